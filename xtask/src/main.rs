@@ -1,0 +1,2 @@
+//! Development tasks. `cargo xtask tidy` checks the layer rule.
+fn main() {}
