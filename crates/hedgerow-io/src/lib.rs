@@ -112,7 +112,9 @@ pub trait RandomRead: Debug + Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
     /// Reads several ranges, overlapped where the backend can. The default reads one by one.
     fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> io::Result<()> {
-        reads.iter_mut().try_for_each(|(offset, buf)| self.read_at(*offset, buf))
+        reads
+            .iter_mut()
+            .try_for_each(|(offset, buf)| self.read_at(*offset, buf))
     }
     /// Tells what will happen to a range; has no effect on what is read.
     fn advise(&self, _range: Range<u64>, _advice: Advice) {}

@@ -1,0 +1,39 @@
+//! Block indexes: which block of a table may hold a key.
+//!
+//! A builder sees every key of the table, in order, with the block it went to, so that an index may
+//! depend on true neighbours. An index does no I/O: a paged one asks for the page it wants to see.
+
+#[cfg(test)]
+mod conformance;
+mod fence_pointers;
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::page::{Handle, Page, Step};
+
+/// The index of one table. Blocks are numbered from 0 in key order.
+pub(crate) trait Index: Send + Sync {
+    /// The blocks that may hold versions of `key`, for a key that may exist: usually one, none when
+    /// the index can tell, several when the versions of one key fill more than a block.
+    /// `page` is the page that the answer before this one asked for.
+    /// Cost: none when resident, one page when paged.
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>>;
+    /// The first block that may hold an entry with a key at or after `key`; the number of blocks if
+    /// there is none. For iterators.
+    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>>;
+    /// Where a block is stored.
+    fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>>;
+    /// The number of blocks.
+    fn blocks(&self) -> usize;
+    /// Bytes held in memory.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Builds the index of one table.
+pub(crate) trait Builder: Send {
+    /// A key, in order, and the number of the block it went to.
+    fn add(&mut self, key: &[u8], block: usize);
+    /// A block is complete and stored here.
+    fn finish_block(&mut self, block: usize, handle: Handle);
+}

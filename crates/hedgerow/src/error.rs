@@ -1,0 +1,186 @@
+//! One error type for everything: what went wrong, where, and what the caller can do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of every operation that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Fix the call: an argument is out of its bounds or options contradict each other.
+    InvalidArgument,
+    /// The keyspace's layout or the way it was opened cannot serve this call; the message names
+    /// what can.
+    Unsupported,
+    /// Another process, or another handle in this one, has the database open for writing.
+    Locked,
+    /// The operating system refused; see the source.
+    Io,
+    /// Free some space. Reads go on, and writes resume by themselves when there is room.
+    NoSpace,
+    /// Bytes on disk are not what was written. Restore the file that is named, or `repair`.
+    Corruption,
+    /// The database was written by a newer version: upgrade this program.
+    FormatVersion,
+    /// Somebody else changed the data first: try again.
+    Conflict,
+    /// An earlier write or sync of the log failed, so that its state is unknown. Reads go on.
+    /// Close the database and open it again.
+    Poisoned,
+    /// The database was closed, or the keyspace dropped.
+    Closed,
+    /// The work was cancelled by its caller.
+    Cancelled,
+}
+
+impl ErrorKind {
+    fn describe(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidArgument => "invalid argument",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Locked => "locked",
+            ErrorKind::Io => "input/output error",
+            ErrorKind::NoSpace => "no space left",
+            ErrorKind::Corruption => "corruption",
+            ErrorKind::FormatVersion => "unknown format version",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Poisoned => "writes are refused after a failed write",
+            ErrorKind::Closed => "closed",
+            ErrorKind::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What went wrong, where, and why. Cheap to clone.
+#[derive(Clone)]
+pub struct Error(Arc<Context>);
+
+#[derive(Debug)]
+struct Context {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An error of a kind with a sentence that names what was expected and what was found.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Arc::new(Context {
+            kind,
+            message: message.into(),
+            path: None,
+            offset: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn corruption(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Corruption, message)
+    }
+
+    /// An error of the operating system while doing `action` (`"write"`, `"sync"`) to a file.
+    pub(crate) fn io(action: &str, path: &Path, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::UnexpectedEof => ErrorKind::Corruption,
+            _ => ErrorKind::Io,
+        };
+        Error(Arc::new(Context {
+            kind,
+            message: format!("cannot {action}"),
+            path: Some(path.to_path_buf()),
+            offset: None,
+            source: Some(source),
+        }))
+    }
+
+    /// Adds the file, unless one is named already.
+    pub(crate) fn at(self, path: &Path, offset: Option<u64>) -> Self {
+        if self.0.path.is_some() {
+            return self;
+        }
+        Error(Arc::new(Context {
+            kind: self.0.kind,
+            message: self.0.message.clone(),
+            path: Some(path.to_path_buf()),
+            offset: self.0.offset.or(offset),
+            source: self
+                .0
+                .source
+                .as_ref()
+                .map(|e| io::Error::new(e.kind(), e.to_string())),
+        }))
+    }
+
+    /// Adds the offset in bytes within the file that [`Error::at`] names, unless one is known.
+    pub(crate) fn at_offset(self, offset: u64) -> Self {
+        if self.0.offset.is_some() {
+            return self;
+        }
+        Error(Arc::new(Context {
+            kind: self.0.kind,
+            message: self.0.message.clone(),
+            path: self.0.path.clone(),
+            offset: Some(offset),
+            source: self
+                .0
+                .source
+                .as_ref()
+                .map(|e| io::Error::new(e.kind(), e.to_string())),
+        }))
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The file concerned, if one is.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The offset in the file, in bytes.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.describe(), self.0.message)?;
+        if let Some(path) = &self.0.path {
+            write!(f, " in {}", path.display())?;
+        }
+        if let Some(offset) = self.0.offset {
+            write!(f, " at offset {offset}")?;
+        }
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,67 @@
+//! Iteration over entries inside the engine: by (order key ascending, sequence number descending).
+
+use crate::entry::{SeqNo, Tag};
+use crate::error::Result;
+use crate::page::{PageId, PageSource};
+
+/// The value of an entry, which may not have been read yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ValueSource<'a> {
+    /// The bytes are here.
+    Inline(&'a [u8]),
+    /// The bytes are a page of their own, read on demand: skipping the entry does not read them.
+    OutOfLine { page: PageId, bytes: u32 },
+}
+
+impl ValueSource<'_> {
+    /// The size of the value in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            ValueSource::Inline(bytes) => bytes.len(),
+            ValueSource::OutOfLine { bytes, .. } => *bytes as usize,
+        }
+    }
+
+    /// Hands the value's bytes to `use_bytes`, reading them first if they are out of line.
+    pub(crate) fn with<T>(
+        &self,
+        pages: &dyn PageSource,
+        use_bytes: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        match self {
+            ValueSource::Inline(bytes) => Ok(use_bytes(bytes)),
+            ValueSource::OutOfLine { page, .. } => Ok(use_bytes(&pages.page(*page)?)),
+        }
+    }
+}
+
+/// One version of one key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// The order key.
+    pub(crate) key: &'a [u8],
+    pub(crate) seqno: SeqNo,
+    pub(crate) tag: Tag,
+    pub(crate) value: ValueSource<'a>,
+}
+
+/// A position in a sorted sequence of entries. Starts nowhere; every call may do I/O through the
+/// page source that the iterator was made with. After an error the position is nowhere.
+///
+/// A position `(key, seqno)` compares like an entry: smaller keys first, then larger numbers.
+pub(crate) trait InternalIter: Send {
+    /// To the first entry at or after `(key, seqno)`.
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
+    /// To the last entry strictly before `(key, seqno)`.
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
+    /// To the first entry of all.
+    fn seek_first(&mut self) -> Result<()>;
+    /// To the last entry of all.
+    fn seek_last(&mut self) -> Result<()>;
+    /// To the next entry. Must be at an entry.
+    fn advance(&mut self) -> Result<()>;
+    /// To the entry before. Must be at an entry.
+    fn retreat(&mut self) -> Result<()>;
+    /// The entry here; `None` before the first, after the last, and nowhere.
+    fn entry(&self) -> Option<Entry<'_>>;
+}

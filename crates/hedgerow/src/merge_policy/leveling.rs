@@ -1,0 +1,1 @@
+//! Leveling: one run per level, each level `T` times the one above.

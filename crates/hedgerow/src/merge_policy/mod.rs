@@ -1,0 +1,64 @@
+//! Merge policies: the shape that a tree is to have.
+//!
+//! A policy is a table of targets, one per level, computed from plain data; one generic planner
+//! ([`crate::compaction::planner`]) turns the difference between targets and shape into plans.
+//! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
+//! the same code.
+
+mod leveling;
+pub(crate) mod plan;
+pub(crate) mod shape;
+
+use std::fmt::Debug;
+
+/// How a merge out of a level is cut (specification of the models, 1.3). It is part of the target
+/// because it matters more than the geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// One table at a time, the one that overlaps least with the level below; the level stays full.
+    OneTable,
+    /// When the level is over its capacity, all of it goes down in slices of the key range; then it
+    /// fills again. Halves the merging into the next level, which is half full on average.
+    PartitionedFull,
+    /// The whole level at once (the first seed's merge).
+    WholeLevel,
+}
+
+/// What a policy wants of one level.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LevelTarget {
+    /// The level is over its capacity above this; `u64::MAX` for the last level. 0 for a level that
+    /// is to be emptied.
+    pub(crate) capacity_bytes: u64,
+    /// Sorted runs per group, at most; 1 is leveling.
+    pub(crate) runs_max: u32,
+    /// Into how many key ranges (groups) the level is cut.
+    pub(crate) ranges: u32,
+    pub(crate) cut: Cut,
+}
+
+/// What policies read of one level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LevelSummary {
+    pub(crate) bytes: u64,
+    pub(crate) runs: u32,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+}
+
+/// What policies read of a tree: its levels from 0, and the size that memtables are flushed at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) levels: Vec<LevelSummary>,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) table_bytes: u64,
+}
+
+/// A merge policy.
+pub(crate) trait Policy: Debug + Send + Sync {
+    /// One target per level, from level 0. Level 0's `runs_max` is the number of flushed runs at
+    /// which they are merged down.
+    fn targets(&self, summary: &Summary) -> Vec<LevelTarget>;
+    /// How many levels a new tree has.
+    fn depth(&self) -> usize;
+}

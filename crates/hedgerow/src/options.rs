@@ -1,0 +1,301 @@
+//! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
+//! change whenever the database is opened. Both are recorded in the manifest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// How much of a write must be safe when the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Survives the end of the process, not of the machine. What a crash of the machine keeps is a
+    /// prefix of all writes in the order in which they were committed.
+    #[default]
+    Buffered,
+    /// Survives the end of the machine, and so does everything committed before it.
+    Synced,
+}
+
+/// The order of the keys of a keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum KeyOrder {
+    /// By their bytes: any range can be scanned.
+    #[default]
+    Sorted,
+}
+
+/// How a keyspace is divided into independent LSM-trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Partitioning {
+    /// One tree.
+    #[default]
+    Single,
+    /// This many trees, 1 to 256, by a hash of the key.
+    Hash(u16),
+}
+
+impl Partitioning {
+    /// The number of trees.
+    pub fn count(self) -> usize {
+        match self {
+            Partitioning::Single => 1,
+            Partitioning::Hash(n) => usize::from(n),
+        }
+    }
+}
+
+/// What the stored bytes mean: fixed when a keyspace is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Layout {
+    /// The order of the keys.
+    pub order: KeyOrder,
+    /// The division into trees.
+    pub partitioning: Partitioning,
+}
+
+impl Layout {
+    /// Keys in the order of their bytes, in one tree.
+    pub fn sorted() -> Layout {
+        Layout::default()
+    }
+
+    /// Divided into `partitions` trees by a hash of the key.
+    pub fn hash(mut self, partitions: u16) -> Layout {
+        self.partitioning = Partitioning::Hash(partitions);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.partitioning {
+            Partitioning::Hash(n) if !(1..=256).contains(&n) => Err(Error::invalid(format!(
+                "expected 1 to 256 partitions, found {n}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a merge out of a level is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CutSpec {
+    /// One table at a time, the one that overlaps least with the level below.
+    #[default]
+    OneTable,
+    /// All of a full level, in slices of the key range.
+    PartitionedFull,
+    /// A whole level at once.
+    WholeLevel,
+}
+
+/// Which sorted runs a tree has, and when they are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PolicySpec {
+    /// One run per level, each level `ratio` times (2 to 100) the one above.
+    Leveling {
+        /// The ratio of the sizes of neighbouring levels.
+        ratio: u32,
+        /// How merges are cut.
+        cut: CutSpec,
+    },
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        PolicySpec::Leveling {
+            ratio: 10,
+            cut: CutSpec::default(),
+        }
+    }
+}
+
+/// How the pages of a table are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4; a page that would not shrink by an eighth is stored as it is.
+    #[default]
+    Lz4,
+}
+
+/// Which blocks are read for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum IndexSpec {
+    /// The shortest key that separates each block from the next.
+    #[default]
+    Fence,
+}
+
+/// Which tables are read for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub enum FilterSpec {
+    /// All that might hold it by their bounds.
+    #[default]
+    None,
+    /// A Bloom filter per table, blocked by cache line.
+    Bloom {
+        /// Filter bits per key, 1.0 to 32.0; fractions are kept.
+        bits_per_key: f32,
+    },
+}
+
+/// Where the indexes and filters of tables are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Residency {
+    /// In memory while they fit their share of the memory budget, else in the page cache.
+    #[default]
+    Auto,
+    /// In memory.
+    Resident,
+    /// In the page cache, like data.
+    Paged,
+}
+
+/// How a keyspace stores what it is given: may change at every open; files of an earlier design
+/// stay readable until they are merged away.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Design {
+    /// The merge policy.
+    pub policy: PolicySpec,
+    /// The compression of pages.
+    pub compression: Compression,
+    /// The index of each table.
+    pub index: IndexSpec,
+    /// The filter of each table.
+    pub filter: FilterSpec,
+    /// Where indexes and filters live.
+    pub residency: Residency,
+    /// The size of a block of entries before compression, 512 B to 256 KiB. Smaller blocks make
+    /// point reads cheaper and the index larger.
+    pub block_bytes: u32,
+    /// The size of a table, 4 KiB to 4 GiB; `None` derives it from the memory budget.
+    pub table_bytes: Option<u64>,
+    /// The size at which the memtables of all partitions together are flushed, at least 4 KiB;
+    /// `None` derives it from the memory budget.
+    pub memtable_bytes: Option<u64>,
+}
+
+impl Default for Design {
+    fn default() -> Self {
+        Design {
+            policy: PolicySpec::default(),
+            compression: Compression::default(),
+            index: IndexSpec::default(),
+            filter: FilterSpec::Bloom { bits_per_key: 10.0 },
+            residency: Residency::default(),
+            block_bytes: 4096,
+            table_bytes: None,
+            memtable_bytes: None,
+        }
+    }
+}
+
+impl Design {
+    pub(crate) fn check(&self) -> Result<()> {
+        let PolicySpec::Leveling { ratio, .. } = self.policy;
+        check_range("a size ratio", u64::from(ratio), 2, 100)?;
+        check_range(
+            "a block size in bytes",
+            u64::from(self.block_bytes),
+            512,
+            256 << 10,
+        )?;
+        if let FilterSpec::Bloom { bits_per_key } = self.filter
+            && !(1.0..=32.0).contains(&bits_per_key)
+        {
+            return Err(Error::invalid(format!(
+                "expected 1 to 32 filter bits per key, found {bits_per_key}"
+            )));
+        }
+        if let Some(bytes) = self.table_bytes {
+            check_range("a table size in bytes", bytes, 4 << 10, 4 << 30)?;
+        }
+        if let Some(bytes) = self.memtable_bytes {
+            check_range("a memtable size in bytes", bytes, 4 << 10, 64 << 30)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "expected {what} of {min} to {max}, found {found}"
+    )))
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicySpec::Leveling { ratio, cut } = self;
+        write!(f, "leveling:{ratio}")?;
+        match cut {
+            CutSpec::OneTable => Ok(()),
+            CutSpec::PartitionedFull => write!(f, ",partitioned"),
+            CutSpec::WholeLevel => write!(f, ",whole-level"),
+        }
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = Error;
+
+    /// `leveling:RATIO`, with `,one-table`, `,partitioned` or `,whole-level` for the cut.
+    fn from_str(spec: &str) -> Result<Self> {
+        let unknown = || {
+            Error::invalid(format!(
+                "expected a merge policy such as `leveling:10` or `leveling:10,whole-level`, found `{spec}`"
+            ))
+        };
+        let parameters = spec.strip_prefix("leveling:").ok_or_else(unknown)?;
+        let (ratio, cut) = match parameters.split_once(',') {
+            None => (parameters, CutSpec::default()),
+            Some((ratio, "one-table")) => (ratio, CutSpec::OneTable),
+            Some((ratio, "partitioned")) => (ratio, CutSpec::PartitionedFull),
+            Some((ratio, "whole-level")) => (ratio, CutSpec::WholeLevel),
+            Some(_) => return Err(unknown()),
+        };
+        Ok(PolicySpec::Leveling {
+            ratio: ratio.parse().map_err(|_| unknown())?,
+            cut,
+        })
+    }
+}
+
+impl fmt::Display for FilterSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FilterSpec::None => write!(f, "none"),
+            FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
+        }
+    }
+}
+
+impl FromStr for FilterSpec {
+    type Err = Error;
+
+    /// `none` or `bloom:BITS`.
+    fn from_str(spec: &str) -> Result<Self> {
+        let unknown = || {
+            Error::invalid(format!(
+                "expected a filter such as `bloom:10` or `none`, found `{spec}`"
+            ))
+        };
+        if spec == "none" {
+            return Ok(FilterSpec::None);
+        }
+        let bits = spec.strip_prefix("bloom:").ok_or_else(unknown)?;
+        Ok(FilterSpec::Bloom {
+            bits_per_key: bits.parse().map_err(|_| unknown())?,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! A page: what is read from a table at once, verified and decompressed.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::error::Result;
+
+/// The number of a table file; never reused within a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TableId(pub(crate) u64);
+
+/// Where a page lies in its table file: offset and size of its stored bytes, with its trailer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Handle {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+}
+
+/// What a page holds; statistics count by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum PageClass {
+    /// A block of entries.
+    Data,
+    /// One value stored out of line.
+    Value,
+    /// A piece of a block index.
+    Index,
+    /// A piece of a filter.
+    Filter,
+}
+
+/// The name of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PageId {
+    pub(crate) table: TableId,
+    pub(crate) handle: Handle,
+    pub(crate) class: PageClass,
+}
+
+/// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Page(Arc<[u8]>);
+
+impl Page {
+    /// Allocates once and lets `fill` write the bytes.
+    pub(crate) fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Page> {
+        let mut page: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
+        fill(Arc::get_mut(&mut page).expect("a new page has one owner"))?;
+        Ok(Page(page))
+    }
+
+    /// A second owner of some of the page's bytes.
+    pub(crate) fn slice(&self, range: Range<usize>) -> PageSlice {
+        debug_assert!(range.end <= self.0.len());
+        PageSlice {
+            page: self.clone(),
+            range,
+        }
+    }
+}
+
+impl Deref for Page {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Some bytes of a page, keeping the page in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct PageSlice {
+    page: Page,
+    range: Range<usize>,
+}
+
+impl Deref for PageSlice {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.page[self.range.clone()]
+    }
+}
+
+/// What every leaf that never does I/O answers: give me this page and ask again, or here it is.
+#[derive(Debug)]
+pub(crate) enum Step<T> {
+    Read(PageId),
+    Done(T),
+}
+
+/// Where iterators get their pages from: the cache, or a reader that streams ahead for merges.
+pub(crate) trait PageSource: Send + Sync {
+    /// The verified, decompressed page. Cost: one read unless it is cached.
+    fn page(&self, id: PageId) -> Result<Page>;
+}

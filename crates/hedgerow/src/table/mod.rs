@@ -1,0 +1,117 @@
+//! Tables: immutable sorted files.
+//!
+//! A table format is a writer, which takes entries in order, and a reader, which answers point
+//! lookups as a state machine that asks for pages instead of reading them, and iterates. Every
+//! table says in its footer what it is, so that tables of several formats live side by side and a
+//! lost manifest can be rebuilt.
+
+pub(crate) mod block_based;
+pub(crate) mod meta;
+
+use std::sync::Arc;
+
+pub(crate) use meta::TableMeta;
+
+use crate::entry::{KeyHash, SeqNo, Tag};
+use crate::error::Result;
+use crate::iter::{Entry, InternalIter};
+use crate::page::{Page, PageClass, PageId, PageSlice, PageSource, Step};
+
+/// What a point lookup asks for: the newest version of `key` numbered at most `seqno`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query<'a> {
+    /// The order key.
+    pub(crate) key: &'a [u8],
+    /// The hash of the user key.
+    pub(crate) hash: KeyHash,
+    pub(crate) seqno: SeqNo,
+}
+
+/// The bytes of a value that a lookup found.
+#[derive(Debug, Clone)]
+pub(crate) enum FoundValue {
+    /// In the entry's block.
+    InBlock(PageSlice),
+    /// A page of its own, not read yet: `contains_key` never reads it.
+    OutOfLine { page: PageId, bytes: u32 },
+}
+
+/// What one table says of one key.
+#[derive(Debug, Clone)]
+pub(crate) enum Lookup {
+    /// The newest version within the query's bound. A Merge or ValueRef kind is reported as it is:
+    /// the caller decides whether to go on to older tables.
+    Found {
+        seqno: SeqNo,
+        tag: Tag,
+        value: FoundValue,
+    },
+    Absent,
+}
+
+/// How far one lookup in one table has come. Starts as `GetState::default()`; the reader moves it
+/// on. One per table asked, so that several lookups can be in flight.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GetState {
+    pub(crate) phase: Phase,
+    /// The filter was asked and let the key pass.
+    pub(crate) filter_passed: bool,
+    /// The blocks still to look into; `start` is the current one.
+    pub(crate) blocks: std::ops::Range<usize>,
+    /// Pages asked for so far, by [`PageClass`]: data and value, index, filter.
+    pub(crate) pages_asked: u32,
+}
+
+/// The next thing a lookup does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Phase {
+    #[default]
+    Filter,
+    Locate,
+    Handle,
+    Block,
+}
+
+/// An open table.
+pub(crate) trait Reader: Send + Sync {
+    /// One step of a point lookup. The first call has a default state and no page; when the answer
+    /// is `Step::Read`, the caller fetches that page and calls again with it.
+    /// Cost: at most one page each for a paged filter and a paged index, and one per block that
+    /// holds versions of the key (one, unless a key has very many).
+    fn get(
+        &self,
+        query: &Query<'_>,
+        state: &mut GetState,
+        page: Option<Page>,
+    ) -> Result<Step<Lookup>>;
+    /// An iterator over all entries.
+    fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter>;
+    /// What the footer says.
+    fn meta(&self) -> &TableMeta;
+    /// Bytes held in memory by the index and by the filter.
+    fn memory_bytes(&self) -> (usize, usize);
+    /// Some keys that cut the table into about `pieces` pieces of similar size, for splitting a
+    /// merge over threads. Reads no pages; may return fewer.
+    fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
+    /// Checks every page and every invariant: checksums, order, counts and bounds against the
+    /// footer, the index against the blocks, the filter against the keys.
+    fn verify(&self, pages: &dyn PageSource) -> Result<()>;
+}
+
+/// A table being written. Entries come in order.
+pub(crate) trait Writer: Send {
+    /// Appends an entry whose value is at hand. `hash` is the hash of the user key.
+    fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()>;
+    /// The size so far in bytes, roughly what the file would have if it were finished now.
+    fn estimated_bytes(&self) -> u64;
+    fn entries(&self) -> u64;
+    /// Writes index, filter and footer and makes the file durable (its name is not).
+    fn finish(self: Box<Self>) -> Result<TableMeta>;
+}
+
+impl PageClass {
+    /// The pages that hold what the user stored, as opposed to what finds it.
+    pub(crate) fn is_data(self) -> bool {
+        matches!(self, PageClass::Data | PageClass::Value)
+    }
+}

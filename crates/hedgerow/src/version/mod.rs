@@ -1,0 +1,2 @@
+//! Versions (under construction).
+pub(crate) mod edit;
