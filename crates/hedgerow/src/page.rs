@@ -73,6 +73,13 @@ pub(crate) struct PageSlice {
     range: Range<usize>,
 }
 
+impl PageSlice {
+    /// The size of the whole page that is kept in memory.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page.len()
+    }
+}
+
 impl Deref for PageSlice {
     type Target = [u8];
     fn deref(&self) -> &[u8] {

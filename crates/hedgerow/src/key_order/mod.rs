@@ -26,6 +26,12 @@ pub(crate) enum ScanSupport {
 pub(crate) trait Order: Debug + Send + Sync {
     /// Appends the order key of a user key.
     fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>);
+    /// The order key of a user key, in `scratch` unless the user key serves as it is.
+    fn borrow<'a>(&self, user_key: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        scratch.clear();
+        self.encode(user_key, scratch);
+        scratch
+    }
     /// The part of an order key that is the user key.
     fn decode<'a>(&self, order_key: &'a [u8]) -> &'a [u8];
     /// Which scans make sense.

@@ -11,6 +11,10 @@ impl Order for Sorted {
         order_key.extend_from_slice(user_key);
     }
 
+    fn borrow<'a>(&self, user_key: &'a [u8], _scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        user_key
+    }
+
     fn decode<'a>(&self, order_key: &'a [u8]) -> &'a [u8] {
         order_key
     }

@@ -1,1 +1,9 @@
-//! (under construction)
+//! What runs background work and what holds writers back. Knows no engine type: jobs are closures.
+
+pub(crate) mod rate_limiter;
+pub(crate) mod scheduler;
+pub(crate) mod throttle;
+
+pub(crate) use rate_limiter::RateLimiter;
+pub(crate) use scheduler::{Priority, Scheduler};
+pub(crate) use throttle::{Pressure, Throttle};

@@ -21,6 +21,17 @@ pub(crate) struct LogPosition {
     pub(crate) offset: u32,
 }
 
+impl LogPosition {
+    /// The position in one integer that sorts alike.
+    pub(crate) fn packed(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.offset)
+    }
+
+    pub(crate) fn unpacked(packed: u64) -> LogPosition {
+        LogPosition { segment: (packed >> 32) as u32, offset: packed as u32 }
+    }
+}
+
 /// Where a table belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {

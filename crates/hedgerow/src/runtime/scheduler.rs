@@ -1,0 +1,280 @@
+//! The pool that flushes and merges: a queue with priorities and a few threads, or, in a
+//! simulation, no threads at all: then jobs run on the callers' threads, one of the queued jobs at
+//! a time, drawn from a seed.
+//!
+//! With `n` threads at most `n - 1` run merges at any time, so that a flush never waits for one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hedgerow_io::{Background, Environment, Join};
+
+use crate::error::{Error, Result};
+
+/// Which jobs go first. Smaller levels before larger ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Priority {
+    /// Preparing a log segment: writers may be about to need it.
+    Log,
+    /// A memtable to a table.
+    Flush,
+    /// A merge out of level 0.
+    MergeTop,
+    /// Any other merge.
+    Merge,
+}
+
+const PRIORITIES: usize = 4;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The queue and its threads.
+pub(crate) struct Scheduler {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<Box<dyn Join>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// A job was queued, or the scheduler stops.
+    work: Condvar,
+    /// Something that somebody may wait for has changed.
+    progress: Condvar,
+    stopping: AtomicBool,
+    merge_threads_max: usize,
+    mode: Background,
+    panics: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: [VecDeque<Job>; PRIORITIES],
+    running: usize,
+    merging: usize,
+    /// The state of the generator of [`Background::Inline`].
+    random: u64,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.jobs.iter().all(VecDeque::is_empty)
+    }
+
+    /// The next job that may run now, and whether it is a merge.
+    fn next(&mut self, merge_threads_max: usize) -> Option<(Job, bool)> {
+        for (priority, jobs) in self.jobs.iter_mut().enumerate() {
+            let merge = priority >= Priority::MergeTop as usize;
+            if merge && self.merging >= merge_threads_max {
+                return None;
+            }
+            if let Some(job) = jobs.pop_front() {
+                return Some((job, merge));
+            }
+        }
+        None
+    }
+
+    /// Any queued job, drawn from the seed.
+    fn draw(&mut self) -> Option<Job> {
+        let queued: usize = self.jobs.iter().map(VecDeque::len).sum();
+        if queued == 0 {
+            return None;
+        }
+        let mut chosen = self.random_below(queued);
+        for jobs in &mut self.jobs {
+            if chosen < jobs.len() {
+                return jobs.remove(chosen);
+            }
+            chosen -= jobs.len();
+        }
+        None
+    }
+
+    fn random_below(&mut self, bound: usize) -> usize {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.random;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) % bound as u64) as usize
+    }
+}
+
+impl Scheduler {
+    /// Starts the threads of the environment's background mode.
+    pub(crate) fn start(environment: &Environment) -> Result<Scheduler> {
+        let (threads, seed) = match environment.background {
+            Background::Threads(n) => (n.max(2), 0),
+            Background::Inline { seed } => (0, seed),
+        };
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue { random: seed, ..Queue::default() }),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            merge_threads_max: threads.saturating_sub(1).max(1),
+            mode: environment.background,
+            panics: AtomicUsize::new(0),
+        });
+        let mut joins = Vec::new();
+        for i in 0..threads {
+            let shared = shared.clone();
+            let join = environment
+                .spawn
+                .spawn(&format!("hedgerow-{i}"), Box::new(move || shared.work_until_stopped()))
+                .map_err(|e| {
+                    Error::new(crate::ErrorKind::Io, format!("cannot start a background thread: {e}"))
+                })?;
+            joins.push(join);
+        }
+        Ok(Scheduler { shared, threads: Mutex::new(joins) })
+    }
+
+    /// How many merges may run at once; 1 in a simulation.
+    pub(crate) fn merge_threads(&self) -> usize {
+        self.shared.merge_threads_max
+    }
+
+    /// Queues a job. After `stop` it is dropped.
+    pub(crate) fn submit(&self, priority: Priority, job: impl FnOnce() + Send + 'static) {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        self.shared.lock().jobs[priority as usize].push_back(Box::new(job));
+        self.shared.work.notify_one();
+    }
+
+    /// Runs every piece and returns when all are done: on free threads and on this one.
+    pub(crate) fn run_all(&self, priority: Priority, pieces: Vec<Box<dyn FnOnce() + Send>>) {
+        let pending = Arc::new((Mutex::new(VecDeque::from(pieces)), AtomicUsize::new(0)));
+        let helpers = pending.0.lock().unwrap_or_else(PoisonError::into_inner).len().saturating_sub(1);
+        let shared = self.shared.clone();
+        let run_pieces = move |pending: &(Mutex<VecDeque<Job>>, AtomicUsize)| {
+            loop {
+                let piece = {
+                    let mut pieces = pending.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(piece) = pieces.pop_front() else { break };
+                    pending.1.fetch_add(1, Ordering::AcqRel);
+                    piece
+                };
+                run_caught(piece, &shared.panics);
+                pending.1.fetch_sub(1, Ordering::AcqRel);
+                shared.notify_progress();
+            }
+        };
+        if !self.is_inline() {
+            for _ in 0..helpers {
+                let pending = pending.clone();
+                let run_pieces = run_pieces.clone();
+                self.submit(priority, move || run_pieces(&pending));
+            }
+        }
+        run_pieces(&pending);
+        self.wait_until(|| pending.1.load(Ordering::Acquire) == 0);
+    }
+
+    /// Whether callers run the jobs.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self.shared.mode, Background::Inline { .. })
+    }
+
+    /// In a simulation, perhaps runs a queued job: called between the steps of callers. Does
+    /// nothing when there are threads.
+    pub(crate) fn poll(&self) {
+        if !self.is_inline() {
+            return;
+        }
+        let job = {
+            let mut queue = self.shared.lock();
+            if queue.is_empty() || queue.random_below(4) != 0 { None } else { queue.draw() }
+        };
+        if let Some(job) = job {
+            job();
+        }
+    }
+
+    /// Waits until `done`, which must become true by background work and is asked again whenever
+    /// that made progress. In a simulation runs jobs meanwhile; returns false if none is left.
+    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) -> bool {
+        loop {
+            if done() {
+                return true;
+            }
+            if self.is_inline() {
+                let Some(job) = self.shared.lock().draw() else { return done() };
+                job();
+            } else {
+                let queue = self.shared.lock();
+                // Bounded, so that a progress made between the question and the wait costs little.
+                drop(self.shared.progress.wait_timeout(queue, Duration::from_millis(5)));
+            }
+        }
+    }
+
+    /// Tells waiters to look again.
+    pub(crate) fn notify_progress(&self) {
+        self.shared.notify_progress();
+    }
+
+    /// Drops what is queued, lets running jobs end and joins the threads.
+    pub(crate) fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for jobs in &mut self.shared.lock().jobs {
+            jobs.clear();
+        }
+        self.shared.work.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A job that panicked was caught; the thread itself cannot have.
+            let _ = thread.join();
+        }
+        self.shared.notify_progress();
+    }
+
+    /// How many jobs ended in a panic: a bug of the engine that `stats` shows.
+    pub(crate) fn panics(&self) -> usize {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify_progress(&self) {
+        self.progress.notify_all();
+    }
+
+    fn work_until_stopped(&self) {
+        let mut queue = self.lock();
+        loop {
+            if self.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            let Some((job, merge)) = queue.next(self.merge_threads_max) else {
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.running += 1;
+            queue.merging += usize::from(merge);
+            drop(queue);
+            run_caught(job, &self.panics);
+            queue = self.lock();
+            queue.running -= 1;
+            queue.merging -= usize::from(merge);
+            self.work.notify_one();
+            self.progress.notify_all();
+        }
+    }
+}
+
+/// A panic of a job must not take the thread with it: the job's own guards have released what it
+/// held, and the count shows in the statistics.
+fn run_caught(job: Job, panics: &AtomicUsize) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
+        panics.fetch_add(1, Ordering::Relaxed);
+    }
+}
