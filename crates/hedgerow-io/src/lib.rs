@@ -24,6 +24,12 @@
 //!
 //! After a crash of the process alone everything written is there.
 
+mod environment;
+pub mod os;
+pub mod sim;
+
+pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
+
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -66,7 +72,8 @@ pub struct DirEntry {
 /// `io::ErrorKind::NotFound`, `AlreadyExists`, `StorageFull` and `CrossesDevices` have their usual
 /// meaning and are relied on; every other kind is passed on.
 pub trait Storage: Debug + Send + Sync + 'static {
-    /// Creates a directory and its parents; succeeds if it exists.
+    /// Creates a directory and its parents, durably; succeeds if it exists. Databases make few
+    /// directories, so none needs a `sync_dir` of its parent by the caller.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// The files (not directories) of a directory, sorted by name.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
@@ -112,7 +119,9 @@ pub trait RandomRead: Debug + Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
     /// Reads several ranges, overlapped where the backend can. The default reads one by one.
     fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> io::Result<()> {
-        reads.iter_mut().try_for_each(|(offset, buf)| self.read_at(*offset, buf))
+        reads
+            .iter_mut()
+            .try_for_each(|(offset, buf)| self.read_at(*offset, buf))
     }
     /// Tells what will happen to a range; has no effect on what is read.
     fn advise(&self, _range: Range<u64>, _advice: Advice) {}
