@@ -24,6 +24,12 @@
 //!
 //! After a crash of the process alone everything written is there.
 
+mod environment;
+pub mod os;
+pub mod sim;
+
+pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
+
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -66,7 +72,8 @@ pub struct DirEntry {
 /// `io::ErrorKind::NotFound`, `AlreadyExists`, `StorageFull` and `CrossesDevices` have their usual
 /// meaning and are relied on; every other kind is passed on.
 pub trait Storage: Debug + Send + Sync + 'static {
-    /// Creates a directory and its parents; succeeds if it exists.
+    /// Creates a directory and its parents, durably; succeeds if it exists. Databases make few
+    /// directories, so none needs a `sync_dir` of its parent by the caller.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// The files (not directories) of a directory, sorted by name.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;

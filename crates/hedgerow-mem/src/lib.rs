@@ -1,1 +1,20 @@
-//! In-memory structures.
+//! In-memory structures of the engine that cannot be written without `unsafe`, or whose atomics
+//! deserve a crate with its own model checking. Every public item has a safe face.
+//!
+//! * [`OrderedMap`]: the memtable, a concurrent insert-only map ordered by key and, within a key,
+//!   newest first. [`Cursor`] walks it both ways.
+//! * [`ChunkPool`]: where the maps take their memory from and give it back to.
+//! * [`Publisher`]: makes commits visible in order though they finish in any order.
+
+mod arena;
+mod entry;
+mod ordered_map;
+mod pool;
+mod publisher;
+mod skiplist;
+mod sync;
+
+pub use entry::EntryRef;
+pub use ordered_map::{Cursor, OrderedMap};
+pub use pool::ChunkPool;
+pub use publisher::{Publisher, Ticket};

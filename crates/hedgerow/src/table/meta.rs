@@ -1,6 +1,10 @@
 //! What a table's footer and the manifest say of a table.
 
+use crate::codec::fields::{self, FieldReader, FieldWriter};
+use crate::codec::reader::put_sized;
+use crate::codec::{ByteReader, varint};
 use crate::entry::SeqNo;
+use crate::error::{Error, Result};
 use crate::page::TableId;
 
 /// The facts about one table: enough for reads to find it, for merges to be planned without
@@ -38,3 +42,114 @@ pub(crate) struct TableMeta {
     /// Reserved: the smallest and largest hash, for orders by hash.
     pub(crate) hash_range: Option<(u64, u64)>,
 }
+
+/// Tags of the fields that only some tables have. Odd ones must be understood to read the table.
+mod tag {
+    pub(super) const SEQNO_OVERRIDE: u64 = 1;
+    pub(super) const EXPIRY: u64 = 2;
+    pub(super) const TRANSFORM: u64 = 3;
+    pub(super) const HASH_RANGE: u64 = 4;
+}
+
+impl TableMeta {
+    /// Appends the one encoding that footers and manifest share (`docs/format/manifest.md`).
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for number in [
+            self.id.0,
+            u64::from(self.format),
+            u64::from(self.keyspace),
+            u64::from(self.partition),
+            u64::from(self.level),
+            self.run,
+            u64::from(self.path),
+            self.file_bytes,
+            self.raw_bytes,
+            self.entries,
+            self.tombstones,
+            self.range_tombstones,
+            self.smallest_seqno.0,
+            self.largest_seqno.0,
+        ] {
+            varint::put(out, number);
+        }
+        put_sized(out, &self.smallest_key);
+        put_sized(out, &self.largest_key);
+        let mut fields = FieldWriter::new(out);
+        fields.put_number(tag::SEQNO_OVERRIDE, self.seqno_override.map(|s| s.0));
+        fields.put_pair(tag::EXPIRY, self.expiry);
+        let transform = (self.transform != 0).then_some(u64::from(self.transform));
+        fields.put_number(tag::TRANSFORM, transform);
+        fields.put_pair(tag::HASH_RANGE, self.hash_range);
+        fields.finish();
+    }
+
+    /// Reads what [`TableMeta::encode`] wrote, this version's or a later one's.
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Result<TableMeta> {
+        let mut meta = TableMeta {
+            id: TableId(reader.varint("table number")?),
+            format: reader.varint_as("table format")?,
+            keyspace: reader.varint_as("keyspace of a table")?,
+            partition: reader.varint_as("partition of a table")?,
+            level: reader.varint_as("level of a table")?,
+            run: reader.varint("run of a table")?,
+            path: reader.varint_as("path of a table")?,
+            file_bytes: reader.varint("file size of a table")?,
+            raw_bytes: reader.varint("raw size of a table")?,
+            entries: reader.varint("entry count of a table")?,
+            tombstones: reader.varint("tombstone count of a table")?,
+            range_tombstones: reader.varint("range tombstone count of a table")?,
+            smallest_seqno: SeqNo(reader.varint("smallest sequence number of a table")?),
+            largest_seqno: SeqNo(reader.varint("largest sequence number of a table")?),
+            smallest_key: reader.sized("smallest key of a table")?.to_vec(),
+            largest_key: reader.sized("largest key of a table")?.to_vec(),
+            seqno_override: None,
+            expiry: None,
+            transform: 0,
+            hash_range: None,
+        };
+        meta.decode_fields(reader)?;
+        meta.check()?;
+        Ok(meta)
+    }
+
+    fn decode_fields(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
+        let mut fields = FieldReader::new(reader, "a table's description");
+        while let Some((tag, field)) = fields.next()? {
+            match tag {
+                tag::SEQNO_OVERRIDE => {
+                    self.seqno_override = Some(SeqNo(fields::number(field, "sequence override")?));
+                }
+                tag::EXPIRY => self.expiry = Some(fields::pair(field, "expiry range")?),
+                tag::TRANSFORM => self.transform = fields::number(field, "transform")?,
+                tag::HASH_RANGE => self.hash_range = Some(fields::pair(field, "hash range")?),
+                _ => fields.unknown(tag)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What holds of every table that has entries.
+    fn check(&self) -> Result<()> {
+        let wrong = if self.entries == 0 {
+            None
+        } else if self.smallest_key > self.largest_key {
+            Some("keys")
+        } else if self.smallest_seqno > self.largest_seqno || self.largest_seqno > SeqNo::MAX {
+            Some("sequence numbers")
+        } else if self.tombstones > self.entries {
+            Some("counts of tombstones and entries")
+        } else {
+            None
+        };
+        match wrong {
+            None => Ok(()),
+            Some(what) => Err(Error::corruption(format!(
+                "the {what} of table {} contradict each other",
+                self.id.0
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,184 @@
+//! The backends of the operating system.
+//!
+//! [`OsStorage`] keeps every promise of [`Storage`] with plain files. Which system call is behind
+//! a promise is said in the file of each part: [`read`](self) with `pread` or a map, sequential
+//! writing with paced write-back, log segments with a map or `pwrite`.
+//!
+//! What it does not do: it opens no file with `O_DIRECT`, and it trusts the disk to keep what
+//! `fdatasync` reported as kept.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these backends are what the rest of the engine must use instead"
+)]
+
+mod clock;
+mod read;
+mod segment;
+mod spawn;
+mod system;
+mod write;
+
+pub use clock::OsClock;
+pub use segment::SegmentMode;
+pub use spawn::OsSpawn;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
+
+/// Files of the operating system.
+#[derive(Debug, Clone, Default)]
+pub struct OsStorage {
+    segments: SegmentMode,
+}
+
+impl OsStorage {
+    /// Files with the default way to write log segments.
+    pub fn new() -> OsStorage {
+        OsStorage::default()
+    }
+
+    /// Files with log segments written in the given way.
+    pub fn with_segments(segments: SegmentMode) -> OsStorage {
+        OsStorage { segments }
+    }
+}
+
+impl Storage for OsStorage {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() || dir.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let parent = parent_of(dir);
+        self.create_dir_all(parent)?;
+        match fs::create_dir(dir) {
+            // Somebody else made it meanwhile, and may not have synced it yet.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            result => result?,
+        }
+        self.sync_dir(parent)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let bytes = match entry.metadata() {
+                Ok(metadata) if metadata.is_file() => metadata.len(),
+                Ok(_) => continue,
+                // Removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            // A name that is not text is none of the engine's.
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(DirEntry { name, bytes });
+            }
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        fs::metadata(path).map(|metadata| metadata.len())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to).map_err(system::link_error)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(or_current(dir))?.sync_all()
+    }
+
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        system::available_bytes(or_current(dir))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("{} is locked by another user", path.display()),
+            )),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
+        read::open(File::open(path)?, mode)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        Ok(Box::new(write::PacedWriter::new(file)))
+    }
+
+    fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        let segment = system::allocate(&file, bytes)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| segment::open(file, self.segments));
+        segment.map_err(|error| {
+            // The first error says more than a failure to clean up would.
+            let _ = fs::remove_file(path);
+            system::full_error(error)
+        })
+    }
+
+    fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> {
+        let file = OpenOptions::new().read(true).write(true).open(from)?;
+        let segment = segment::open(file, self.segments)?;
+        fs::rename(from, to)?;
+        Ok(segment)
+    }
+}
+
+/// A file locked with `flock`: closing it gives the lock back, however the process ends.
+#[derive(Debug)]
+struct OsLock {
+    _file: File,
+}
+
+impl FileLock for OsLock {}
+
+/// The directory that holds `path`.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// A relative path of one component has an empty parent, which no system call takes.
+fn or_current(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    }
+}

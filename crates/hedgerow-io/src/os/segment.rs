@@ -1,0 +1,129 @@
+//! Log segments: a memory map, or `pwrite`.
+//!
+//! Both write into blocks that are allocated already and both sync with `fdatasync`, which on
+//! Linux also writes the pages dirtied through a map (elsewhere `msync` goes first) and, because
+//! the size never changes, rarely has metadata to write.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::ptr;
+use std::sync::Arc;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::Segment;
+
+/// How log segments are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SegmentMode {
+    /// Through a memory map: a record is copied and no system call is made.
+    #[default]
+    Mmap,
+    /// With one `pwrite` per record.
+    Pwrite,
+}
+
+/// Opens an allocated file as a segment of its whole length.
+pub(super) fn open(file: File, mode: SegmentMode) -> io::Result<Arc<dyn Segment>> {
+    let bytes = file.metadata()?.len();
+    if bytes == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a segment cannot be empty",
+        ));
+    }
+    Ok(match mode {
+        SegmentMode::Mmap => Arc::new(MappedSegment {
+            map: MmapOptions::new().map_raw(&file)?,
+            file,
+        }),
+        SegmentMode::Pwrite => Arc::new(PwriteSegment { file, bytes }),
+    })
+}
+
+/// Asserts that a range is inside a segment.
+fn assert_bounds(offset: u64, len: usize, capacity_bytes: u64) {
+    assert!(
+        offset
+            .checked_add(len as u64)
+            .is_some_and(|end| end <= capacity_bytes),
+        "write of {len} bytes at {offset} in a segment of {capacity_bytes} bytes"
+    );
+}
+
+/// A segment written through a shared map of it.
+///
+/// The pages are those of the page cache, so what was copied survives the process. The blocks are
+/// allocated, so a page fault cannot run out of space (on a file system that copies on write it
+/// could: there, use [`SegmentMode::Pwrite`]). A failed write-back is reported by `sync`.
+#[derive(Debug)]
+struct MappedSegment {
+    map: MmapRaw,
+    file: File,
+}
+
+impl Segment for MappedSegment {
+    fn capacity_bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert_bounds(offset, bytes.len(), self.capacity_bytes());
+        let target = self.map.as_mut_ptr().wrapping_add(offset as usize);
+        // SAFETY: `assert_bounds` keeps `target..target + bytes.len()` inside the map, which lives
+        // as long as `self` and to which no reference exists, so `bytes` does not overlap it.
+        // Concurrent calls are for disjoint ranges: the caller of `Segment::write_at` promises it.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(not(target_os = "linux"))]
+        self.map.flush()?;
+        self.file.sync_data()
+    }
+
+    fn prepare(&self, range: Range<u64>) {
+        #[cfg(target_os = "linux")]
+        if let Some(range) = clip(&range, self.map.len()) {
+            // A kernel before 5.14 does not know it: the writers then fault the pages in.
+            let _ = self
+                .map
+                .advise_range(memmap2::Advice::PopulateWrite, range.start, range.len());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+    }
+}
+
+/// The part of a range that is in a map of `len` bytes.
+#[cfg(target_os = "linux")]
+fn clip(range: &Range<u64>, len: usize) -> Option<Range<usize>> {
+    let start = usize::try_from(range.start).ok()?;
+    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
+    (start < end).then_some(start..end)
+}
+
+/// A segment written with a system call per record.
+#[derive(Debug)]
+struct PwriteSegment {
+    file: File,
+    bytes: u64,
+}
+
+impl Segment for PwriteSegment {
+    fn capacity_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert_bounds(offset, bytes.len(), self.bytes);
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

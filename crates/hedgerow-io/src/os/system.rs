@@ -1,0 +1,134 @@
+//! The system calls that the standard library does not have, each with what replaces it on a
+//! system that lacks it, so that no other file asks which system it runs on.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+/// Bytes that an ordinary user can still write.
+pub(super) fn available_bytes(dir: &Path) -> io::Result<u64> {
+    let system = rustix::fs::statvfs(dir)?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// Makes an empty file `bytes` long, all zero, with its blocks allocated.
+pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    loop {
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::INTR) => {}
+            // The file system cannot: write the zeros.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
+            result => return Ok(result?),
+        }
+    }
+    write_zeros(file, bytes)
+}
+
+fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    let zeros = [0; 64 << 10];
+    let mut offset = 0;
+    while offset < bytes {
+        let len = (bytes - offset).min(zeros.len() as u64) as usize;
+        file.write_all_at(&zeros[..len], offset)?;
+        offset += len as u64;
+    }
+    Ok(())
+}
+
+/// A used-up quota is a full disk to the engine.
+pub(super) fn full_error(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::QuotaExceeded => io::Error::new(io::ErrorKind::StorageFull, error),
+        _ => error,
+    }
+}
+
+/// Gives every "a second name is not possible here" the kind that makes the caller copy.
+pub(super) fn link_error(error: io::Error) -> io::Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
+            io::Error::new(io::ErrorKind::CrossesDevices, error)
+        }
+        _ => error,
+    }
+}
+
+/// Has the kernel read nothing around the pages that are asked for.
+pub(super) fn advise_random(file: &File) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+}
+
+/// Starts to read a range into the page cache.
+pub(super) fn advise_will_need(file: &File, range: Range<u64>) {
+    #[cfg(target_os = "linux")]
+    if let Some(bytes) = length(&range) {
+        let _ = rustix::fs::fadvise(file, range.start, Some(bytes), rustix::fs::Advice::WillNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, range);
+}
+
+/// Lets the clean pages of a range leave the page cache.
+pub(super) fn advise_dont_need(file: &File, range: Range<u64>) {
+    #[cfg(target_os = "linux")]
+    if let Some(bytes) = length(&range) {
+        let _ = rustix::fs::fadvise(file, range.start, Some(bytes), rustix::fs::Advice::DontNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, range);
+}
+
+#[cfg(target_os = "linux")]
+fn length(range: &Range<u64>) -> Option<std::num::NonZeroU64> {
+    // To the kernel, zero would mean "up to the end of the file".
+    std::num::NonZeroU64::new(range.end.saturating_sub(range.start))
+}
+
+/// Starts to write a range back and does not wait for it.
+pub(super) fn start_write_back(file: &File, range: Range<u64>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return sync_file_range(file, range, libc::SYNC_FILE_RANGE_WRITE);
+    #[cfg(not(target_os = "linux"))]
+    return Ok(drop((file, range)));
+}
+
+/// Waits until what [`start_write_back`] started for a range is written. This makes nothing
+/// durable: neither the file's size nor the disk's own cache is flushed.
+pub(super) fn wait_for_write_back(file: &File, range: Range<u64>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return sync_file_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+    #[cfg(not(target_os = "linux"))]
+    return Ok(drop((file, range)));
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_range(file: &File, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    let offset = i64::try_from(range.start).map_err(io::Error::other)?;
+    let bytes = i64::try_from(range.end - range.start).map_err(io::Error::other)?;
+    loop {
+        // SAFETY: the call takes no pointers, and the descriptor is open while `file` is borrowed.
+        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, flags) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match Errno::from_io_error(&error) {
+            Some(Errno::INTR) => {}
+            // Pacing is a courtesy: a file system without it still writes.
+            Some(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::OPNOTSUPP) => return Ok(()),
+            // The kernel reports a failed write-back once, so this may not be ignored: the
+            // `fdatasync` to come would succeed.
+            _ => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What every simulated operation passes: counters, the trace, and the faults it may meet.
+
+use std::io;
+
+use super::random::{hash, mix};
+
+/// The kinds of operations that faults are aimed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpClass {
+    /// Every operation.
+    Any,
+    /// `size`, `list`, `available_bytes` and `open`.
+    Lookup,
+    /// A read of a file.
+    Read,
+    /// `create`, `create_segment` and `lock`.
+    Create,
+    /// Bytes handed to the system by a sequential writer or a segment.
+    Write,
+    /// A sync of a file, a segment or a directory.
+    Sync,
+    /// `rename`, `remove`, `link`, `recycle_segment`, and directories made or removed.
+    Name,
+}
+
+/// What an operation does instead of succeeding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It does nothing and fails as a broken disk does.
+    Io,
+    /// It does nothing and fails with `StorageFull`.
+    StorageFull,
+    /// It fails after having done half or all of its work: a write keeps the first half of its
+    /// bytes, a read fills the first half of its buffer and is `UnexpectedEof`, names are changed
+    /// and files created although the caller is told otherwise.
+    Short,
+}
+
+impl Fault {
+    pub(super) fn error(self) -> io::Error {
+        match self {
+            Fault::Io => io::Error::other("simulated i/o error"),
+            Fault::StorageFull => io::Error::new(io::ErrorKind::StorageFull, "simulated full disk"),
+            Fault::Short => io::Error::other("simulated i/o error half way"),
+        }
+    }
+}
+
+/// How much a simulated disk was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// All operations, also those that failed.
+    pub operations: u64,
+    /// Operations that change something or make it durable: all but [`OpClass::Lookup`] and
+    /// [`OpClass::Read`].
+    pub mutations: u64,
+    /// Reads of files.
+    pub reads: u64,
+    /// Writes handed to the system.
+    pub writes: u64,
+    /// Syncs of files, segments and directories.
+    pub syncs: u64,
+    /// Bytes asked for by reads.
+    pub read_bytes: u64,
+    /// Bytes handed over by writes.
+    pub written_bytes: u64,
+}
+
+/// An operation about to happen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Op {
+    pub(super) class: OpClass,
+    pub(super) name: &'static str,
+    /// The hash of its paths, and of its data if it writes.
+    pub(super) subject: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// What is to become of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Succeed,
+    Fail(Fault),
+    PowerLost,
+}
+
+impl Verdict {
+    /// `Ok(true)` if the operation is to do all its work, `Ok(false)` if it is to do what
+    /// [`Fault::Short`] says and then to fail.
+    pub(super) fn begin(self) -> io::Result<bool> {
+        match self {
+            Verdict::Succeed => Ok(true),
+            Verdict::Fail(Fault::Short) => Ok(false),
+            Verdict::Fail(fault) => Err(fault.error()),
+            Verdict::PowerLost => Err(io::Error::other("simulated power loss")),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    pub(super) counters: Counters,
+    pub(super) trace: u64,
+    pub(super) power_lost: bool,
+    pub(super) faults_fired: u64,
+    /// The value of `mutations` at which the power goes.
+    power_until: Option<u64>,
+    faults: Vec<Scheduled>,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    class: OpClass,
+    /// Operations of the class that still succeed.
+    left: u64,
+    fault: Fault,
+}
+
+impl Meter {
+    pub(super) fn schedule(&mut self, class: OpClass, left: u64, fault: Fault) {
+        self.faults.push(Scheduled { class, left, fault });
+    }
+
+    pub(super) fn clear_faults(&mut self) {
+        self.faults.clear();
+        if !self.power_lost {
+            self.power_until = None;
+        }
+    }
+
+    pub(super) fn lose_power_after(&mut self, mutations: u64) {
+        self.power_until = Some(self.counters.mutations + mutations);
+    }
+
+    pub(super) fn admit(&mut self, op: Op) -> Verdict {
+        let is_mutation = !matches!(op.class, OpClass::Lookup | OpClass::Read);
+        if is_mutation
+            && self
+                .power_until
+                .is_some_and(|end| self.counters.mutations >= end)
+        {
+            self.power_lost = true;
+        }
+        self.count(op, is_mutation);
+        self.trace(op);
+        if self.power_lost {
+            return Verdict::PowerLost;
+        }
+        self.draw_fault(op.class)
+            .map_or(Verdict::Succeed, Verdict::Fail)
+    }
+
+    fn count(&mut self, op: Op, is_mutation: bool) {
+        let counters = &mut self.counters;
+        counters.operations += 1;
+        counters.mutations += u64::from(is_mutation);
+        match op.class {
+            OpClass::Read => {
+                counters.reads += 1;
+                counters.read_bytes += op.bytes;
+            }
+            OpClass::Write => {
+                counters.writes += 1;
+                counters.written_bytes += op.bytes;
+            }
+            OpClass::Sync => counters.syncs += 1,
+            _ => {}
+        }
+    }
+
+    fn trace(&mut self, op: Op) {
+        for word in [hash(op.name.as_bytes()), op.subject, op.offset, op.bytes] {
+            self.trace = mix(self.trace.rotate_left(7) ^ word);
+        }
+    }
+
+    fn draw_fault(&mut self, class: OpClass) -> Option<Fault> {
+        let mut fired = None;
+        self.faults.retain_mut(|scheduled| {
+            if scheduled.class != OpClass::Any && scheduled.class != class {
+                return true;
+            }
+            if scheduled.left == 0 && fired.is_none() {
+                fired = Some(scheduled.fault);
+                return false;
+            }
+            scheduled.left = scheduled.left.saturating_sub(1);
+            true
+        });
+        self.faults_fired += u64::from(fired.is_some());
+        fired
+    }
+}

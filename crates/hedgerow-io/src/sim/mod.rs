@@ -1,0 +1,295 @@
+//! A disk in memory that can lose power, fail and fill up, all of it replayable from a seed.
+//!
+//! # What it may do
+//!
+//! A loss of power ([`SimStorage::crash`]) draws from the seed
+//! - for every 512-byte sector written since the last successful sync of its file: the bytes of
+//!   any of these writes to it, or the old ones (zeros after the old end of the file). A write of
+//!   several sectors can so be torn; a sector cannot;
+//! - for a file that grew since then: any length between the old and the new one, also longer than
+//!   the sectors that were kept;
+//! - for the names changed since the last `sync_dir` of their directory: all, none, the first
+//!   few, or any subset of the changes. A rename happens entirely or not at all, and syncing the
+//!   directory that a file left also keeps where it went;
+//! - for a directory removed since the last `sync_dir` of its parent: whether it comes back.
+//!
+//! A failed sync of a file leaves each sector written since the last successful one either way at
+//! the next crash, whatever syncs succeed later, unless the sector is written again. Until then
+//! reads see what was written.
+//!
+//! A failed `sync_dir` changes nothing; a later one can succeed.
+//!
+//! The end of the process ([`SimStorage::kill`]) loses what sequential writers had in their
+//! buffers, and the locks.
+//!
+//! Operations fail when asked to ([`SimStorage::fail_after`], [`SimStorage::crash_after`],
+//! [`SimStorage::set_capacity_bytes`]).
+//!
+//! # What it does not do
+//!
+//! It never changes what was synced (corruption is asked for: [`SimStorage::flip_bit`],
+//! [`SimStorage::set_contents`]), tears no sector, misdirects no write, shows no stale bytes of
+//! removed files, and loses no created directory: [`Storage::create_dir_all`] promises these.
+//!
+//! # Cost
+//!
+//! Operations take one lock, and time by their own length. Images share the bytes of files that
+//! neither side changes.
+
+mod contents;
+mod handles;
+mod machine;
+mod meter;
+mod names;
+mod random;
+mod storage;
+
+pub use machine::{NoSpawn, SimClock};
+pub use meter::{Counters, Fault, OpClass};
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contents::Contents;
+use meter::{Meter, Op, Verdict};
+use names::{File, Name, Names};
+use random::Random;
+
+#[cfg(doc)]
+use crate::Storage;
+
+/// A simulated disk. Clones are the same disk.
+#[derive(Debug, Clone)]
+pub struct SimStorage {
+    disk: Arc<Disk>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    state: Mutex<State>,
+}
+
+type Guard<'a> = MutexGuard<'a, State>;
+
+#[derive(Debug)]
+struct State {
+    names: Names,
+    meter: Meter,
+    random: Random,
+    capacity_bytes: Option<u64>,
+    used_bytes: u64,
+    locks: BTreeSet<PathBuf>,
+    /// Directories that are devices of their own.
+    devices: BTreeSet<PathBuf>,
+}
+
+impl SimStorage {
+    /// An empty disk without limits. Equal seeds and equal operations give equal disks.
+    pub fn new(seed: u64) -> SimStorage {
+        SimStorage::from_state(State {
+            names: Names::new(),
+            meter: Meter::default(),
+            random: Random::new(seed),
+            capacity_bytes: None,
+            used_bytes: 0,
+            locks: BTreeSet::new(),
+            devices: BTreeSet::new(),
+        })
+    }
+
+    /// A disk that this one may be after a loss of power: see the [module](self). It has no locks,
+    /// no scheduled faults and fresh counters. This disk goes on as it was and shares nothing with
+    /// the other; a second call draws a second image.
+    pub fn crash(&self) -> SimStorage {
+        self.image(Names::after_crash)
+    }
+
+    /// This disk as the next process finds it when this one is killed: everything is there that
+    /// was handed to the system, and nothing more of it is durable than before.
+    pub fn kill(&self) -> SimStorage {
+        self.image(|names, _| names.copy())
+    }
+
+    /// Makes one operation of a class fail: the next one after `count` more of them.
+    pub fn fail_after(&self, class: OpClass, count: u64, fault: Fault) {
+        self.state().meter.schedule(class, count, fault);
+    }
+
+    /// Lets `count` more mutating operations happen; from the next one on every operation fails
+    /// with "simulated power loss". Then take the image with [`SimStorage::crash`].
+    pub fn crash_after(&self, count: u64) {
+        self.state().meter.lose_power_after(count);
+    }
+
+    /// Forgets all faults, and a loss of power, that have not happened yet.
+    pub fn clear_faults(&self) {
+        self.state().meter.clear_faults();
+    }
+
+    /// The number of faults of [`SimStorage::fail_after`] that have happened.
+    pub fn faults_fired(&self) -> u64 {
+        self.state().meter.faults_fired
+    }
+
+    /// Whether the power went, as [`SimStorage::crash_after`] asked.
+    pub fn power_lost(&self) -> bool {
+        self.state().meter.power_lost
+    }
+
+    /// Limits the bytes of all files together; `None` is no limit. What is there stays.
+    pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
+        self.state().capacity_bytes = capacity_bytes;
+    }
+
+    /// The bytes of all files together.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes
+    }
+
+    /// Makes a directory, and all under it, a device of its own: links and renames into and out of
+    /// it are `CrossesDevices`.
+    pub fn add_device(&self, dir: impl AsRef<Path>) {
+        self.state().devices.insert(dir.as_ref().to_owned());
+    }
+
+    /// The number of operations so far.
+    pub fn operations(&self) -> u64 {
+        self.counters().operations
+    }
+
+    /// What happened so far, by kind.
+    pub fn counters(&self) -> Counters {
+        self.state().meter.counters
+    }
+
+    /// A hash of every operation so far: what it was, of which paths, where, how long, and what it
+    /// wrote. Equal runs have equal hashes.
+    pub fn trace_hash(&self) -> u64 {
+        self.state().meter.trace
+    }
+
+    /// The paths of all files, sorted. Like the other helpers below it is no operation: it is not
+    /// counted, does not fail on request and works without power.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let mut paths: Vec<_> = self.state().names.paths().collect();
+        paths.sort();
+        paths
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn contents(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let file = self.file(path.as_ref())?;
+        let bytes = lock(&file.inner).contents.to_vec();
+        Ok(bytes)
+    }
+
+    /// Replaces the bytes of a file, or makes the file and its directory; all of it is durable.
+    /// Open handles see the new bytes.
+    ///
+    /// # Errors
+    /// `InvalidInput` or `NotADirectory` for a path that cannot be a file.
+    pub fn set_contents(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        state
+            .names
+            .put(Name::new(path.as_ref())?, Contents::durable(bytes))?;
+        state.used_bytes = state.names.used_bytes();
+        Ok(())
+    }
+
+    /// Inverts one bit of a file; bit 8 is the lowest of the second byte.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidInput` after the end of the file.
+    pub fn flip_bit(&self, path: impl AsRef<Path>, bit: u64) -> io::Result<()> {
+        let file = self.file(path.as_ref())?;
+        let contents = &mut lock(&file.inner).contents;
+        if bit / 8 >= contents.bytes() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        contents.flip_bit(bit);
+        Ok(())
+    }
+
+    fn image(&self, names: impl FnOnce(&Names, &mut Random) -> Names) -> SimStorage {
+        let mut state = self.state();
+        let mut random = Random::new(state.random.next());
+        let names = names(&state.names, &mut random);
+        SimStorage::from_state(State {
+            used_bytes: names.used_bytes(),
+            names,
+            meter: Meter::default(),
+            random,
+            capacity_bytes: state.capacity_bytes,
+            locks: BTreeSet::new(),
+            devices: state.devices.clone(),
+        })
+    }
+
+    fn from_state(state: State) -> SimStorage {
+        SimStorage {
+            disk: Arc::new(Disk {
+                state: Mutex::new(state),
+            }),
+        }
+    }
+
+    fn state(&self) -> Guard<'_> {
+        lock(&self.disk.state)
+    }
+
+    fn file(&self, path: &Path) -> io::Result<Arc<File>> {
+        self.state().names.find(&Name::new(path)?)
+    }
+}
+
+impl State {
+    fn admit(&mut self, op: Op) -> Verdict {
+        self.meter.admit(op)
+    }
+
+    fn free_bytes(&self) -> u64 {
+        /// What a disk without a limit says: enough for any test, and far from overflow.
+        const UNLIMITED_BYTES: u64 = 1 << 50;
+        self.capacity_bytes
+            .unwrap_or(UNLIMITED_BYTES)
+            .saturating_sub(self.used_bytes)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_device(from, to)?;
+        if let Some(replaced) = self.names.rename(Name::new(from)?, Name::new(to)?)? {
+            self.give_back(&replaced);
+        }
+        Ok(())
+    }
+
+    /// Counts the space of a file that has no names any more as free.
+    fn give_back(&mut self, file: &File) {
+        let inner = lock(&file.inner);
+        if inner.links == 0 {
+            self.used_bytes -= inner.contents.bytes();
+        }
+    }
+
+    fn check_device(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.device(from) == self.device(to) {
+            return Ok(());
+        }
+        Err(io::ErrorKind::CrossesDevices.into())
+    }
+
+    fn device<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        path.ancestors().find(|dir| self.devices.contains(*dir))
+    }
+}
+
+/// A panic elsewhere leaves the state whole: every change of it is made after the last check.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

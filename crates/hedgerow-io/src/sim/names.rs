@@ -1,0 +1,365 @@
+//! Directories: the names there are now, and what a crash may leave of them.
+//!
+//! Every change of a name since the last `sync_dir` is kept in one list in the order of the calls.
+//! A rename is one change, so a crash shows it entirely or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::contents::Contents;
+use super::random::Random;
+
+/// A file, whatever names it has.
+#[derive(Debug)]
+pub(super) struct File {
+    id: u64,
+    pub(super) inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Inner {
+    pub(super) contents: Contents,
+    /// How many names the file has now; with none it takes no space.
+    pub(super) links: u32,
+}
+
+/// A directory and a name in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) dir: PathBuf,
+    pub(super) name: String,
+}
+
+impl Name {
+    pub(super) fn new(path: &Path) -> io::Result<Name> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match (path.parent(), name) {
+            (Some(dir), Some(name)) => Ok(Name {
+                dir: dir.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Link {
+        at: Name,
+        file: Arc<File>,
+    },
+    Unlink {
+        at: Name,
+    },
+    Rename {
+        from: Name,
+        to: Name,
+        file: Arc<File>,
+    },
+}
+
+type Files = BTreeMap<String, Arc<File>>;
+
+#[derive(Debug, Clone, Default)]
+struct Dir {
+    current: Files,
+    durable: Files,
+    /// Removed, but its parent is not synced.
+    removed: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    dirs: BTreeMap<PathBuf, Dir>,
+    pending: Vec<Change>,
+    next_id: u64,
+}
+
+impl Names {
+    /// The root, and the empty path that relative names start from.
+    pub(super) fn new() -> Names {
+        let roots = ["/", ""].map(|root| (PathBuf::from(root), Dir::default()));
+        Names {
+            dirs: BTreeMap::from(roots),
+            pending: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
+        for dir in dir.ancestors() {
+            if Name::new(dir).is_ok_and(|name| self.find(&name).is_ok()) {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+        }
+        for dir in dir.ancestors() {
+            self.dirs.entry(dir.to_owned()).or_default().removed = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
+        let has_dirs = self
+            .dirs
+            .iter()
+            .any(|(path, d)| path.parent() == Some(dir) && !d.removed);
+        let entry = self.dir_mut(dir)?;
+        if has_dirs || !entry.current.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        entry.removed = true;
+        Ok(())
+    }
+
+    /// The files of a directory, by name.
+    pub(super) fn list(&self, dir: &Path) -> io::Result<&Files> {
+        match self.dirs.get(dir) {
+            Some(dir) if !dir.removed => Ok(&dir.current),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    pub(super) fn find(&self, name: &Name) -> io::Result<Arc<File>> {
+        self.list(&name.dir)?
+            .get(&name.name)
+            .cloned()
+            .ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn create(&mut self, at: Name, contents: Contents) -> io::Result<Arc<File>> {
+        self.next_id += 1;
+        let inner = Mutex::new(Inner { contents, links: 0 });
+        let file = Arc::new(File {
+            id: self.next_id,
+            inner,
+        });
+        self.link(at, &file)?;
+        Ok(file)
+    }
+
+    pub(super) fn link(&mut self, at: Name, file: &Arc<File>) -> io::Result<()> {
+        if self.find(&at).is_ok() || self.list(&at.path()).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.dir_mut(&at.dir)?
+            .current
+            .insert(at.name.clone(), file.clone());
+        super::lock(&file.inner).links += 1;
+        self.pending.push(Change::Link {
+            at,
+            file: file.clone(),
+        });
+        Ok(())
+    }
+
+    /// Returns the file that lost a name.
+    pub(super) fn unlink(&mut self, at: Name) -> io::Result<Arc<File>> {
+        let file = self.find(&at)?;
+        self.dir_mut(&at.dir)?.current.remove(&at.name);
+        super::lock(&file.inner).links -= 1;
+        self.pending.push(Change::Unlink { at });
+        Ok(file)
+    }
+
+    /// Returns the file that was replaced.
+    pub(super) fn rename(&mut self, from: Name, to: Name) -> io::Result<Option<Arc<File>>> {
+        let file = self.find(&from)?;
+        if self.list(&to.path()).is_ok() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if self.find(&to).is_ok_and(|there| Arc::ptr_eq(&there, &file)) {
+            return Ok(None);
+        }
+        let replaced = self
+            .dir_mut(&to.dir)?
+            .current
+            .insert(to.name.clone(), file.clone());
+        self.dir_mut(&from.dir)?.current.remove(&from.name);
+        if let Some(replaced) = &replaced {
+            super::lock(&replaced.inner).links -= 1;
+        }
+        self.pending.push(Change::Rename { from, to, file });
+        Ok(replaced)
+    }
+
+    /// Makes the names of a directory durable, and the absence of removed directories in it.
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.list(dir)?;
+        let synced = self.synced_together(dir);
+        for change in std::mem::take(&mut self.pending) {
+            match &change {
+                Change::Link { at, .. } | Change::Unlink { at } if !synced.contains(&at.dir) => {
+                    self.pending.push(change);
+                }
+                Change::Rename { from, to, .. } if !synced.contains(&from.dir) => {
+                    if !synced.contains(&to.dir) {
+                        self.pending.push(change);
+                        continue;
+                    }
+                    // The new name is durable now, and the old one may come back beside it.
+                    let from = from.clone();
+                    self.make_durable(&change);
+                    self.pending.push(Change::Unlink { at: from });
+                }
+                _ => self.make_durable(&change),
+            }
+        }
+        self.dirs
+            .retain(|path, entry| !(entry.removed && path.parent() == Some(dir)));
+        Ok(())
+    }
+
+    /// Syncing the directory that a file left must not lose the file: it syncs where it went.
+    fn synced_together(&self, dir: &Path) -> BTreeSet<PathBuf> {
+        let mut synced = BTreeSet::from([dir.to_owned()]);
+        loop {
+            let count = synced.len();
+            for change in &self.pending {
+                if let Change::Rename { from, to, .. } = change
+                    && synced.contains(&from.dir)
+                {
+                    synced.insert(to.dir.clone());
+                }
+            }
+            if synced.len() == count {
+                return synced;
+            }
+        }
+    }
+
+    fn make_durable(&mut self, change: &Change) {
+        let mut durable = |at: &Name, file: Option<&Arc<File>>| {
+            // A directory that is gone keeps no names.
+            let Some(dir) = self.dirs.get_mut(&at.dir) else {
+                return;
+            };
+            match file {
+                Some(file) => drop(dir.durable.insert(at.name.clone(), file.clone())),
+                None => drop(dir.durable.remove(&at.name)),
+            }
+        };
+        match change {
+            Change::Link { at, file } => durable(at, Some(file)),
+            Change::Unlink { at } => durable(at, None),
+            Change::Rename { from, to, file } => {
+                durable(from, None);
+                durable(to, Some(file));
+            }
+        }
+    }
+
+    /// The names that a loss of power may leave, each file with what it may leave of the file.
+    pub(super) fn after_crash(&self, random: &mut Random) -> Names {
+        let mut image = self.clone();
+        for change in image.draw_kept(random) {
+            image.make_durable(&change);
+        }
+        image.bring_back_dirs(random);
+        for dir in image.dirs.values_mut() {
+            dir.current = dir.durable.clone();
+        }
+        image.copy_files(|file| Contents::after_crash(&file.contents, random))
+    }
+
+    /// Takes the pending changes; returns those that reach the disk.
+    fn draw_kept(&mut self, random: &mut Random) -> Vec<Change> {
+        let mut changes = std::mem::take(&mut self.pending);
+        match random.below(4) {
+            0 => changes.clear(),
+            1 => {}
+            // A file system with a journal.
+            2 => changes.truncate(random.below(changes.len() as u64 + 1) as usize),
+            // One without any order.
+            _ => changes.retain(|_| random.chance(4)),
+        }
+        changes
+    }
+
+    /// A removed directory may come back if its parent is there.
+    fn bring_back_dirs(&mut self, random: &mut Random) {
+        let mut kept = BTreeMap::new();
+        // Parents are sorted before what is in them.
+        for (path, mut dir) in std::mem::take(&mut self.dirs) {
+            let has_parent = path.parent().is_none_or(|parent| kept.contains_key(parent));
+            if !dir.removed || (has_parent && random.chance(4)) {
+                dir.removed = false;
+                kept.insert(path, dir);
+            }
+        }
+        self.dirs = kept;
+    }
+
+    /// The same names for files of their own, as another disk has them.
+    pub(super) fn copy(&self) -> Names {
+        self.clone().copy_files(|file| file.contents.clone())
+    }
+
+    fn copy_files(mut self, mut contents: impl FnMut(&Inner) -> Contents) -> Names {
+        let mut copies = BTreeMap::<u64, Arc<File>>::new();
+        let mut copy = |file: &mut Arc<File>, links: u32| {
+            let copied = copies.entry(file.id).or_insert_with(|| {
+                let contents = contents(&super::lock(&file.inner));
+                let inner = Mutex::new(Inner { contents, links: 0 });
+                Arc::new(File { id: file.id, inner })
+            });
+            super::lock(&copied.inner).links += links;
+            *file = copied.clone();
+        };
+        for dir in self.dirs.values_mut() {
+            dir.current.values_mut().for_each(|file| copy(file, 1));
+            dir.durable.values_mut().for_each(|file| copy(file, 0));
+        }
+        for change in &mut self.pending {
+            match change {
+                Change::Link { file, .. } | Change::Rename { file, .. } => copy(file, 0),
+                Change::Unlink { .. } => {}
+            }
+        }
+        self
+    }
+
+    /// Puts a durable file of this name and these contents there.
+    pub(super) fn put(&mut self, at: Name, contents: Contents) -> io::Result<()> {
+        self.create_dir_all(&at.dir)?;
+        if let Ok(file) = self.find(&at) {
+            super::lock(&file.inner).contents = contents;
+            return Ok(());
+        }
+        self.create(at, contents)?;
+        // Nothing came between: the last change is this name alone.
+        if let Some(change) = self.pending.pop() {
+            self.make_durable(&change);
+        }
+        Ok(())
+    }
+
+    /// Every path of a file, sorted.
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.dirs
+            .iter()
+            .flat_map(|(path, dir)| dir.current.keys().map(|name| path.join(name)))
+    }
+
+    /// The bytes of all files, those with several names once.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let files = self.dirs.values().flat_map(|dir| dir.current.values());
+        let by_id: BTreeMap<u64, u64> = files
+            .map(|file| (file.id, super::lock(&file.inner).contents.bytes()))
+            .collect();
+        by_id.values().sum()
+    }
+
+    fn dir_mut(&mut self, dir: &Path) -> io::Result<&mut Dir> {
+        match self.dirs.get_mut(dir) {
+            Some(dir) if !dir.removed => Ok(dir),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}

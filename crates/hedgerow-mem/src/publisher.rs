@@ -1,0 +1,224 @@
+//! Publication in order: commits finish in any order, and become visible in the order in which
+//! they took their sequence numbers.
+//!
+//! A ring holds one slot for each commit under way. A finished commit marks its slot; whoever
+//! finishes then moves the tail over every marked slot and raises the published number. No thread
+//! waits for another to publish, and none takes a lock unless somebody is parked.
+//!
+//! ```text
+//! ticket      7        8        9        10
+//! slot    | done   | done   | open   | done   |      published = last of ticket 8
+//!                             ^ tail            ^ head
+//! ```
+//!
+//! Two orderings carry the argument. Marks and the tail are read after a sequentially consistent
+//! fence that follows the own mark, so of two neighbours that finish at once at least one sees the
+//! other's mark. Waiters count themselves in before they look at the number a last time, and the
+//! finisher looks at the count after raising the number, with such a fence between on both sides,
+//! so either the waiter sees the number or the finisher sees the waiter.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, fence, spin_hint, yield_now};
+
+/// How often a waiter looks before it begins to give up its processor: about 2 us, which a commit
+/// of a small batch does not exceed.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 128 };
+/// How often it then yields before it parks.
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 8 };
+
+/// A commit that has begun and must be [finished](Publisher::finish), also if it failed: until
+/// then nothing behind it becomes visible.
+#[must_use = "an unfinished ticket holds up every later one"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket {
+    index: u64,
+}
+
+struct Slot {
+    /// The last sequence number of the ticket that has the slot.
+    last: AtomicU64,
+    /// One more than the index of the ticket last finished in this slot.
+    done: AtomicU64,
+}
+
+/// Two numbers that different threads write must not share a cache line, nor the pair of lines
+/// that the processor fetches together.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// Publishes sequence numbers in order.
+pub struct Publisher {
+    published: Apart<AtomicU64>,
+    /// The first ticket that is not published.
+    tail: Apart<AtomicU64>,
+    /// The next ticket to hand out.
+    head: Apart<AtomicU64>,
+    waiters: AtomicUsize,
+    parked: Mutex<()>,
+    moved: Condvar,
+    slots: Box<[Slot]>,
+}
+
+impl Publisher {
+    /// A publisher for a database whose last visible sequence number is `published`, with room for
+    /// `slots` commits under way.
+    ///
+    /// # Panics
+    /// If `slots` is not a power of two.
+    #[must_use]
+    pub fn new(published: u64, slots: usize) -> Self {
+        assert!(
+            slots.is_power_of_two(),
+            "{slots} slots are not a power of two"
+        );
+        let slot = |_| Slot {
+            last: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+        };
+        Self {
+            published: Apart(AtomicU64::new(published)),
+            tail: Apart(AtomicU64::new(0)),
+            head: Apart(AtomicU64::new(0)),
+            waiters: AtomicUsize::new(0),
+            parked: Mutex::new(()),
+            moved: Condvar::new(),
+            slots: (0..slots).map(slot).collect(),
+        }
+    }
+
+    /// The next ticket, for sequence numbers up to `last`, which is larger than every one before.
+    /// To be called by one thread at a time, inside the critical section that hands out the
+    /// numbers. `None` when as many commits are under way as there are slots:
+    /// [`wait_for_slot`](Self::wait_for_slot), then ask again.
+    #[must_use]
+    pub fn begin(&self, last: u64) -> Option<Ticket> {
+        let index = self.head.0.load(Ordering::Relaxed);
+        if !self.has_slot(index) {
+            return None;
+        }
+        self.slot(index).last.store(last, Ordering::Relaxed);
+        self.head.0.store(index + 1, Ordering::Relaxed);
+        Some(Ticket { index })
+    }
+
+    /// Waits until [`begin`](Self::begin) has a slot to give: spins, yields, then parks. To be
+    /// called by whoever may call `begin`.
+    pub fn wait_for_slot(&self) {
+        let index = self.head.0.load(Ordering::Relaxed);
+        self.wait_until(|| self.has_slot(index));
+    }
+
+    /// Says that the records of a ticket are in the log and in the memtables. Any thread, in any
+    /// order. Everything the thread did before is visible to whoever then reads a
+    /// [`published`](Self::published) number that covers the ticket.
+    pub fn finish(&self, ticket: Ticket) {
+        let Ticket { index } = ticket;
+        self.slot(index).done.store(index + 1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if !self.advance() {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.wake();
+        }
+    }
+
+    /// The largest visible sequence number: everything up to it is finished. One atomic load.
+    #[must_use]
+    #[inline]
+    pub fn published(&self) -> u64 {
+        self.published.0.load(Ordering::Acquire)
+    }
+
+    /// Waits until `seqno` is published: spins briefly, yields, then parks.
+    pub fn wait(&self, seqno: u64) {
+        self.wait_until(|| self.published() >= seqno);
+    }
+
+    fn slot(&self, index: u64) -> &Slot {
+        &self.slots[index as usize & (self.slots.len() - 1)]
+    }
+
+    /// Whether ticket `index` finds its slot free. The acquire makes sure that nobody still reads
+    /// what the slot's last ticket left there and takes it for valid.
+    fn has_slot(&self, index: u64) -> bool {
+        index - self.tail.0.load(Ordering::Acquire) < self.slots.len() as u64
+    }
+
+    /// Moves the tail over every finished ticket and publishes the last of them. Whether it moved.
+    fn advance(&self) -> bool {
+        let mut tail = self.tail.0.load(Ordering::Acquire);
+        let mut reached = None;
+        loop {
+            let slot = self.slot(tail);
+            if slot.done.load(Ordering::Acquire) != tail + 1 {
+                break;
+            }
+            // A stale tail may read the number of a later ticket here; then the exchange fails.
+            let last = slot.last.load(Ordering::Relaxed);
+            let moved =
+                self.tail
+                    .0
+                    .compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Acquire);
+            match moved {
+                Ok(_) => {
+                    reached = Some(last);
+                    tail += 1;
+                }
+                Err(other) => tail = other,
+            }
+        }
+        if let Some(last) = reached {
+            self.published.0.fetch_max(last, Ordering::AcqRel);
+        }
+        reached.is_some()
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // A waiter holds the lock from its last look until it sleeps, so it cannot miss this.
+        drop(self.parked.lock());
+        self.moved.notify_all();
+    }
+
+    fn wait_until(&self, reached: impl Fn() -> bool) {
+        for _ in 0..SPINS {
+            if reached() {
+                return;
+            }
+            spin_hint();
+        }
+        for _ in 0..YIELDS {
+            if reached() {
+                return;
+            }
+            yield_now();
+        }
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut parked = self
+            .parked
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !reached() {
+            parked = self
+                .moved
+                .wait(parked)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        drop(parked);
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher")
+            .field("published", &self.published())
+            .field("slots", &self.slots.len())
+            .finish_non_exhaustive()
+    }
+}

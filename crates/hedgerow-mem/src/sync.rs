@@ -1,0 +1,24 @@
+//! The atomics, locks and hints of the structures that loom explores: loom's own under
+//! `cfg(loom)`, the standard library's otherwise.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::atomic::{AtomicU64, AtomicUsize, fence},
+    sync::{Condvar, Mutex},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::atomic::{AtomicU64, AtomicUsize, fence},
+    sync::{Condvar, Mutex},
+    thread::yield_now,
+};
+
+/// Tells the processor that this is a spin loop; under loom, lets another thread run.
+#[inline]
+pub(crate) fn spin_hint() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
