@@ -1,1 +1,228 @@
-//! (under construction)
+//! Partitions: one LSM-tree each, and the routers that say which tree a key lives in.
+
+mod hash;
+mod single;
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use hedgerow_mem::ChunkPool;
+
+use crate::compaction::planner::RunningJob;
+use crate::entry::{KeyHash, SeqNo};
+use crate::error::Error;
+use crate::key_order::{Order, Sorted};
+use crate::memtable::Memtable;
+use crate::merge_policy::{self, Policy};
+use crate::options::{Design, KeyOrder, Layout, Partitioning};
+use crate::page::TableId;
+use crate::version::edit::{KeyspaceId, PartitionId};
+use crate::version::{SuperVersion, Version};
+
+/// The partitions that may hold the keys of a range.
+pub(crate) struct Covering {
+    pub(crate) partitions: Range<usize>,
+    /// Their keys follow one another in this order, so that results are concatenated; otherwise
+    /// they are merged.
+    pub(crate) ordered: bool,
+}
+
+/// Which tree a key lives in. Fixed when a keyspace is created.
+pub(crate) trait Router: std::fmt::Debug + Send + Sync {
+    fn route(&self, hash: KeyHash) -> usize;
+    fn covering(&self) -> Covering;
+}
+
+fn router(partitioning: Partitioning) -> Box<dyn Router> {
+    match partitioning {
+        Partitioning::Single => Box::new(single::Single),
+        Partitioning::Hash(partitions) => Box::new(hash::Hash { partitions }),
+    }
+}
+
+/// What all partitions of a keyspace share: its layout, and the design in force.
+#[derive(Debug)]
+pub(crate) struct KeyspaceFacts {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    /// The seed of the hashes of its keys.
+    pub(crate) seed: u64,
+    pub(crate) order: Box<dyn Order>,
+    pub(crate) router: Box<dyn Router>,
+    design: ArcSwap<DesignInForce>,
+}
+
+/// A design with what is derived from it.
+#[derive(Debug)]
+pub(crate) struct DesignInForce {
+    pub(crate) design: Design,
+    pub(crate) policy: Arc<dyn Policy>,
+    /// The size at which one partition's memtable is flushed.
+    pub(crate) memtable_bytes: u64,
+    pub(crate) table_bytes: u64,
+}
+
+impl DesignInForce {
+    /// Fills what the design leaves open from the memory that active memtables have together.
+    pub(crate) fn derive(design: Design, layout: Layout, active_bytes: u64) -> Arc<DesignInForce> {
+        let partitions = layout.partitioning.count() as u64;
+        let all = design.memtable_bytes.unwrap_or(active_bytes.clamp(1 << 20, 256 << 20));
+        let memtable_bytes = (all / partitions).max(4 << 10);
+        // A level-0 run is one table; deeper tables keep that size within reason.
+        let table_bytes = design.table_bytes.unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
+        let policy = merge_policy::policy(design.policy);
+        Arc::new(DesignInForce { design, policy, memtable_bytes, table_bytes })
+    }
+}
+
+impl KeyspaceFacts {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: &str,
+        layout: Layout,
+        seed: u64,
+        design: Arc<DesignInForce>,
+    ) -> Arc<KeyspaceFacts> {
+        let order: Box<dyn Order> = match layout.order {
+            KeyOrder::Sorted => Box::new(Sorted),
+        };
+        Arc::new(KeyspaceFacts {
+            id,
+            name: name.to_owned(),
+            layout,
+            seed,
+            order,
+            router: router(layout.partitioning),
+            design: ArcSwap::new(design),
+        })
+    }
+
+    pub(crate) fn design(&self) -> Guard<Arc<DesignInForce>> {
+        self.design.load()
+    }
+
+    pub(crate) fn set_design(&self, design: Arc<DesignInForce>) {
+        self.design.store(design);
+    }
+}
+
+/// One tree.
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// Its position among the keyspace's partitions.
+    pub(crate) index: usize,
+    pub(crate) keyspace: Arc<KeyspaceFacts>,
+    tree: ArcSwap<SuperVersion>,
+    /// Held while the tree is replaced by a successor of itself.
+    replacing: Mutex<()>,
+    /// The number of the latest write; stored inside the commit's critical section.
+    pub(crate) latest_write: Arc<AtomicU64>,
+    /// The log segment that knows of this partition.
+    pub(crate) log_segment: AtomicU32,
+    pub(crate) work: Mutex<Work>,
+    /// Dropped or cleared: no new work begins, its tables go when nobody holds them.
+    dropped: AtomicBool,
+}
+
+/// What background jobs are doing to a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) flushing: bool,
+    pub(crate) running: Vec<RunningJob>,
+    /// Merges planned by hand wait until nothing else runs.
+    pub(crate) manual: bool,
+    /// Why the last flush failed, until it is tried again.
+    pub(crate) flush_failure: Option<Error>,
+    /// Why the last merge failed, until it is tried again.
+    pub(crate) merge_failure: Option<Error>,
+}
+
+impl Work {
+    pub(crate) fn is_busy(&self, table: TableId) -> bool {
+        self.running.iter().any(|job| job.inputs.iter().any(|i| i.tables.contains(&table)))
+    }
+}
+
+impl Partition {
+    pub(crate) fn new(
+        id: PartitionId,
+        index: usize,
+        keyspace: Arc<KeyspaceFacts>,
+        version: Version,
+        flushed_through: SeqNo,
+        pool: &Arc<ChunkPool>,
+    ) -> Arc<Partition> {
+        let tree = SuperVersion {
+            active: Memtable::new(pool),
+            sealed: Vec::new(),
+            version: Arc::new(version),
+            flushed_through,
+        };
+        Arc::new(Partition {
+            id,
+            index,
+            keyspace,
+            tree: ArcSwap::from_pointee(tree),
+            replacing: Mutex::new(()),
+            latest_write: Arc::new(AtomicU64::new(0)),
+            log_segment: AtomicU32::new(0),
+            work: Mutex::default(),
+            dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// The tree now, for the duration of one call.
+    #[inline]
+    pub(crate) fn tree(&self) -> Guard<Arc<SuperVersion>> {
+        self.tree.load()
+    }
+
+    /// The tree now, for as long as it is wanted.
+    pub(crate) fn tree_owned(&self) -> Arc<SuperVersion> {
+        self.tree.load_full()
+    }
+
+    pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals the active memtable: numbers from `at` on go to a new one. Inside the commit's
+    /// critical section. False if there is nothing to seal.
+    pub(crate) fn seal(&self, at: SeqNo, pool: &Arc<ChunkPool>) -> bool {
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let tree = self.tree.load();
+        if tree.active.is_empty() {
+            return false;
+        }
+        tree.active.seal(at);
+        self.tree.store(Arc::new(tree.with_active(Memtable::new(pool))));
+        true
+    }
+
+    /// Puts a version in place, and takes away the memtable whose entries it has.
+    pub(crate) fn install(&self, version: Arc<Version>, flushed: Option<(&Arc<Memtable>, SeqNo)>) {
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let tree = self.tree.load();
+        self.tree.store(Arc::new(tree.with_version(version, flushed)));
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// No new work begins; the tables' files are removed when nobody reads them any more. The edit
+    /// that drops the partition is durable.
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+        self.tree.load().version.tables().for_each(|table| table.mark_obsolete());
+    }
+}
+
+/// The name of the directory of tables under the database's directory.
+pub(crate) fn tables_dir(root: &std::path::Path) -> PathBuf {
+    root.join("tables")
+}

@@ -41,6 +41,7 @@ pub(crate) struct Throttle {
     /// Bits of an `f64`: picoseconds per byte would be rounded away otherwise.
     delay_ns_per_byte: AtomicU64,
     cause: AtomicU64,
+    fills: [AtomicU64; PRESSURES],
     /// The moment until which the bytes admitted so far are paid for.
     paid_until_ns: AtomicU64,
     stalled_ns: [AtomicU64; PRESSURES],
@@ -59,15 +60,21 @@ impl Throttle {
             clock,
             delay_ns_per_byte: AtomicU64::new(0f64.to_bits()),
             cause: AtomicU64::new(0),
+            fills: Default::default(),
             paid_until_ns: AtomicU64::new(0),
             stalled_ns: Default::default(),
         }
     }
 
-    /// Sets the fills, in the order of [`Pressure`].
-    pub(crate) fn set(&self, fills: [f64; PRESSURES]) {
-        let (cause, fill) =
-            fills.iter().copied().enumerate().fold((0, 0.0), |max, x| if x.1 > max.1 { x } else { max });
+    /// Sets the fill of one source.
+    pub(crate) fn set(&self, source: Pressure, fill: f64) {
+        self.fills[source as usize].store(fill.to_bits(), Ordering::Relaxed);
+        let (cause, fill) = self
+            .fills
+            .iter()
+            .map(|f| f64::from_bits(f.load(Ordering::Relaxed)))
+            .enumerate()
+            .fold((0, 0.0), |max, x| if x.1 > max.1 { x } else { max });
         self.cause.store(cause as u64, Ordering::Relaxed);
         self.delay_ns_per_byte.store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
     }

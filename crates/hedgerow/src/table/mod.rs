@@ -7,10 +7,12 @@
 
 pub(crate) mod block_based;
 pub(crate) mod meta;
+pub(crate) mod open;
 
 use std::sync::Arc;
 
 pub(crate) use meta::TableMeta;
+pub(crate) use open::{Table, TableContext};
 
 use crate::entry::{KeyHash, SeqNo, Tag};
 use crate::error::Result;
@@ -54,6 +56,8 @@ pub(crate) enum Lookup {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GetState {
     pub(crate) phase: Phase,
+    /// The table has a filter, and it was asked.
+    pub(crate) filter_asked: bool,
     /// The filter was asked and let the key pass.
     pub(crate) filter_passed: bool,
     /// The blocks still to look into; `start` is the current one.

@@ -1,2 +1,15 @@
-//! Versions (under construction).
+//! What a partition's tree consists of: immutable versions, the edits that lead from one to the
+//! next, and the manifest that keeps the edits.
+
 pub(crate) mod edit;
+pub(crate) mod super_version;
+
+pub(crate) use super_version::SuperVersion;
+
+use std::sync::Arc;
+
+use crate::merge_policy::shape::Shape;
+use crate::table::Table;
+
+/// The tables of one tree at one moment; never changed, only replaced.
+pub(crate) type Version = Shape<Arc<Table>>;

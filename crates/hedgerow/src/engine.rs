@@ -1,0 +1,290 @@
+//! The state of an open database, on which the paths work: parts, and the locks between them.
+//!
+//! Lock order: `manifest` → `commit` → a partition's `work` → a partition's replacing lock → the
+//! log's own. No lock is held while waiting for a flush, a merge, a sync of the log or a
+//! publication; `manifest` alone is held during I/O, that of appending an edit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use hedgerow_io::{Environment, FileLock};
+use hedgerow_mem::{ChunkPool, Publisher};
+
+use crate::entry::{KeyHash, SeqNo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryPlan;
+use crate::merge_policy::shape::Facts;
+use crate::partition::{KeyspaceFacts, Partition};
+use crate::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::snapshot_list::SnapshotList;
+use crate::stats::{Event, Listener, Stats};
+use crate::table::open::table_name;
+use crate::table::{Table, TableContext, TableMeta};
+use crate::version::VersionSet;
+use crate::version::edit::{Change, KeyspaceId, PartitionId, TreeEdit};
+use crate::wal::{Log, Tail};
+
+/// Writes that change the same stripe count as conflicting for `update`.
+pub(crate) const STRIPES: usize = 4096;
+
+/// Everything an open database consists of.
+pub(crate) struct Engine {
+    pub(crate) dir: PathBuf,
+    pub(crate) environment: Environment,
+    pub(crate) memory: MemoryPlan,
+    pub(crate) pool: Arc<ChunkPool>,
+    pub(crate) tables: Arc<TableContext>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) throttle: Throttle,
+    pub(crate) rate_limiter: RateLimiter,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) catalog: ArcSwap<Catalog>,
+    /// Counts the changes after which a routed write has to be routed again.
+    pub(crate) routing_epoch: AtomicU64,
+    pub(crate) snapshots: SnapshotList,
+    pub(crate) publisher: Publisher,
+    /// `None` when the database was opened for reading only.
+    pub(crate) writer: Option<Writer>,
+    pub(crate) closed: AtomicBool,
+    /// Bytes that running flushes and merges hold.
+    pub(crate) merge_bytes: Arc<AtomicUsize>,
+    /// Bytes announced to sealed memtables that are not flushed, and to active ones.
+    pub(crate) sealed_bytes: AtomicU64,
+    pub(crate) active_bytes: AtomicU64,
+}
+
+/// What only a database opened for writing has.
+pub(crate) struct Writer {
+    pub(crate) log: Log,
+    pub(crate) log_bytes_max: u64,
+    pub(crate) commit: Mutex<CommitState>,
+    /// The number of the latest write to each stripe of keys; stored under the commit's lock.
+    pub(crate) stripes: Box<[AtomicU64]>,
+    pub(crate) manifest: Mutex<VersionSet>,
+    pub(crate) next_table: AtomicU64,
+    pub(crate) next_keyspace: AtomicU32,
+    pub(crate) next_partition: AtomicU32,
+    pub(crate) preparing_spare: AtomicBool,
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// What the commit's short critical section guards.
+#[derive(Debug)]
+pub(crate) struct CommitState {
+    pub(crate) next_seqno: SeqNo,
+    pub(crate) tail: Tail,
+}
+
+/// The keyspaces at one moment; replaced, never changed.
+#[derive(Default, Clone)]
+pub(crate) struct Catalog {
+    pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
+    pub(crate) states: HashMap<KeyspaceId, Arc<KeyspaceState>>,
+    pub(crate) partitions: HashMap<PartitionId, Arc<Partition>>,
+}
+
+/// The trees of a keyspace between two `clear`s.
+pub(crate) struct KeyspaceState {
+    pub(crate) facts: Arc<KeyspaceFacts>,
+    pub(crate) partitions: Vec<Arc<Partition>>,
+}
+
+impl KeyspaceState {
+    /// The tree in which a key with this hash lives.
+    #[inline]
+    pub(crate) fn route(&self, hash: KeyHash) -> &Arc<Partition> {
+        &self.partitions[self.facts.router.route(hash)]
+    }
+}
+
+/// What all handles of a keyspace share.
+pub(crate) struct KeyspaceCell {
+    pub(crate) facts: Arc<KeyspaceFacts>,
+    pub(crate) state: ArcSwap<KeyspaceState>,
+    pub(crate) dropped: AtomicBool,
+}
+
+impl Catalog {
+    /// The same with a keyspace added or its trees replaced.
+    pub(crate) fn with(&self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Catalog {
+        let mut catalog = self.without(cell.facts.id);
+        catalog.keyspaces.insert(cell.facts.name.clone(), cell.clone());
+        catalog.partitions.extend(state.partitions.iter().map(|p| (p.id, p.clone())));
+        catalog.states.insert(cell.facts.id, state.clone());
+        catalog
+    }
+
+    /// The same without a keyspace.
+    pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
+        let mut catalog = self.clone();
+        catalog.keyspaces.retain(|_, cell| cell.facts.id != id);
+        if let Some(state) = catalog.states.remove(&id) {
+            state.partitions.iter().for_each(|p| drop(catalog.partitions.remove(&p.id)));
+        }
+        catalog
+    }
+}
+
+impl Engine {
+    /// What writing needs; `Unsupported` when opened for reading only, `Closed` after `close`,
+    /// `Poisoned` after a failed write of the log.
+    #[inline]
+    pub(crate) fn writer(&self) -> Result<&Writer> {
+        self.check_open()?;
+        let Some(writer) = &self.writer else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the database was opened for reading only; open it without `read_only` to write",
+            ));
+        };
+        writer.log.check_poison()?;
+        Ok(writer)
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self, event: &Event) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+
+    /// The path of a table's file.
+    pub(crate) fn table_path(&self, id: crate::page::TableId) -> PathBuf {
+        crate::partition::tables_dir(&self.dir).join(table_name(id))
+    }
+
+    /// The table as the tree will hold it.
+    pub(crate) fn table(&self, meta: &TableMeta, facts: &KeyspaceFacts) -> Arc<Table> {
+        let residency = facts.design().design.residency;
+        Table::new(meta.clone(), self.table_path(meta.id), residency, self.tables.clone())
+    }
+
+    /// Logs an edit of a tree and then puts its result in place, as one step among all others that
+    /// change a tree. The files of tables that it removes go when nobody reads them any more.
+    ///
+    /// If the manifest cannot be written, its state is unknown: writes are refused from then on.
+    pub(crate) fn install(
+        &self,
+        partition: &Partition,
+        edit: TreeEdit,
+        flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        let mut manifest = lock(&writer.manifest);
+        if partition.is_dropped() {
+            return Err(Error::new(ErrorKind::Closed, "the keyspace was dropped or cleared"));
+        }
+        let tree = partition.tree_owned();
+        let mut version = (*tree.version).clone();
+        version.apply(&edit, |meta| self.table(meta, &partition.keyspace))?;
+        let removed = edit.removed.clone();
+        self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
+        partition.install(Arc::new(version), flushed);
+        for table in tree.version.tables().filter(|t| removed.contains(&t.meta().id)) {
+            table.mark_obsolete();
+        }
+        Ok(())
+    }
+
+    /// Makes an edit durable; rotates the manifest when it has grown.
+    pub(crate) fn log_edit(
+        &self,
+        writer: &Writer,
+        manifest: &mut VersionSet,
+        mut edit: Vec<Change>,
+    ) -> Result<()> {
+        edit.push(writer.counters());
+        manifest.commit(edit).map_err(|e| {
+            let cause = writer.log.poison_with(e);
+            self.tell(&Event::Poisoned { error: cause.clone() });
+            cause
+        })
+    }
+
+    /// How far a partition is flushed; `None` if it was dropped.
+    pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
+        self.catalog.load().partitions.get(&id).map(|p| p.tree().flushed_through)
+    }
+
+    /// Lets go of log segments that nothing needs any more.
+    pub(crate) fn release_log(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let first_needed = writer.log.first_needed(|p| self.flushed_through(p));
+        let mut manifest = lock(&writer.manifest);
+        if manifest.log_start() >= first_needed {
+            return Ok(());
+        }
+        self.log_edit(writer, &mut manifest, vec![Change::LogStart { segment: first_needed }])?;
+        writer.log.retire(first_needed);
+        Ok(())
+    }
+
+    /// Removes the files of obsolete tables that nobody reads any more.
+    pub(crate) fn remove_obsolete(&self) {
+        let paths = std::mem::take(&mut *lock(&self.tables.graveyard));
+        for path in paths {
+            // What stays behind is removed when the database is opened again.
+            let _ = self.environment.storage.remove(&path);
+        }
+    }
+
+    /// Gives the page cache what the other parts of the budget leave.
+    pub(crate) fn balance_memory(&self) {
+        let resident = self.tables.index_bytes.load(Ordering::Relaxed)
+            + self.tables.filter_bytes.load(Ordering::Relaxed);
+        let described = self.described_bytes();
+        self.tables.cache.set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
+    }
+
+    /// Roughly what the descriptions of all tables take.
+    pub(crate) fn described_bytes(&self) -> u64 {
+        let catalog = self.catalog.load();
+        let tables = catalog.partitions.values().map(|p| p.tree().version.tables().count() as u64);
+        tables.sum::<u64>() * 1024
+    }
+}
+
+impl Writer {
+    /// The numbers below which ids may have been used.
+    pub(crate) fn counters(&self) -> Change {
+        Change::Counters {
+            next_table: self.next_table.load(Ordering::Relaxed),
+            next_keyspace: self.next_keyspace.load(Ordering::Relaxed),
+            next_partition: self.next_partition.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn next_table(&self) -> crate::page::TableId {
+        crate::page::TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn commit(&self) -> MutexGuard<'_, CommitState> {
+        lock(&self.commit)
+    }
+
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, VersionSet> {
+        lock(&self.manifest)
+    }
+}
+
+/// The directory of log segments under the database's directory.
+pub(crate) fn log_dir(root: &Path) -> PathBuf {
+    root.join("log")
+}
+
+/// The data behind every mutex of the engine is whole between statements, so that a panic
+/// elsewhere does not make it useless.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! The path of a flush: the oldest sealed memtable of a partition becomes tables of a new run in
+//! level 0.
+//!
+//! The order of steps is what recovery relies on. The memtable is complete: everything numbered
+//! below its seal is published. Its tables are durable, and so is the log up to its last record,
+//! before the edit that installs them is logged: a crash may keep the edit only together with
+//! every commit that came before what is in the tables. Only then is the memtable dropped and the
+//! log let go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::compaction::output::OutputTables;
+use crate::compaction::retain::Retain;
+use crate::compaction::{self};
+use crate::engine::Engine;
+use crate::entry::SeqNo;
+use crate::error::{Error, Result};
+use crate::iter::InternalIter;
+use crate::memtable::Memtable;
+use crate::merge_policy::shape::RunId;
+use crate::partition::Partition;
+use crate::runtime::{Pressure, Priority};
+use crate::stats::Event;
+use crate::table::TableMeta;
+use crate::version::edit::{PartitionId, Placement, TreeEdit};
+
+
+/// Has the sealed memtables of a partition flushed.
+pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
+    let engine_ref = Arc::downgrade(engine);
+    engine.scheduler.submit(Priority::Flush, move || {
+        let Some(engine) = engine_ref.upgrade() else { return };
+        let partition = engine.catalog.load().partitions.get(&partition).cloned();
+        if let Some(partition) = partition {
+            flush_all(&engine, &partition);
+        }
+    });
+}
+
+/// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at
+/// a time; another one that comes finds the flag set and leaves the work to the first.
+fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
+    loop {
+        {
+            let mut work = partition.work();
+            if work.flushing || partition.tree().sealed.is_empty() || engine.check_open().is_err() {
+                return;
+            }
+            work.flushing = true;
+        }
+        let result = flush_oldest(engine, partition);
+        let failed = result.is_err();
+        {
+            let mut work = partition.work();
+            work.flushing = false;
+            work.flush_failure = result.err();
+            if let Some(error) = &work.flush_failure {
+                let event = Event::BackgroundError { doing: "flush a memtable", error: error.clone() };
+                engine.tell(&event);
+            }
+        }
+        engine.scheduler.notify_progress();
+        if failed {
+            return;
+        }
+        compaction::schedule(engine, partition);
+    }
+}
+
+/// The failure of the last flush of any partition, if it failed.
+pub(crate) fn failure(engine: &Engine) -> Option<Error> {
+    let catalog = engine.catalog.load();
+    catalog.partitions.values().find_map(|p| {
+        let work = p.work();
+        if work.flushing { None } else { work.flush_failure.clone() }
+    })
+}
+
+/// Tries failed flushes again.
+pub(crate) fn retry(engine: &Arc<Engine>) {
+    for partition in engine.catalog.load().partitions.values() {
+        if partition.work().flush_failure.take().is_some() {
+            schedule(engine, partition.id);
+        }
+    }
+}
+
+/// Waits until everything that some partitions wrote below `at` is in tables.
+pub(crate) fn wait_for(engine: &Arc<Engine>, partitions: &[Arc<Partition>], at: SeqNo) -> Result<()> {
+    retry(engine);
+    for partition in partitions {
+        let pending = |partition: &Partition| {
+            let tree = partition.tree();
+            tree.sealed.iter().any(|m| m.sealed_at().is_some_and(|sealed| sealed <= at))
+        };
+        let mut failure = None;
+        let ended = engine.scheduler.wait_until(|| {
+            failure = {
+                let work = partition.work();
+                if work.flushing { None } else { work.flush_failure.clone() }
+            };
+            failure.is_some()
+                || !pending(partition)
+                || partition.is_dropped()
+                || engine.check_open().is_err()
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        engine.check_open()?;
+        if !ended && pending(partition) && !partition.is_dropped() {
+            return Err(Error::new(crate::ErrorKind::Io, "a flush was not carried out"));
+        }
+    }
+    Ok(())
+}
+
+/// One memtable to tables.
+fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> {
+    let tree = partition.tree_owned();
+    let Some(memtable) = tree.sealed.last() else { return Ok(()) };
+    let began = engine.environment.clock.now();
+    let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
+    let through = SeqNo(sealed_at.0 - 1);
+    engine.publisher.wait(through.0);
+
+    let run = RunId(engine.writer()?.next_table().0);
+    let tables = write_tables(engine, partition, memtable, run)?;
+    let (entries, bytes) =
+        tables.iter().fold((0, 0), |(e, b), meta| (e + meta.entries, b + meta.file_bytes));
+    engine.writer()?.log.sync_through(memtable.log_end())?;
+
+    let mut edit = TreeEdit::new(partition.id);
+    let placement = Placement { level: 0, group: 0, run };
+    edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
+    edit.flushed_through = Some(through);
+    engine.install(partition, edit, Some((memtable, through)))?;
+
+    engine.sealed_bytes.fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
+    if engine.sealed_bytes.load(Ordering::Relaxed) == 0 {
+        engine.throttle.set(Pressure::Memtables, 0.0);
+    }
+    engine.stats.flushes.add(1);
+    engine.stats.flush_bytes.add(bytes);
+    engine.release_log()?;
+    engine.balance_memory();
+    engine.tell(&Event::Flushed {
+        keyspace: partition.keyspace.name.clone(),
+        partition: partition.index,
+        entries,
+        bytes,
+        took: engine.environment.clock.now().saturating_sub(began),
+    });
+    Ok(())
+}
+
+/// Writes the entries that anybody can still see. Used by recovery, too.
+pub(crate) fn write_tables(
+    engine: &Engine,
+    partition: &Partition,
+    memtable: &Arc<Memtable>,
+    run: RunId,
+) -> Result<Vec<TableMeta>> {
+    let snapshots = engine.snapshots.numbers();
+    let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+    let mut retain = Retain::new(&snapshots);
+    let mut key = Vec::new();
+    let mut first = true;
+    let mut iter = memtable.iter();
+    iter.seek_first()?;
+    while let Some(entry) = iter.entry() {
+        let is_new = first || entry.key != key;
+        if is_new {
+            key.clear();
+            key.extend_from_slice(entry.key);
+            first = false;
+        }
+        // There may be older versions in tables: a tombstone stays.
+        if retain.keep(is_new, entry.seqno, entry.tag, || false) {
+            let crate::iter::ValueSource::Inline(value) = entry.value else {
+                unreachable!("memtables hold their values")
+            };
+            output.add(&entry, value)?;
+        }
+        iter.advance()?;
+    }
+    output.finish()
+}

@@ -1,0 +1,269 @@
+//! The path of a read, top to bottom: one atomic load of memtables and version, then memtables,
+//! then groups newest first: filter, index, block, value.
+//!
+//! Tables answer as state machines that name the page they want to see ([`Step::Read`]), so the same
+//! lookup runs with one page at a time for a get and with many in flight for a `multi_get`.
+//!
+//! Cost of a get: nothing but memory for what is in memtables; for the rest, at most one page per
+//! paged filter and index asked, and one data page in the table that answers (plus one per false
+//! positive of a filter). No lock but that of one shard of the page cache, per page.
+
+use std::sync::Arc;
+
+use crate::engine::{Engine, KeyspaceState};
+use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
+use crate::error::{Error, ErrorKind, Result};
+use crate::page::{Page, PageId, Step};
+use crate::slice::Slice;
+use crate::stats::Stats;
+use crate::table::{FoundValue, GetState, Lookup, Query, Table};
+use crate::version::{SuperVersion, Version};
+
+/// How many keys of a `multi_get` are in flight at once.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// What a lookup wants done with the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Value,
+    /// Whether there is one: values out of line are not read.
+    Existence,
+}
+
+/// The newest version of a key numbered at most `seqno`, if it is not deleted.
+pub(crate) fn get(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    seqno: SeqNo,
+    want: Want,
+) -> Result<Option<Slice>> {
+    engine.check_open()?;
+    check_key(user_key)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query { key, hash, seqno };
+
+    let tree = state.route(hash).tree();
+    let found = match in_memtables(engine, &tree, &query)? {
+        Some(found) => found,
+        None => {
+            let mut lookup = TableLookup::new(&tree.version, query);
+            let mut page = None;
+            loop {
+                match lookup.step(&engine.stats, page.take())? {
+                    Step::Read(id) => page = Some(lookup.table().page(id)?),
+                    Step::Done(answer) => break read_value(engine, answer, want)?,
+                }
+            }
+        }
+    };
+    engine.stats.gets.add(1);
+    if found.is_some() {
+        engine.stats.get_hits.add(1);
+    }
+    Ok(found)
+}
+
+/// The newest versions of several keys, in the order of the keys. Pages that are not cached are
+/// asked for together, so that a device with a queue reads them at the same time.
+pub(crate) fn multi_get<K: AsRef<[u8]>>(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_keys: &[K],
+    seqno: SeqNo,
+) -> Result<Vec<Option<Slice>>> {
+    engine.check_open()?;
+    let mut values = Vec::with_capacity(user_keys.len());
+    for keys in user_keys.chunks(IN_FLIGHT_MAX) {
+        get_together(engine, state, keys, seqno, &mut values)?;
+    }
+    Ok(values)
+}
+
+fn get_together<K: AsRef<[u8]>>(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_keys: &[K],
+    seqno: SeqNo,
+    values: &mut Vec<Option<Slice>>,
+) -> Result<()> {
+    let mut routed = Vec::with_capacity(user_keys.len());
+    for user_key in user_keys {
+        check_key(user_key.as_ref())?;
+        let hash = KeyHash::of(user_key.as_ref(), state.facts.seed);
+        let mut order_key = Vec::with_capacity(user_key.as_ref().len());
+        state.facts.order.encode(user_key.as_ref(), &mut order_key);
+        routed.push((hash, order_key, state.route(hash).tree_owned()));
+    }
+    let first = values.len();
+    values.resize(first + user_keys.len(), None);
+    let mut under_way = Vec::with_capacity(user_keys.len());
+    for (i, (hash, key, tree)) in routed.iter().enumerate() {
+        let query = Query { key, hash: *hash, seqno };
+        match in_memtables(engine, tree, &query)? {
+            Some(found) => values[first + i] = found,
+            None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
+        }
+    }
+    while !under_way.is_empty() {
+        // Every lookup goes on until it wants a page that is not here; the device hears of it.
+        let mut wanted: Vec<(usize, TableLookup<'_>, PageId)> = Vec::new();
+        for (at, mut lookup, mut page) in under_way.drain(..) {
+            loop {
+                match lookup.step(&engine.stats, page.take())? {
+                    Step::Done(answer) => {
+                        values[at] = read_value(engine, answer, Want::Value)?;
+                        break;
+                    }
+                    Step::Read(id) => match lookup.table().cached_or_prefetch(id) {
+                        Some(cached) => {
+                            engine.stats.pages_asked.add(1);
+                            page = Some(cached);
+                        }
+                        None => {
+                            wanted.push((at, lookup, id));
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+        for (at, lookup, id) in wanted {
+            let page = lookup.table().page(id)?;
+            under_way.push((at, lookup, Some(page)));
+        }
+    }
+    engine.stats.gets.add(user_keys.len() as u64);
+    engine.stats.get_hits.add(values[first..].iter().flatten().count() as u64);
+    Ok(())
+}
+
+/// `Some(None)` is a tombstone: an answer, too.
+#[allow(clippy::option_option, reason = "no answer, the answer that there is no value, a value")]
+fn in_memtables(
+    engine: &Engine,
+    tree: &SuperVersion,
+    query: &Query<'_>,
+) -> Result<Option<Option<Slice>>> {
+    for memtable in tree.memtables() {
+        if let Some((_, tag, value)) = memtable.get(query.key, query.seqno) {
+            engine.stats.memtable_hits.add(1);
+            return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
+pub(crate) fn has_value(tag: Tag) -> Result<bool> {
+    match tag.kind {
+        Kind::Put => Ok(true),
+        Kind::Delete => Ok(false),
+        other => Err(Error::new(
+            ErrorKind::FormatVersion,
+            format!("expected a put or a delete, found an entry of kind {other:?} of a later version"),
+        )),
+    }
+}
+
+/// What the tables of a version say of a key.
+pub(crate) struct Answer {
+    table: Arc<Table>,
+    tag: Tag,
+    value: FoundValue,
+}
+
+fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Option<Slice>> {
+    let Some(answer) = answer else { return Ok(None) };
+    if !has_value(answer.tag)? {
+        return Ok(None);
+    }
+    let bytes = match answer.value {
+        _ if want == Want::Existence => return Ok(Some(Slice::copy_from(b""))),
+        FoundValue::InBlock(bytes) => bytes,
+        FoundValue::OutOfLine { page, bytes } => {
+            let page = answer.table.page(page)?;
+            if page.len() != bytes as usize {
+                let found = page.len();
+                return Err(Error::corruption(format!("expected a value of {bytes} bytes, found {found}"))
+                    .at(answer.table.path(), None));
+            }
+            let all = 0..page.len();
+            page.slice(all)
+        }
+    };
+    Ok(Some(Slice::from_page(bytes, &engine.tables.pinned_bytes)))
+}
+
+/// A lookup on its way through the tables of a version: levels from 0, in each the group that the
+/// key belongs to, in it the runs newest first, in each the one table whose bounds hold the key.
+pub(crate) struct TableLookup<'a> {
+    version: &'a Version,
+    query: Query<'a>,
+    level: usize,
+    /// The next run of the level's group.
+    run: usize,
+    current: Option<&'a Arc<Table>>,
+    state: GetState,
+}
+
+impl<'a> TableLookup<'a> {
+    pub(crate) fn new(version: &'a Version, query: Query<'a>) -> Self {
+        TableLookup { version, query, level: 0, run: 0, current: None, state: GetState::default() }
+    }
+
+    /// The table that asked for a page.
+    pub(crate) fn table(&self) -> &'a Arc<Table> {
+        self.current.expect("a lookup that asks for a page is in a table")
+    }
+
+    /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.
+    pub(crate) fn step(&mut self, stats: &Stats, mut page: Option<Page>) -> Result<Step<Option<Answer>>> {
+        loop {
+            let table = match self.current {
+                Some(table) => table,
+                None => match self.next_table() {
+                    Some(table) => table,
+                    None => return Ok(Step::Done(None)),
+                },
+            };
+            self.current = Some(table);
+            let lookup = match table.reader()?.get(&self.query, &mut self.state, page.take())? {
+                Step::Read(id) => return Ok(Step::Read(id)),
+                Step::Done(lookup) => lookup,
+            };
+            let asked = std::mem::take(&mut self.state);
+            self.current = None;
+            if asked.filter_asked {
+                stats.filter_probes.add(1);
+            }
+            match lookup {
+                Lookup::Found { tag, value, .. } => {
+                    stats.count_hit(self.level);
+                    return Ok(Step::Done(Some(Answer { table: table.clone(), tag, value })));
+                }
+                Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
+                Lookup::Absent => {}
+            }
+        }
+    }
+
+    fn next_table(&mut self) -> Option<&'a Arc<Table>> {
+        let key = self.query.key;
+        while let Some(level) = self.version.levels.get(self.level) {
+            if let Some(group) = level.group_for(key) {
+                while let Some(run) = group.runs.get(self.run) {
+                    self.run += 1;
+                    if let Some(table) = run.table_for(key) {
+                        return Some(table);
+                    }
+                }
+            }
+            self.level += 1;
+            self.run = 0;
+        }
+        None
+    }
+}

@@ -1,0 +1,508 @@
+//! The path of a scan: the same sources as a read, merged in the order of keys and reduced to the
+//! newest visible version of each key.
+//!
+//! A cursor holds the trees that it was opened on, so what it sees never changes: the state at one
+//! sequence number, of all partitions alike.
+//!
+//! Cost: positioning reads one block in each sorted run (for each memtable, a few cache misses); a
+//! step reads the next block of one run at every block's end.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::engine::{Engine, KeyspaceState};
+use crate::entry::{SeqNo, check_key};
+use crate::error::{Error, ErrorKind, Result};
+use crate::iter::merge::MergeIter;
+use crate::iter::{InternalIter, ValueSource};
+use crate::key_order::ScanSupport;
+use crate::page::PageId;
+use crate::slice::{Pin, Slice};
+use crate::snapshot::SnapshotGuard;
+use crate::table::Table;
+use crate::version::SuperVersion;
+
+use super::read::has_value;
+
+mod run_iter;
+use run_iter::RunIter;
+
+/// The trees of a keyspace, at one sequence number.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) state: Arc<KeyspaceState>,
+    trees: Arc<[Arc<SuperVersion>]>,
+    seqno: SeqNo,
+    /// Keeps the snapshot registered that the view reads at, if there is one.
+    _snapshot: Option<Arc<SnapshotGuard>>,
+}
+
+impl View {
+    /// The present: everything published.
+    pub(crate) fn present(engine: &Arc<Engine>, state: &Arc<KeyspaceState>) -> Result<View> {
+        engine.check_open()?;
+        loop {
+            let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
+            let seqno = SeqNo(engine.publisher.published());
+            // Unchanged trees hold everything up to the number (invariant I3).
+            let unchanged =
+                state.partitions.iter().zip(&*trees).all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
+            if unchanged {
+                let (engine, state) = (engine.clone(), state.clone());
+                return Ok(View { engine, state, trees, seqno, _snapshot: None });
+            }
+        }
+    }
+
+    /// The past: what a snapshot sees. It stays registered while the view lives.
+    pub(crate) fn at(
+        engine: &Arc<Engine>,
+        state: &Arc<KeyspaceState>,
+        snapshot: &Arc<SnapshotGuard>,
+    ) -> Result<View> {
+        engine.check_open()?;
+        Ok(View {
+            engine: engine.clone(),
+            state: state.clone(),
+            trees: state.partitions.iter().map(|p| p.tree_owned()).collect(),
+            seqno: snapshot.seqno(),
+            _snapshot: Some(snapshot.clone()),
+        })
+    }
+
+    /// All sources, merged: memtables and runs of every tree. Nothing is read yet.
+    fn merged(&self) -> MergeIter {
+        let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
+        for tree in &*self.trees {
+            for memtable in tree.memtables().filter(|m| !m.is_empty()) {
+                sources.push(Box::new(memtable.iter()));
+            }
+            for (l, level) in tree.version.levels.iter().enumerate() {
+                for (g, group) in level.groups.iter().enumerate() {
+                    for r in 0..group.runs.len() {
+                        sources.push(Box::new(RunIter::new(tree.version.clone(), (l, g, r))));
+                    }
+                }
+            }
+        }
+        MergeIter::new(sources)
+    }
+}
+
+/// A position among the keys of a keyspace, as they were when the cursor was opened.
+///
+/// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
+/// seek may be tried again.
+pub struct Cursor {
+    view: View,
+    merged: MergeIter,
+    /// The user key and value here; the value may still have to be read.
+    key: Vec<u8>,
+    value: Found,
+    at: At,
+    pin: Pin,
+}
+
+/// Where the merged iterator stands, relative to the cursor's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    /// On the visible version of the key, or behind some of its older versions: going forward skips
+    /// what is left of the key.
+    OnKey,
+    /// Before every version of the key.
+    BeforeKey,
+}
+
+enum Found {
+    /// The current entry of the merged iterator holds it.
+    Here,
+    Inline(Vec<u8>),
+    OutOfLine(Arc<Table>, PageId),
+}
+
+/// Roughly what one source of a cursor keeps in memory: a block.
+const SOURCE_BYTES: usize = 4 << 10;
+
+impl Cursor {
+    pub(crate) fn new(view: View) -> Result<Cursor> {
+        if view.state.facts.order.scans() != ScanSupport::Range {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the key order of this keyspace has no ranges; scan a prefix or everything",
+            ));
+        }
+        let merged = view.merged();
+        let pin = Pin::new(&view.engine.tables.pinned_bytes, merged.sources() * SOURCE_BYTES);
+        Ok(Cursor { view, merged, key: Vec::new(), value: Found::Here, at: At::Nowhere, pin })
+    }
+
+    /// To the first key at or after `key`. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        let order_key = self.encode(key);
+        self.merged.seek(&order_key, SeqNo::MAX)?;
+        self.settle_forward(false)
+    }
+
+    /// To the last key at or before `key`. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        let order_key = self.encode(key);
+        // Behind the oldest version that the key can have.
+        self.merged.seek_before(&order_key, SeqNo(0))?;
+        self.settle_backward()
+    }
+
+    /// To the last key strictly before `key`. True if there is one.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        let order_key = self.encode(key);
+        self.merged.seek_before(&order_key, SeqNo::MAX)?;
+        self.settle_backward()
+    }
+
+    /// To the first key. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn seek_first(&mut self) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek_first()?;
+        self.settle_forward(false)
+    }
+
+    /// To the last key. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn seek_last(&mut self) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek_last()?;
+        self.settle_backward()
+    }
+
+    /// To the next key. True if there is one; false at once if the cursor is at none.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    #[allow(clippy::should_implement_trait, reason = "a cursor moves both ways and is no iterator")]
+    pub fn next(&mut self) -> Result<bool> {
+        self.view.engine.check_open()?;
+        self.view.engine.stats.nexts.add(1);
+        match self.at {
+            At::Nowhere => return Ok(false),
+            At::OnKey => {}
+            At::BeforeKey => {
+                let order_key = self.encode_here();
+                self.merged.seek(&order_key, SeqNo::MAX)?;
+            }
+        }
+        self.settle_forward(true)
+    }
+
+    /// To the key before. True if there is one; false at once if the cursor is at none.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn prev(&mut self) -> Result<bool> {
+        self.view.engine.check_open()?;
+        self.view.engine.stats.nexts.add(1);
+        match self.at {
+            At::Nowhere => return Ok(false),
+            At::BeforeKey => {}
+            At::OnKey => {
+                let order_key = self.encode_here();
+                self.merged.seek_before(&order_key, SeqNo::MAX)?;
+            }
+        }
+        self.settle_backward()
+    }
+
+    /// The key here; `None` when the cursor is nowhere.
+    pub fn key(&self) -> Option<&[u8]> {
+        (self.at != At::Nowhere).then_some(self.key.as_slice())
+    }
+
+    /// The value here; `None` when the cursor is nowhere. Long values are read now, not before.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn value(&self) -> Result<Option<Slice>> {
+        if self.at == At::Nowhere {
+            return Ok(None);
+        }
+        let pinned = &self.view.engine.tables.pinned_bytes;
+        let out_of_line = |table: &Arc<Table>, id: PageId| -> Result<Slice> {
+            let page = table.page(id)?;
+            let all = 0..page.len();
+            Ok(Slice::from_page(page.slice(all), pinned))
+        };
+        Ok(Some(match &self.value {
+            Found::Inline(bytes) => Slice::copy_from(bytes),
+            Found::OutOfLine(table, id) => out_of_line(table, *id)?,
+            Found::Here => match self.merged.entry().map(|e| e.value) {
+                Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
+                Some(ValueSource::OutOfLine { page, .. }) => out_of_line(&self.table(page)?, page)?,
+                None => return Ok(None),
+            },
+        }))
+    }
+
+    /// Forward to the newest visible version of the next key that has a value; past what is left
+    /// of the key here if `beyond_key`.
+    fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
+        self.at = At::Nowhere;
+        self.value = Found::Here;
+        let order = &self.view.state.facts.order;
+        let mut skip = beyond_key;
+        while let Some(entry) = self.merged.entry() {
+            let user_key = order.decode(entry.key);
+            let shadowed = skip && user_key == self.key;
+            if !shadowed && entry.seqno <= self.view.seqno {
+                self.key.clear();
+                self.key.extend_from_slice(user_key);
+                if has_value(entry.tag)? {
+                    self.at = At::OnKey;
+                    return Ok(true);
+                }
+                skip = true;
+            }
+            self.merged.advance()?;
+        }
+        Ok(false)
+    }
+
+    /// Backward to the newest visible version of the key before that has a value. Going backward,
+    /// the versions of a key come oldest first, so the last visible one of a key is the one.
+    fn settle_backward(&mut self) -> Result<bool> {
+        self.at = At::Nowhere;
+        let order = &self.view.state.facts.order;
+        let mut candidate = None;
+        while let Some(entry) = self.merged.entry() {
+            let user_key = order.decode(entry.key);
+            if candidate.is_some() && user_key != self.key {
+                break;
+            }
+            if entry.seqno <= self.view.seqno {
+                self.key.clear();
+                self.key.extend_from_slice(user_key);
+                candidate = if has_value(entry.tag)? {
+                    Some(match entry.value {
+                        ValueSource::Inline(bytes) => {
+                            let mut kept = match candidate.take() {
+                                Some(Found::Inline(kept)) => kept,
+                                _ => Vec::new(),
+                            };
+                            kept.clear();
+                            kept.extend_from_slice(bytes);
+                            Found::Inline(kept)
+                        }
+                        ValueSource::OutOfLine { page, .. } => {
+                            Found::OutOfLine(table_of(&self.view, page)?, page)
+                        }
+                    })
+                } else {
+                    None
+                };
+            }
+            self.merged.retreat()?;
+        }
+        let Some(found) = candidate else { return Ok(false) };
+        self.value = found;
+        self.at = At::BeforeKey;
+        Ok(true)
+    }
+
+    fn table(&self, page: PageId) -> Result<Arc<Table>> {
+        table_of(&self.view, page)
+    }
+
+    fn encode(&self, user_key: &[u8]) -> Vec<u8> {
+        let mut order_key = Vec::with_capacity(user_key.len());
+        self.view.state.facts.order.encode(user_key, &mut order_key);
+        order_key
+    }
+
+    fn encode_here(&self) -> Vec<u8> {
+        self.encode(&self.key)
+    }
+
+    fn count_seek(&mut self) -> Result<()> {
+        self.at = At::Nowhere;
+        self.view.engine.check_open()?;
+        self.view.engine.stats.seeks.add(1);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("key", &self.key()).field("pin", &self.pin).finish()
+    }
+}
+
+/// The table that a page belongs to, among those of the view.
+fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
+    let tables = view.trees.iter().flat_map(|tree| tree.version.tables());
+    let found = tables.into_iter().find(|table| table.meta().id == page.table);
+    found.cloned().ok_or_else(|| {
+        Error::corruption(format!("a value is in table {}, which is not there", page.table.0))
+    })
+}
+
+/// The keys of a range with their values, from both ends. Made by `scan`.
+///
+/// An error ends the iteration from that end: it is given once more at every further call.
+pub struct Scan {
+    front: End,
+    back: End,
+    view: View,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct End {
+    cursor: Option<Cursor>,
+    done: bool,
+    error: Option<Error>,
+}
+
+impl Scan {
+    pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
+        // Refuses what cannot be scanned now, and not at the first item.
+        let front = End { cursor: Some(Cursor::new(view.clone())?), ..End::default() };
+        Ok(Scan { front, back: End::default(), view, lower, upper })
+    }
+
+    fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
+        let fresh = self.front.cursor.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.front.cursor {
+            Some(cursor) => cursor,
+            empty => empty.insert(Cursor::new(self.view.clone())?),
+        };
+        let mut there = match &self.lower {
+            _ if !fresh => cursor.next()?,
+            Bound::Unbounded => cursor.seek_first()?,
+            Bound::Included(key) | Bound::Excluded(key) => cursor.seek(key)?,
+        };
+        if there
+            && fresh
+            && let Bound::Excluded(key) = &self.lower
+            && cursor.key() == Some(key)
+        {
+            there = cursor.next()?;
+        }
+        let Some(key) = cursor.key().filter(|_| there) else { return Ok(None) };
+        let inside = match &self.upper {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => key <= upper.as_slice(),
+            Bound::Excluded(upper) => key < upper.as_slice(),
+        };
+        let met = self.back.cursor.as_ref().and_then(Cursor::key).is_some_and(|back| key >= back);
+        if !inside || met {
+            return Ok(None);
+        }
+        let key = Slice::copy_from(key);
+        Ok(cursor.value()?.map(|value| (key, value)))
+    }
+
+    fn step_back(&mut self) -> Result<Option<(Slice, Slice)>> {
+        let fresh = self.back.cursor.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.back.cursor {
+            Some(cursor) => cursor,
+            empty => empty.insert(Cursor::new(self.view.clone())?),
+        };
+        let there = match &self.upper {
+            _ if !fresh => cursor.prev()?,
+            Bound::Unbounded => cursor.seek_last()?,
+            Bound::Included(key) => cursor.seek_for_prev(key)?,
+            Bound::Excluded(key) => cursor.seek_before(key)?,
+        };
+        let Some(key) = cursor.key().filter(|_| there) else { return Ok(None) };
+        let inside = match &self.lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => key >= lower.as_slice(),
+            Bound::Excluded(lower) => key > lower.as_slice(),
+        };
+        let met = self.front.cursor.as_ref().and_then(Cursor::key).is_some_and(|front| key <= front);
+        if !inside || met {
+            return Ok(None);
+        }
+        let key = Slice::copy_from(key);
+        Ok(cursor.value()?.map(|value| (key, value)))
+    }
+}
+
+impl End {
+    /// What the iterator gives when its end took this step.
+    fn give(&mut self, step: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
+        match step {
+            Ok(None) => self.done = true,
+            Ok(Some(item)) => return Some(Ok(item)),
+            Err(error) => {
+                self.error = Some(error.clone());
+                return Some(Err(error));
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = &self.front.error {
+            return Some(Err(error.clone()));
+        }
+        if self.front.done || self.back.done {
+            return None;
+        }
+        let step = self.step_front();
+        self.front.give(step)
+    }
+}
+
+impl DoubleEndedIterator for Scan {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if let Some(error) = &self.back.error {
+            return Some(Err(error.clone()));
+        }
+        if self.front.done || self.back.done {
+            return None;
+        }
+        let step = self.step_back();
+        self.back.give(step)
+    }
+}
+
+/// A key range as owned bounds; keys beyond the limits are refused.
+pub(crate) fn bounds<K: AsRef<[u8]>>(
+    range: &impl std::ops::RangeBounds<K>,
+) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    let owned = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
+        Ok(match bound {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Included(key) => Bound::Included(checked(key.as_ref())?),
+            Bound::Excluded(key) => Bound::Excluded(checked(key.as_ref())?),
+        })
+    };
+    Ok((owned(range.start_bound())?, owned(range.end_bound())?))
+}
+
+/// A bound may be empty, which no key is.
+fn checked(key: &[u8]) -> Result<Vec<u8>> {
+    if !key.is_empty() {
+        check_key(key)?;
+    }
+    Ok(key.to_vec())
+}

@@ -1,0 +1,339 @@
+//! Counters of what the engine did, and the events it tells.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// Levels beyond this are counted with the last one.
+pub(crate) const LEVELS_COUNTED: usize = 32;
+const STRIPES: usize = 8;
+
+/// A count that threads add to without sharing a cache line.
+#[derive(Default)]
+pub(crate) struct Counter {
+    stripes: [Stripe; STRIPES],
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
+}
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        STRIPE.with(|&stripe| self.stripes[stripe].0.fetch_add(n, Ordering::Relaxed));
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.stripes.iter().map(|s| s.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
+}
+
+/// Everything that is counted while a database is open.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) puts: Counter,
+    pub(crate) deletes: Counter,
+    pub(crate) gets: Counter,
+    pub(crate) get_hits: Counter,
+    pub(crate) seeks: Counter,
+    pub(crate) nexts: Counter,
+    /// Keys and values of puts and deletes.
+    pub(crate) user_bytes: Counter,
+    pub(crate) flush_bytes: Counter,
+    pub(crate) merge_read_bytes: Counter,
+    pub(crate) merge_write_bytes: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) merges: Counter,
+    pub(crate) moves: Counter,
+    pub(crate) pages_asked: Counter,
+    pub(crate) device_reads: Counter,
+    pub(crate) filter_probes: Counter,
+    pub(crate) filter_false_positives: Counter,
+    pub(crate) memtable_hits: Counter,
+    pub(crate) hits_by_level: [Counter; LEVELS_COUNTED],
+    pub(crate) update_retries: Counter,
+}
+
+impl Stats {
+    pub(crate) fn count_hit(&self, level: usize) {
+        self.hits_by_level[level.min(LEVELS_COUNTED - 1)].add(1);
+    }
+}
+
+/// Something that happened in the background, told to the listener of the database.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A memtable became tables.
+    Flushed {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The partition's index in its keyspace.
+        partition: usize,
+        /// Entries written.
+        entries: u64,
+        /// Bytes of tables written.
+        bytes: u64,
+        /// How long it took.
+        took: Duration,
+    },
+    /// Tables were merged.
+    Merged {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The partition's index in its keyspace.
+        partition: usize,
+        /// The smallest level read.
+        from_level: usize,
+        /// The level written.
+        to_level: usize,
+        /// Bytes of tables read.
+        read_bytes: u64,
+        /// Bytes of tables written.
+        write_bytes: u64,
+        /// How long it took.
+        took: Duration,
+    },
+    /// Tables went down a level without being rewritten.
+    Moved {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The level left.
+        from_level: usize,
+        /// The level entered.
+        to_level: usize,
+        /// Bytes of the tables.
+        bytes: u64,
+    },
+    /// A job failed and will be tried again.
+    BackgroundError {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        error: Error,
+    },
+    /// Writes are refused from now on.
+    Poisoned {
+        /// Why.
+        error: Error,
+    },
+    /// Recovery replayed the log.
+    Recovered {
+        /// Operations that were only in the log.
+        operations: u64,
+        /// How long opening took.
+        took: Duration,
+    },
+}
+
+/// Hears events, on the thread where they happen: it must be quick and must not call the database.
+pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Where the memory budget goes, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// The budget.
+    pub budget: u64,
+    /// Memtables, active and sealed, and chunks kept for the next ones.
+    pub memtables: u64,
+    /// Cached pages: data, and indexes and filters that are paged.
+    pub page_cache: u64,
+    /// Indexes kept in memory.
+    pub indexes: u64,
+    /// Filters kept in memory.
+    pub filters: u64,
+    /// Pages that values and cursors keep in memory.
+    pub pinned: u64,
+    /// Buffers of running flushes and merges.
+    pub merges: u64,
+    /// Descriptions of tables.
+    pub tables: u64,
+}
+
+impl MemoryStats {
+    /// The sum of the parts.
+    pub fn total(&self) -> u64 {
+        self.memtables
+            + self.page_cache
+            + self.indexes
+            + self.filters
+            + self.pinned
+            + self.merges
+            + self.tables
+    }
+}
+
+/// One level of a keyspace, summed over its partitions.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// The level's number; 0 holds what was flushed.
+    pub level: usize,
+    /// Sorted runs, of the partition that has most.
+    pub runs: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// What the policy wants the level to hold; `None` for the last level.
+    pub target_bytes: Option<u64>,
+    /// Gets answered here since the database was opened (over all keyspaces).
+    pub hits: u64,
+}
+
+/// The state of one keyspace.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct KeyspaceStats {
+    /// Its name.
+    pub name: String,
+    /// How many trees it has.
+    pub partitions: usize,
+    /// Entries in memtables.
+    pub memtable_entries: u64,
+    /// Bytes of memtables.
+    pub memtable_bytes: u64,
+    /// Levels that are not empty or have a target.
+    pub levels: Vec<LevelStats>,
+    /// Keys and values in tables before compression.
+    pub raw_bytes: u64,
+    /// Bytes that merges have to move until every level is within its target.
+    pub debt_bytes: u64,
+}
+
+impl KeyspaceStats {
+    /// Entries in tables and memtables, tombstones and old versions included: an upper bound of
+    /// the number of keys.
+    pub fn entries(&self) -> u64 {
+        self.memtable_entries + self.levels.iter().map(|l| l.entries).sum::<u64>()
+    }
+
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.levels.iter().map(|l| l.bytes).sum()
+    }
+
+    /// Bytes of all levels over bytes of the last one: at most how many times the tables are larger
+    /// than if they were merged into one level. 1.0 for an empty keyspace.
+    pub fn space_amplification(&self) -> f64 {
+        let last = self.levels.iter().rev().find(|l| l.bytes > 0).map_or(0, |l| l.bytes);
+        if last == 0 { 1.0 } else { self.table_bytes() as f64 / last as f64 }
+    }
+}
+
+/// Time that writes have been held back since the database was opened, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallStats {
+    /// Sealed memtables waited to be flushed.
+    pub memtables: Duration,
+    /// Level 0 had many runs.
+    pub level0: Duration,
+    /// Levels held more than they should.
+    pub merge_debt: Duration,
+    /// The log was longer than its limit.
+    pub log: Duration,
+}
+
+impl StallStats {
+    /// The sum.
+    pub fn total(&self) -> Duration {
+        self.memtables + self.level0 + self.merge_debt + self.log
+    }
+}
+
+/// What a database has done since it was opened, and what it holds.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DbStats {
+    /// Puts, in batches and out of them.
+    pub puts: u64,
+    /// Deletes.
+    pub deletes: u64,
+    /// Point lookups.
+    pub gets: u64,
+    /// Point lookups that found a value.
+    pub get_hits: u64,
+    /// Point lookups answered by a memtable (a tombstone is an answer).
+    pub memtable_hits: u64,
+    /// Cursor and scan positionings.
+    pub seeks: u64,
+    /// Cursor and scan steps.
+    pub nexts: u64,
+    /// Bytes of keys and values written by the user.
+    pub user_bytes: u64,
+    /// Bytes of log records.
+    pub log_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Bytes of log segments that are needed.
+    pub log_live_bytes: u64,
+    /// Bytes of tables written by flushes.
+    pub flush_bytes: u64,
+    /// Bytes of tables read by merges.
+    pub merge_read_bytes: u64,
+    /// Bytes of tables written by merges.
+    pub merge_write_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Merges.
+    pub merges: u64,
+    /// Moves of tables to another level without rewriting.
+    pub moves: u64,
+    /// Pages asked for by reads, cached or not.
+    pub block_reads: u64,
+    /// Reads that left the process, those of merges included.
+    pub device_reads: u64,
+    /// Filters asked.
+    pub filter_probes: u64,
+    /// Filters that let a key pass which was not there.
+    pub filter_false_positives: u64,
+    /// Updates that had to start again because of another write.
+    pub update_retries: u64,
+    /// Time that writes were held back.
+    pub stalls: StallStats,
+    /// Where the memory is.
+    pub memory: MemoryStats,
+    /// Snapshots that are open.
+    pub snapshots: usize,
+    /// Background jobs that ended in a panic: a bug if not 0.
+    pub panics: usize,
+    /// The keyspaces, by name.
+    pub keyspaces: Vec<KeyspaceStats>,
+}
+
+impl DbStats {
+    /// Bytes of tables written over bytes written by the user; 0.0 before the first write.
+    pub fn write_amplification(&self) -> f64 {
+        if self.user_bytes == 0 {
+            return 0.0;
+        }
+        (self.flush_bytes + self.merge_write_bytes) as f64 / self.user_bytes as f64
+    }
+
+    /// Pages asked for per point lookup; 0.0 before the first.
+    pub fn read_amplification(&self) -> f64 {
+        if self.gets == 0 { 0.0 } else { self.block_reads as f64 / self.gets as f64 }
+    }
+}

@@ -1,0 +1,260 @@
+//! A table as the tree holds it: its facts, and its reader once somebody needed it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
+
+use crate::error::{Error, Result};
+use crate::iter::InternalIter;
+use crate::merge_policy::shape::Facts;
+use crate::options::Residency;
+use crate::page::{Page, PageClass, PageId, PageSource};
+use crate::page_cache::PageCache;
+use crate::stats::Stats;
+
+use super::block_based::{self, ResidencyChoice};
+use super::page_io;
+use super::{Reader, TableMeta};
+
+/// What all tables of a database share.
+#[derive(Debug)]
+pub(crate) struct TableContext {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) cache: PageCache,
+    pub(crate) stats: Arc<Stats>,
+    /// Bytes that resident indexes and filters hold.
+    pub(crate) index_bytes: AtomicUsize,
+    pub(crate) filter_bytes: AtomicUsize,
+    /// What resident indexes and filters may hold together under [`Residency::Auto`].
+    pub(crate) resident_bytes_max: usize,
+    /// Values and cursors that keep pages in memory.
+    pub(crate) pinned_bytes: Arc<AtomicUsize>,
+    /// Files of obsolete tables that nobody reads any more: removing a large one takes too long to
+    /// be done by the reader that happened to be the last.
+    pub(crate) graveyard: Mutex<Vec<PathBuf>>,
+}
+
+/// The name of a table's file.
+pub(crate) fn table_name(id: crate::page::TableId) -> String {
+    format!("{:010}.table", id.0)
+}
+
+/// The number in the name of a table's file.
+pub(crate) fn table_number(name: &str) -> Option<u64> {
+    name.strip_suffix(".table").filter(|digits| digits.len() == 10)?.parse().ok()
+}
+
+/// A table file. When the last holder of an obsolete one lets go, the file is removed.
+pub(crate) struct Table {
+    meta: TableMeta,
+    path: PathBuf,
+    residency: Residency,
+    context: Arc<TableContext>,
+    opened: OnceLock<Opened>,
+    opening: Mutex<()>,
+    obsolete: AtomicBool,
+}
+
+struct Opened {
+    reader: Arc<dyn Reader>,
+    file: Arc<dyn RandomRead>,
+    index_bytes: usize,
+    filter_bytes: usize,
+}
+
+impl Facts for Arc<Table> {
+    fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+}
+
+impl Table {
+    pub(crate) fn new(
+        meta: TableMeta,
+        path: PathBuf,
+        residency: Residency,
+        context: Arc<TableContext>,
+    ) -> Arc<Table> {
+        Arc::new(Table {
+            meta,
+            path,
+            residency,
+            context,
+            opened: OnceLock::new(),
+            opening: Mutex::new(()),
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// The reader. The first call opens the file: two or three reads, and those of index and
+    /// filter if they are to be resident.
+    #[inline]
+    pub(crate) fn reader(&self) -> Result<&Arc<dyn Reader>> {
+        match self.opened.get() {
+            Some(opened) => Ok(&opened.reader),
+            None => Ok(&self.open()?.reader),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<&Opened> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let context = &self.context;
+        let file = context
+            .storage
+            .open(&self.path, context.read_mode)
+            .map_err(|e| Error::io("open", &self.path, e))?;
+        if file.bytes() != self.meta.file_bytes {
+            return Err(Error::corruption(format!(
+                "expected a table of {} bytes, found {} bytes",
+                self.meta.file_bytes,
+                file.bytes()
+            ))
+            .at(&self.path, None));
+        }
+        let held = context.index_bytes.load(Ordering::Relaxed)
+            + context.filter_bytes.load(Ordering::Relaxed);
+        let resident = match self.residency {
+            Residency::Resident => true,
+            Residency::Paged => false,
+            // What filter and index of this table will take is about a fiftieth of it.
+            Residency::Auto => held + self.meta.file_bytes as usize / 50 <= context.resident_bytes_max,
+        };
+        let choice = ResidencyChoice { index_resident: resident, filter_resident: resident };
+        let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
+        let (index_bytes, filter_bytes) = reader.memory_bytes();
+        context.index_bytes.fetch_add(index_bytes, Ordering::Relaxed);
+        context.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
+        Ok(self.opened.get_or_init(|| Opened { reader, file, index_bytes, filter_bytes }))
+    }
+
+    /// The page, from the cache or else from the file, verified.
+    pub(crate) fn page(&self, id: PageId) -> Result<Page> {
+        self.context.stats.pages_asked.add(1);
+        if let Some(page) = self.context.cache.get(id) {
+            return Ok(page);
+        }
+        let page = self.read_page(id)?;
+        self.context.cache.insert(id, &page);
+        Ok(page)
+    }
+
+    /// The page if it is in the cache; otherwise the device is told that it will be needed.
+    pub(crate) fn cached_or_prefetch(&self, id: PageId) -> Option<Page> {
+        if let Some(page) = self.context.cache.get(id) {
+            return Some(page);
+        }
+        if let Some(opened) = self.opened.get() {
+            let start = id.handle.offset;
+            opened.file.advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
+        }
+        None
+    }
+
+    /// The page from the file, not by way of the cache.
+    pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
+        let file = self.file()?;
+        self.context.stats.device_reads.add(1);
+        page_io::read_page(&**file, &self.path, id)
+    }
+
+    pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
+        self.reader()?;
+        Ok(&self.opened.get().expect("an open table has a file").file)
+    }
+
+    /// An iterator whose pages go through the cache.
+    pub(crate) fn iter(self: &Arc<Self>) -> Result<Box<dyn InternalIter>> {
+        let reader = self.reader()?.clone();
+        Ok(reader.iter(Arc::new(CachedPages(self.clone()))))
+    }
+
+    pub(crate) fn context(&self) -> &Arc<TableContext> {
+        &self.context
+    }
+
+    /// The file is to be removed when nobody holds it any more. The edit that drops it is durable.
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            self.context.index_bytes.fetch_sub(opened.index_bytes, Ordering::Relaxed);
+            self.context.filter_bytes.fetch_sub(opened.filter_bytes, Ordering::Relaxed);
+        }
+        if self.obsolete.load(Ordering::Acquire) {
+            let mut graveyard = self.context.graveyard.lock().unwrap_or_else(PoisonError::into_inner);
+            graveyard.push(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// The pages of one table by way of the cache.
+pub(crate) struct CachedPages(pub(crate) Arc<Table>);
+
+impl PageSource for CachedPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.0.page(id)
+    }
+}
+
+/// How much a merge reads ahead at once.
+pub(crate) const STREAM_BYTES: usize = 256 << 10;
+
+/// The pages of one table for a merge: read in long pieces from front to back, not kept in the
+/// cache. Pages out of order are read one by one.
+pub(crate) struct StreamedPages {
+    table: Arc<Table>,
+    window: Mutex<(u64, Vec<u8>)>,
+}
+
+impl StreamedPages {
+    pub(crate) fn new(table: Arc<Table>) -> StreamedPages {
+        StreamedPages { table, window: Mutex::new((0, Vec::new())) }
+    }
+}
+
+impl PageSource for StreamedPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        let bytes = id.handle.bytes as usize;
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, buffer) = &mut *window;
+        let inside = |start: u64, len: usize| {
+            id.handle.offset >= start && id.handle.offset + bytes as u64 <= start + len as u64
+        };
+        if !inside(*start, buffer.len()) {
+            // A value out of line lies anywhere: it must not move the window.
+            if id.class == PageClass::Value || bytes > STREAM_BYTES {
+                return self.table.read_page(id);
+            }
+            let file = self.table.file()?;
+            let end = (id.handle.offset + STREAM_BYTES as u64).min(file.bytes());
+            buffer.resize(end.saturating_sub(id.handle.offset) as usize, 0);
+            *start = id.handle.offset;
+            self.table.context.stats.device_reads.add(1);
+            file.read_at(*start, buffer).map_err(|e| Error::io("read", self.table.path(), e))?;
+            if !inside(*start, buffer.len()) {
+                return self.table.read_page(id);
+            }
+        }
+        let from = (id.handle.offset - *start) as usize;
+        page_io::decode_page(&buffer[from..from + bytes], self.table.path(), id)
+    }
+}

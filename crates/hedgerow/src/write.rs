@@ -1,0 +1,341 @@
+//! The path of a write, top to bottom: admit, take numbers and a place in the log, copy the record
+//! there, apply it to the memtables, publish, and perhaps sync.
+//!
+//! Only one step is a critical section ([`reserve`]): it hands out sequence numbers, the place in
+//! the log, and the memtables to write to, all in the same order. Copying, applying and syncing
+//! happen outside of it, by many threads at once. Publication puts them in order again: a commit
+//! becomes visible when everything with a smaller number has been applied.
+//!
+//! Cost of a put: two checksums and one copy of the record, one insertion into the memtable; no
+//! system call, and no I/O unless it is `Synced`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_mem::Ticket;
+
+use crate::engine::{CommitState, Engine, STRIPES, Writer};
+use crate::entry::{KeyHash, SeqNo, Tag};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flush;
+use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
+use crate::options::Durability;
+use crate::partition::Partition;
+use crate::runtime::{Pressure, Priority};
+use crate::version::edit::LogPosition;
+use crate::wal::Reservation;
+use crate::wal::record::Payload;
+
+/// The largest batch, in bytes of its log record: a place in a segment has 32 bits.
+pub(crate) const BATCH_BYTES_MAX: usize = 1 << 30;
+
+/// One operation of a commit, routed.
+pub(crate) struct WriteOp<'a> {
+    pub(crate) partition: &'a Partition,
+    pub(crate) hash: KeyHash,
+    pub(crate) tag: Tag,
+    pub(crate) user_key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// What must still be so when the commit takes its numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Condition {
+    /// The routing that the operations were made for.
+    pub(crate) routing_epoch: u64,
+    /// No write to this stripe of keys after this number.
+    pub(crate) unchanged: Option<(usize, SeqNo)>,
+}
+
+/// How a commit ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Committed,
+    /// A keyspace was cleared or dropped: route the operations again.
+    Rerouted,
+    /// Another write came first.
+    Changed,
+}
+
+/// What a commit owns after the critical section.
+struct Reserved {
+    place: Reservation,
+    first: SeqNo,
+    last: SeqNo,
+    ticket: Ticket,
+    /// The memtable of each operation.
+    memtables: Memtables,
+}
+
+enum Memtables {
+    One(Arc<Memtable>),
+    Each(Vec<Arc<Memtable>>),
+}
+
+impl Memtables {
+    fn get(&self, i: usize) -> &Arc<Memtable> {
+        match self {
+            Memtables::One(memtable) => memtable,
+            Memtables::Each(memtables) => &memtables[i],
+        }
+    }
+}
+
+/// The stripe that a key's writes are counted with.
+pub(crate) fn stripe(hash: KeyHash) -> usize {
+    hash.high() as usize % STRIPES
+}
+
+/// Commits operations together. `payload` holds the same operations, as the log records them.
+///
+/// # Errors
+/// `NoSpace` if there is no room for the log or for flushing; nothing was written then. `Poisoned`
+/// after any failure of the log; then it is not known whether this commit survives a crash.
+pub(crate) fn commit(
+    engine: &Arc<Engine>,
+    ops: &[WriteOp<'_>],
+    payload: &Payload,
+    condition: Condition,
+    durability: Durability,
+) -> Result<Outcome> {
+    let writer = engine.writer()?;
+    if payload.bytes().len() > BATCH_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "expected a batch of at most {BATCH_BYTES_MAX} bytes, found {} bytes",
+            payload.bytes().len()
+        )));
+    }
+    admit(engine, payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES)?;
+    let reserved = match reserve(engine, writer, ops, payload, condition)? {
+        Ok(reserved) => reserved,
+        Err(outcome) => return Ok(outcome),
+    };
+
+    let written = writer.log.write(&reserved.place, payload.bytes(), payload.count(), reserved.first);
+    if written.is_ok() {
+        apply(ops, &reserved);
+    }
+    // A failed commit lets its successors go on to find the log poisoned, instead of waiting.
+    engine.publisher.finish(reserved.ticket);
+    engine.publisher.wait(reserved.last.0);
+    written?;
+    writer.log.check_poison()?;
+
+    if durability == Durability::Synced {
+        writer.log.sync_through(reserved.place.end())?;
+    }
+    count(engine, ops);
+    engine.scheduler.poll();
+    Ok(Outcome::Committed)
+}
+
+/// Holds the write back as long as the background work is behind.
+fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
+    let plan = &engine.memory;
+    let sealed = engine.sealed_bytes.load(Ordering::Relaxed);
+    if sealed != 0 {
+        let used = sealed + engine.active_bytes.load(Ordering::Relaxed);
+        engine.throttle.set(Pressure::Memtables, used as f64 / plan.memtables as f64);
+        if sealed + plan.active() > plan.memtables {
+            wait_for_memory(engine)?;
+        }
+    }
+    engine.throttle.admit(bytes);
+    Ok(())
+}
+
+/// All memory of the memtables is in use: waits for a flush.
+#[cold]
+fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
+    let began = engine.environment.clock.now();
+    let limit = engine.memory.memtables - engine.memory.active();
+    let mut failure = None;
+    engine.scheduler.wait_until(|| {
+        failure = flush::failure(engine);
+        failure.is_some()
+            || engine.sealed_bytes.load(Ordering::Relaxed) <= limit
+            || engine.check_open().is_err()
+    });
+    let waited = engine.environment.clock.now().saturating_sub(began);
+    engine.throttle.count(Pressure::Memtables, waited);
+    match failure {
+        // The flushes are tried again by whoever writes next.
+        Some(error) if engine.sealed_bytes.load(Ordering::Relaxed) > limit => {
+            flush::retry(engine);
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The critical section. Prepares a log segment, outside of it, when there is none.
+fn reserve(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    ops: &[WriteOp<'_>],
+    payload: &Payload,
+    condition: Condition,
+) -> Result<std::result::Result<Reserved, Outcome>> {
+    loop {
+        let mut state = writer.commit();
+        writer.log.check_poison()?;
+        if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
+            return Ok(Err(Outcome::Rerouted));
+        }
+        if let Some((stripe, seen)) = condition.unchanged
+            && writer.stripes[stripe].load(Ordering::Relaxed) != seen.0
+        {
+            return Ok(Err(Outcome::Changed));
+        }
+        let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
+        let Some(place) = state.tail.reserve(payload.bytes().len()) else {
+            let next = state.next_seqno;
+            if writer.log.roll(&mut state.tail, payload.bytes().len(), next)? {
+                after_roll(engine, writer, &mut state);
+            } else {
+                drop(state);
+                writer.log.prepare_spare(payload.bytes().len(), next)?;
+            }
+            continue;
+        };
+        let ticket = loop {
+            match engine.publisher.begin(last.0) {
+                Some(ticket) => break ticket,
+                None => engine.publisher.wait_for_slot(),
+            }
+        };
+        let first = std::mem::replace(&mut state.next_seqno, SeqNo(last.0 + 1));
+        let memtables = assign(engine, writer, &mut state, ops, first, place.end());
+        return Ok(Ok(Reserved { place, first, last, ticket, memtables }));
+    }
+}
+
+/// Chooses the memtable of each operation, sealing those that are full.
+fn assign(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    state: &mut CommitState,
+    ops: &[WriteOp<'_>],
+    first: SeqNo,
+    log_end: LogPosition,
+) -> Memtables {
+    // Full memtables are sealed below the whole batch, so that no seal divides it.
+    for op in ops {
+        if op.partition.tree().active.reserved_bytes() >= op.partition.keyspace.design().memtable_bytes {
+            seal(engine, op.partition, first);
+        }
+    }
+    if engine.active_bytes.load(Ordering::Relaxed) >= engine.memory.active() {
+        seal_largest(engine, first);
+    }
+    let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
+    for (i, op) in ops.iter().enumerate() {
+        let seqno = first.0 + i as u64;
+        writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
+        op.partition.latest_write.store(seqno, Ordering::Relaxed);
+        if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
+            op.partition.log_segment.store(state.tail.segment_number(), Ordering::Relaxed);
+            state.tail.touch(op.partition.id, &op.partition.latest_write);
+        }
+        let bytes = op.user_key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
+        let memtable = op.partition.tree().active.clone();
+        memtable.reserve(bytes, log_end);
+        engine.active_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if ops.len() == 1 {
+            return Memtables::One(memtable);
+        }
+        chosen.push(memtable);
+    }
+    Memtables::Each(chosen)
+}
+
+/// Copies the operations into their memtables.
+fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
+    let mut scratch = Vec::new();
+    for (i, op) in ops.iter().enumerate() {
+        let seqno = SeqNo(reserved.first.0 + i as u64);
+        let key = op.partition.keyspace.order.borrow(op.user_key, &mut scratch);
+        reserved.memtables.get(i).insert(key, seqno, op.tag, op.value);
+    }
+}
+
+fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
+    let deletes = ops.iter().filter(|op| op.tag.kind == crate::entry::Kind::Delete).count() as u64;
+    let bytes: usize = ops.iter().map(|op| op.user_key.len() + op.value.len()).sum();
+    engine.stats.user_bytes.add(bytes as u64);
+    engine.stats.puts.add(ops.len() as u64 - deletes);
+    if deletes > 0 {
+        engine.stats.deletes.add(deletes);
+    }
+}
+
+// ---- sealing ----
+
+/// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
+pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
+    let bytes = partition.tree().active.reserved_bytes();
+    if !partition.seal(at, &engine.pool) {
+        return false;
+    }
+    engine.active_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    engine.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    flush::schedule(engine, partition.id);
+    true
+}
+
+/// The active memtables of all partitions take what they may: the largest goes.
+fn seal_largest(engine: &Arc<Engine>, at: SeqNo) {
+    let catalog = engine.catalog.load();
+    let largest = catalog.partitions.values().max_by_key(|p| p.tree().active.reserved_bytes());
+    if let Some(partition) = largest {
+        seal(engine, partition, at);
+    }
+}
+
+/// Seals every memtable of some partitions at one number, which is returned: everything below it
+/// will be in tables once they are flushed.
+pub(crate) fn seal_all<'a>(
+    engine: &Arc<Engine>,
+    partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
+) -> Result<SeqNo> {
+    let writer = engine.writer()?;
+    let state = writer.commit();
+    let at = state.next_seqno;
+    for partition in partitions {
+        seal(engine, partition, at);
+    }
+    Ok(at)
+}
+
+/// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
+/// the log is too long.
+fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
+    let live_bytes = writer.log.live_bytes();
+    let fill = live_bytes as f64 / (2 * writer.log_bytes_max) as f64;
+    engine.throttle.set(Pressure::Log, fill);
+    if live_bytes > writer.log_bytes_max {
+        let catalog = engine.catalog.load();
+        for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
+            if let Some(partition) = catalog.partitions.get(&id) {
+                seal(engine, partition, state.next_seqno);
+            }
+        }
+    }
+    if !writer.preparing_spare.swap(true, Ordering::AcqRel) {
+        let next = state.next_seqno;
+        let engine_ref = Arc::downgrade(engine);
+        engine.scheduler.submit(Priority::Log, move || {
+            let Some(engine) = engine_ref.upgrade() else { return };
+            if let Ok(writer) = engine.writer() {
+                // A failure shows when a commit needs the segment and prepares it itself.
+                let _ = writer.log.prepare_spare(0, next);
+                writer.preparing_spare.store(false, Ordering::Release);
+            }
+        });
+    }
+}
+
+/// The error of writing to a keyspace that is gone.
+pub(crate) fn dropped(name: &str) -> Error {
+    Error::new(ErrorKind::Closed, format!("the keyspace `{name}` was dropped"))
+}
