@@ -28,6 +28,9 @@ mod environment;
 pub mod os;
 pub mod sim;
 
+#[cfg(test)]
+mod conformance;
+
 pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
 
 use std::fmt::Debug;

@@ -43,6 +43,8 @@ mod meter;
 mod names;
 mod random;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use machine::{NoSpawn, SimClock};
 pub use meter::{Counters, Fault, OpClass};
