@@ -1,15 +1,13 @@
 //! What a log record costs through a memory map and through `pwrite`.
 //!
 //! `cargo run --release -p hedgerow-io --example segment_write -- DIR [MIB]` prints, for records of
-//! 160 bytes written one after the other into a segment of MIB (64) mebibytes in DIR:
-//! - `write`: nanoseconds per record, into a new segment and into a recycled one, without and with
-//!   `prepare` a mebibyte ahead (its time included);
-//! - `p99.9`: of the same records;
-//! - `sync`: microseconds per sync after every 25 records (4 KB).
+//! 160 bytes written one after the other into a segment of MIB (64) mebibytes in DIR, new or
+//! recycled, with or without `prepare` a mebibyte ahead (its time included):
+//! - mean and 99.9th percentile of the nanoseconds per record;
+//! - the mean microseconds of a commit of 25 records (4 KB) and its sync, in another segment.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hedgerow_io::{Clock, OsClock, OsStorage, Segment, SegmentMode, Storage};
 
@@ -28,8 +26,7 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(
         out,
-        "{:<8}{:<10}{:>9}{:>9}{:>9}{:>10}",
-        "mode", "segment", "prepare", "write ns", "p99.9 ns", "sync us"
+        "mode    segment   prepare  write ns  p99.9 ns  commit us"
     )?;
     for mode in [SegmentMode::Mmap, SegmentMode::Pwrite] {
         for prepare in [false, true] {
@@ -47,22 +44,25 @@ fn measure(
     prepare: bool,
 ) -> io::Result<()> {
     let storage = OsStorage::with_segments(mode);
-    let (fresh, recycled) = (dir.join("segment-a"), dir.join("segment-b"));
+    let open = |name: &str, age: &str| {
+        let [new, recycled] = ["new", "recycled"].map(|age| dir.join(format!("{name}-{age}")));
+        match age {
+            "new" => storage.create_segment(&new, bytes),
+            _ => storage.recycle_segment(&new, &recycled),
+        }
+    };
     for age in ["new", "recycled"] {
-        let segment = match age {
-            "new" => storage.create_segment(&fresh, bytes)?,
-            _ => storage.recycle_segment(&fresh, &recycled)?,
-        };
-        let (mean_ns, tail_ns) = write_all(&*segment, prepare)?;
-        segment.sync()?;
-        let sync_us = sync_often(&*segment)?;
+        let (mean_ns, tail_ns) = write_all(&*open("write", age)?, prepare)?;
+        let segment = open("commit", age)?;
+        let commit_us = commit_all(&*segment, prepare)?;
+        let mode = format!("{mode:?}").to_lowercase();
         writeln!(
             out,
-            "{:<8}{age:<10}{prepare:>9}{mean_ns:>9}{tail_ns:>9}{sync_us:>10}",
-            format!("{mode:?}").to_lowercase()
+            "{mode:<8}{age:<10}{prepare:<7}{mean_ns:>10}{tail_ns:>10}{commit_us:>11}"
         )?;
     }
-    storage.remove(&recycled)
+    storage.remove(&dir.join("write-recycled"))?;
+    storage.remove(&dir.join("commit-recycled"))
 }
 
 /// Mean and 99.9th percentile of the time per record, in nanoseconds.
@@ -70,16 +70,14 @@ fn write_all(segment: &dyn Segment, prepare: bool) -> io::Result<(u128, u128)> {
     let clock = OsClock::new();
     let count = segment.capacity_bytes() / RECORD.len() as u64;
     let mut times = Vec::with_capacity(count as usize);
-    let mut prepared = 0;
+    let mut ahead = Ahead {
+        prepare,
+        prepared: 0,
+    };
     let start = clock.now();
     let mut last = start;
     for index in 0..count {
-        let offset = index * RECORD.len() as u64;
-        if prepare && offset + PREPARE_BYTES / 2 >= prepared {
-            segment.prepare(prepared..prepared + PREPARE_BYTES);
-            prepared += PREPARE_BYTES;
-        }
-        segment.write_at(offset, &RECORD)?;
+        write_record(segment, index, &mut ahead)?;
         let now = clock.now();
         times.push(now - last);
         last = now;
@@ -89,18 +87,34 @@ fn write_all(segment: &dyn Segment, prepare: bool) -> io::Result<(u128, u128)> {
     Ok((mean, times[times.len() * 999 / 1000].as_nanos()))
 }
 
-/// The median time of a sync after some records, in microseconds.
-fn sync_often(segment: &dyn Segment) -> io::Result<u128> {
+/// The mean time of a commit, in microseconds.
+fn commit_all(segment: &dyn Segment, prepare: bool) -> io::Result<u128> {
+    const RECORDS: u64 = 25;
     let clock = OsClock::new();
-    let mut times: Vec<Duration> = Vec::new();
-    for index in 0..200 * 25 {
-        segment.write_at(index * RECORD.len() as u64, &RECORD)?;
-        if index % 25 == 24 {
-            let start = clock.now();
-            segment.sync()?;
-            times.push(clock.now() - start);
+    let commits = 2000.min(segment.capacity_bytes() / (RECORDS * RECORD.len() as u64));
+    let mut ahead = Ahead {
+        prepare,
+        prepared: 0,
+    };
+    for commit in 0..commits {
+        for index in commit * RECORDS..(commit + 1) * RECORDS {
+            write_record(segment, index, &mut ahead)?;
         }
+        segment.sync()?;
     }
-    times.sort_unstable();
-    Ok(times[times.len() / 2].as_micros())
+    Ok(clock.now().as_micros() / u128::from(commits))
+}
+
+struct Ahead {
+    prepare: bool,
+    prepared: u64,
+}
+
+fn write_record(segment: &dyn Segment, index: u64, ahead: &mut Ahead) -> io::Result<()> {
+    let offset = index * RECORD.len() as u64;
+    if ahead.prepare && offset + PREPARE_BYTES / 2 >= ahead.prepared {
+        segment.prepare(ahead.prepared..ahead.prepared + PREPARE_BYTES);
+        ahead.prepared += PREPARE_BYTES;
+    }
+    segment.write_at(offset, &RECORD)
 }

@@ -30,6 +30,11 @@ pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    let system = rustix::fs::fstatvfs(file)?;
+    if system.f_bavail.saturating_mul(system.f_frsize) < bytes {
+        // Not after filling the disk up for everybody.
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     let zeros = [0; 64 << 10];
     let mut offset = 0;
     while offset < bytes {

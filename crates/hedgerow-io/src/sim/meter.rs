@@ -34,7 +34,8 @@ pub enum Fault {
     StorageFull,
     /// It fails after having done half or all of its work: a write keeps the first half of its
     /// bytes, a read fills the first half of its buffer and is `UnexpectedEof`, names are changed
-    /// and files created although the caller is told otherwise.
+    /// and files created although the caller is told otherwise. A sync has no half: it fails as
+    /// with [`Fault::Io`].
     Short,
 }
 

@@ -1,5 +1,21 @@
 //! A disk in memory that can lose power, fail and fill up, all of it replayable from a seed.
 //!
+//! ```
+//! use hedgerow_io::{Storage, sim::SimStorage};
+//!
+//! let disk = SimStorage::new(42);
+//! disk.create_dir_all("/db".as_ref())?;
+//! let mut file = disk.create("/db/file".as_ref())?;
+//! disk.sync_dir("/db".as_ref())?;
+//! file.write(b"synced")?;
+//! file.sync()?;
+//! file.write(b"perhaps")?;
+//! file.flush()?;
+//! let after_power_loss = disk.crash();
+//! assert!(after_power_loss.contents("/db/file")?.starts_with(b"synced"));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! # What it may do
 //!
 //! A loss of power ([`SimStorage::crash`]) draws from the seed
