@@ -132,7 +132,13 @@ impl SimStorage {
 
     /// Makes one operation of a class fail: the next one after `count` more of them.
     pub fn fail_after(&self, class: OpClass, count: u64, fault: Fault) {
-        self.state().meter.schedule(class, count, fault);
+        self.state().meter.schedule(class, "", count, fault);
+    }
+
+    /// Makes one operation of a class on a path that contains `path` fail: the next one after
+    /// `count` more of them. Of two paths, either may contain it.
+    pub fn fail_path_after(&self, class: OpClass, path: &str, count: u64, fault: Fault) {
+        self.state().meter.schedule(class, path, count, fault);
     }
 
     /// Lets `count` more mutating operations happen; from the next one on every operation fails
@@ -267,7 +273,7 @@ impl SimStorage {
 }
 
 impl State {
-    fn admit(&mut self, op: Op) -> Verdict {
+    fn admit(&mut self, op: Op<'_>) -> Verdict {
         self.meter.admit(op)
     }
 

@@ -358,6 +358,17 @@ fn scheduled_fault_hits_the_chosen_operation_once() {
 }
 
 #[test]
+fn scheduled_fault_can_choose_a_path() {
+    let disk = disk(1);
+    disk.fail_path_after(OpClass::Name, "CURRENT", 0, Fault::Io);
+    put(&disk, "file", b"x");
+    disk.rename(&path("file"), &path("temporary")).unwrap();
+    disk.rename(&path("temporary"), &path("CURRENT"))
+        .unwrap_err();
+    disk.rename(&path("temporary"), &path("CURRENT")).unwrap();
+}
+
+#[test]
 fn short_operations_do_half_of_their_work() {
     let disk = disk(1);
     put(&disk, "file", b"1234");
