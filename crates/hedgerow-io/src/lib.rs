@@ -28,6 +28,9 @@ mod environment;
 pub mod os;
 pub mod sim;
 
+#[cfg(test)]
+mod conformance;
+
 pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
 
 use std::fmt::Debug;
@@ -155,6 +158,7 @@ pub trait Segment: Debug + Send + Sync {
     /// Makes everything durable whose `write_at` returned before this call.
     fn sync(&self) -> io::Result<()>;
     /// Prepares a range to be written soon, so that the writers need not wait for the system.
+    /// The next `sync` may write the whole range: ask for a mebibyte or so at a time.
     fn prepare(&self, _range: Range<u64>) {}
 }
 

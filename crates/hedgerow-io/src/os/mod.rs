@@ -1,8 +1,8 @@
 //! The backends of the operating system.
 //!
-//! [`OsStorage`] keeps every promise of [`Storage`] with plain files. Which system call is behind
-//! a promise is said in the file of each part: [`read`](self) with `pread` or a map, sequential
-//! writing with paced write-back, log segments with a map or `pwrite`.
+//! [`OsStorage`] keeps every promise of [`Storage`] with plain files: immutable files are read with
+//! `pread` or a map, sequential files are written with paced write-back, log segments through a
+//! map or with `pwrite`. Which system call keeps which promise is said in the file of each part.
 //!
 //! What it does not do: it opens no file with `O_DIRECT`, and it trusts the disk to keep what
 //! `fdatasync` reported as kept.

@@ -3,6 +3,25 @@
 //! Both write into blocks that are allocated already and both sync with `fdatasync`, which on
 //! Linux also writes the pages dirtied through a map (elsewhere `msync` goes first) and, because
 //! the size never changes, rarely has metadata to write.
+//!
+//! # Cost
+//!
+//! Measured by `examples/segment_write.rs` on ext4, records of 160 bytes: copying one into mapped
+//! pages takes about 30 ns, a `pwrite` of one about 900 ns. A map pays for the first touch of each
+//! page after a sync instead: about 0.3 us in a recycled segment and 4 us in a new one (and a read
+//! of the disk if a recycled page has left the cache).
+//!
+//! A sync of 4 KB takes twice as long in a new segment, 250 us instead of 130, because the file
+//! system notes in its journal that more of the allocated blocks have been written. `prepare`
+//! helps with both: it makes a range of pages ready and dirty, and the next sync writes and notes
+//! them all at once, so that commits in a new segment cost what they cost in a recycled one.
+//!
+//! # Failure
+//!
+//! A write through a map has no result: a page that cannot be read or allocated ends the process
+//! with `SIGBUS`, where `pwrite` returns an error. Allocation cannot fail inside a preallocated
+//! segment unless the file system copies on write; there, [`SegmentMode::Pwrite`] is the mode to
+//! use. A failed write-back is reported by `sync` in both modes.
 
 use std::fs::File;
 use std::io;
@@ -55,9 +74,7 @@ fn assert_bounds(offset: u64, len: usize, capacity_bytes: u64) {
 
 /// A segment written through a shared map of it.
 ///
-/// The pages are those of the page cache, so what was copied survives the process. The blocks are
-/// allocated, so a page fault cannot run out of space (on a file system that copies on write it
-/// could: there, use [`SegmentMode::Pwrite`]). A failed write-back is reported by `sync`.
+/// The pages are those of the page cache, so what was copied survives the process.
 #[derive(Debug)]
 struct MappedSegment {
     map: MmapRaw,

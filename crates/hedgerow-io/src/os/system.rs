@@ -17,6 +17,12 @@ pub(super) fn available_bytes(dir: &Path) -> io::Result<u64> {
 
 /// Makes an empty file `bytes` long, all zero, with its blocks allocated.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    // Allocation takes blocks until there are none left, and only then fails: for that moment the
+    // disk would be full for everybody.
+    let system = rustix::fs::fstatvfs(file)?;
+    if system.f_bavail.saturating_mul(system.f_frsize) < bytes {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     #[cfg(target_os = "linux")]
     loop {
         match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {

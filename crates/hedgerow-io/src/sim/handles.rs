@@ -16,8 +16,8 @@ use crate::{FileLock, RandomRead, Segment, SequentialWrite};
 pub(super) struct Handle {
     pub(super) disk: Arc<Disk>,
     pub(super) file: Arc<File>,
-    /// The hash of the path that it was opened by, for the trace.
-    pub(super) path: u64,
+    /// The path that it was opened by.
+    pub(super) path: PathBuf,
 }
 
 impl Handle {
@@ -28,12 +28,14 @@ impl Handle {
     /// Writes as much as faults and free space let through.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
+        let data = hash(bytes);
         let done = state.admit(Op {
             class: OpClass::Write,
             name: "write",
-            subject: self.path ^ hash(bytes),
+            paths: &[&self.path],
             offset,
             bytes: bytes.len() as u64,
+            data,
         });
         let asked = if done.begin()? {
             bytes
@@ -64,7 +66,7 @@ impl Handle {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
-        let verdict = state.admit(self.op(OpClass::Sync, "sync", 0, 0));
+        let verdict = state.admit(Op::on(OpClass::Sync, "sync", &[&self.path]));
         match verdict {
             Verdict::Succeed => self.contents(Contents::sync),
             Verdict::Fail(fault) => {
@@ -74,16 +76,6 @@ impl Handle {
             Verdict::PowerLost => {}
         }
         verdict.begin().map(drop)
-    }
-
-    fn op(&self, class: OpClass, name: &'static str, offset: u64, bytes: u64) -> Op {
-        Op {
-            class,
-            name,
-            subject: self.path,
-            offset,
-            bytes,
-        }
     }
 }
 
@@ -102,7 +94,13 @@ impl RandomRead for Reader {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let handle = &self.handle;
         let mut state = lock(&handle.disk.state);
-        let op = handle.op(OpClass::Read, "read", offset, buf.len() as u64);
+        let bytes = buf.len() as u64;
+        let paths = [&*handle.path];
+        let op = Op {
+            offset,
+            bytes,
+            ..Op::on(OpClass::Read, "read", &paths)
+        };
         let is_whole = state.admit(op).begin()?;
         if offset
             .checked_add(buf.len() as u64)

@@ -1,6 +1,7 @@
 //! What every simulated operation passes: counters, the trace, and the faults it may meet.
 
 use std::io;
+use std::path::Path;
 
 use super::random::{hash, mix};
 
@@ -34,7 +35,8 @@ pub enum Fault {
     StorageFull,
     /// It fails after having done half or all of its work: a write keeps the first half of its
     /// bytes, a read fills the first half of its buffer and is `UnexpectedEof`, names are changed
-    /// and files created although the caller is told otherwise.
+    /// and files created although the caller is told otherwise. A sync has no half: it fails as
+    /// with [`Fault::Io`].
     Short,
 }
 
@@ -71,13 +73,28 @@ pub struct Counters {
 
 /// An operation about to happen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Op {
+pub(super) struct Op<'a> {
     pub(super) class: OpClass,
     pub(super) name: &'static str,
-    /// The hash of its paths, and of its data if it writes.
-    pub(super) subject: u64,
+    pub(super) paths: &'a [&'a Path],
     pub(super) offset: u64,
     pub(super) bytes: u64,
+    /// The hash of what it writes.
+    pub(super) data: u64,
+}
+
+impl<'a> Op<'a> {
+    /// An operation on names or whole files.
+    pub(super) fn on(class: OpClass, name: &'static str, paths: &'a [&'a Path]) -> Op<'a> {
+        Op {
+            class,
+            name,
+            paths,
+            offset: 0,
+            bytes: 0,
+            data: 0,
+        }
+    }
 }
 
 /// What is to become of an operation.
@@ -115,14 +132,29 @@ pub(super) struct Meter {
 #[derive(Debug)]
 struct Scheduled {
     class: OpClass,
-    /// Operations of the class that still succeed.
+    /// What a path of the operation contains.
+    path: String,
+    /// Operations of this kind that still succeed.
     left: u64,
     fault: Fault,
 }
 
+impl Scheduled {
+    fn is_for(&self, op: Op<'_>) -> bool {
+        let has_path = |path: &&Path| path.to_string_lossy().contains(&self.path);
+        (self.class == OpClass::Any || self.class == op.class)
+            && (self.path.is_empty() || op.paths.iter().any(has_path))
+    }
+}
+
 impl Meter {
-    pub(super) fn schedule(&mut self, class: OpClass, left: u64, fault: Fault) {
-        self.faults.push(Scheduled { class, left, fault });
+    pub(super) fn schedule(&mut self, class: OpClass, path: &str, left: u64, fault: Fault) {
+        self.faults.push(Scheduled {
+            class,
+            path: path.to_owned(),
+            left,
+            fault,
+        });
     }
 
     pub(super) fn clear_faults(&mut self) {
@@ -136,7 +168,7 @@ impl Meter {
         self.power_until = Some(self.counters.mutations + mutations);
     }
 
-    pub(super) fn admit(&mut self, op: Op) -> Verdict {
+    pub(super) fn admit(&mut self, op: Op<'_>) -> Verdict {
         let is_mutation = !matches!(op.class, OpClass::Lookup | OpClass::Read);
         if is_mutation
             && self
@@ -150,11 +182,10 @@ impl Meter {
         if self.power_lost {
             return Verdict::PowerLost;
         }
-        self.draw_fault(op.class)
-            .map_or(Verdict::Succeed, Verdict::Fail)
+        self.draw_fault(op).map_or(Verdict::Succeed, Verdict::Fail)
     }
 
-    fn count(&mut self, op: Op, is_mutation: bool) {
+    fn count(&mut self, op: Op<'_>, is_mutation: bool) {
         let counters = &mut self.counters;
         counters.operations += 1;
         counters.mutations += u64::from(is_mutation);
@@ -172,16 +203,21 @@ impl Meter {
         }
     }
 
-    fn trace(&mut self, op: Op) {
-        for word in [hash(op.name.as_bytes()), op.subject, op.offset, op.bytes] {
+    fn trace(&mut self, op: Op<'_>) {
+        let paths = op
+            .paths
+            .iter()
+            .map(|path| hash(path.as_os_str().as_encoded_bytes()));
+        let words = [hash(op.name.as_bytes()), op.offset, op.bytes, op.data];
+        for word in words.into_iter().chain(paths) {
             self.trace = mix(self.trace.rotate_left(7) ^ word);
         }
     }
 
-    fn draw_fault(&mut self, class: OpClass) -> Option<Fault> {
+    fn draw_fault(&mut self, op: Op<'_>) -> Option<Fault> {
         let mut fired = None;
         self.faults.retain_mut(|scheduled| {
-            if scheduled.class != OpClass::Any && scheduled.class != class {
+            if !scheduled.is_for(op) {
                 return true;
             }
             if scheduled.left == 0 && fired.is_none() {

@@ -1,5 +1,21 @@
 //! A disk in memory that can lose power, fail and fill up, all of it replayable from a seed.
 //!
+//! ```
+//! use hedgerow_io::{Storage, sim::SimStorage};
+//!
+//! let disk = SimStorage::new(42);
+//! disk.create_dir_all("/db".as_ref())?;
+//! let mut file = disk.create("/db/file".as_ref())?;
+//! disk.sync_dir("/db".as_ref())?;
+//! file.write(b"synced")?;
+//! file.sync()?;
+//! file.write(b"perhaps")?;
+//! file.flush()?;
+//! let after_power_loss = disk.crash();
+//! assert!(after_power_loss.contents("/db/file")?.starts_with(b"synced"));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! # What it may do
 //!
 //! A loss of power ([`SimStorage::crash`]) draws from the seed
@@ -43,6 +59,8 @@ mod meter;
 mod names;
 mod random;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use machine::{NoSpawn, SimClock};
 pub use meter::{Counters, Fault, OpClass};
@@ -114,7 +132,13 @@ impl SimStorage {
 
     /// Makes one operation of a class fail: the next one after `count` more of them.
     pub fn fail_after(&self, class: OpClass, count: u64, fault: Fault) {
-        self.state().meter.schedule(class, count, fault);
+        self.state().meter.schedule(class, "", count, fault);
+    }
+
+    /// Makes one operation of a class on a path that contains `path` fail: the next one after
+    /// `count` more of them. Of two paths, either may contain it.
+    pub fn fail_path_after(&self, class: OpClass, path: &str, count: u64, fault: Fault) {
+        self.state().meter.schedule(class, path, count, fault);
     }
 
     /// Lets `count` more mutating operations happen; from the next one on every operation fails
@@ -249,7 +273,7 @@ impl SimStorage {
 }
 
 impl State {
-    fn admit(&mut self, op: Op) -> Verdict {
+    fn admit(&mut self, op: Op<'_>) -> Verdict {
         self.meter.admit(op)
     }
 

@@ -198,22 +198,40 @@ impl Names {
                 Change::Link { at, .. } | Change::Unlink { at } if !synced.contains(&at.dir) => {
                     self.pending.push(change);
                 }
-                Change::Rename { from, to, .. } if !synced.contains(&from.dir) => {
+                Change::Rename { from, to, file } if !synced.contains(&from.dir) => {
                     if !synced.contains(&to.dir) {
                         self.pending.push(change);
                         continue;
                     }
                     // The new name is durable now, and the old one may come back beside it.
-                    let from = from.clone();
-                    self.make_durable(&change);
-                    self.pending.push(Change::Unlink { at: from });
+                    self.make_durable(&Change::Link {
+                        at: to.clone(),
+                        file: file.clone(),
+                    });
+                    self.pending.push(Change::Unlink { at: from.clone() });
                 }
                 _ => self.make_durable(&change),
             }
         }
-        self.dirs
-            .retain(|path, entry| !(entry.removed && path.parent() == Some(dir)));
+        self.forget_dirs_removed_from(dir);
         Ok(())
+    }
+
+    /// Nothing that was in these directories can come back.
+    fn forget_dirs_removed_from(&mut self, parent: &Path) {
+        let is_removed = |dir: &Path| self.dirs.get(dir).is_some_and(|dir| dir.removed);
+        let roots = |dir: &Path| dir.parent() == Some(parent) && is_removed(dir);
+        let gone: BTreeSet<PathBuf> = self
+            .dirs
+            .keys()
+            .filter(|path| path.ancestors().any(roots))
+            .cloned()
+            .collect();
+        self.dirs.retain(|path, _| !gone.contains(path));
+        self.pending.retain(|change| match change {
+            Change::Link { at, .. } | Change::Unlink { at } => !gone.contains(&at.dir),
+            Change::Rename { .. } => true,
+        });
     }
 
     /// Syncing the directory that a file left must not lose the file: it syncs where it went.

@@ -8,7 +8,6 @@ use super::contents::Contents;
 use super::handles::{Handle, Lock, Reader, SimSegment, Writer};
 use super::meter::{Fault, Op, OpClass};
 use super::names::{File, Name};
-use super::random::hash;
 use super::{SimStorage, State, lock};
 use crate::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
 
@@ -64,7 +63,7 @@ impl Storage for SimStorage {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
-        let verdict = state.admit(path_op(OpClass::Sync, "sync_dir", &[dir]));
+        let verdict = state.admit(Op::on(OpClass::Sync, "sync_dir", &[dir]));
         if !verdict.begin()? {
             return Err(Fault::Short.error());
         }
@@ -80,7 +79,7 @@ impl Storage for SimStorage {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let mut state = lock(&self.disk.state);
         let is_whole = state
-            .admit(path_op(OpClass::Create, "lock", &[path]))
+            .admit(Op::on(OpClass::Create, "lock", &[path]))
             .begin()?;
         let name = Name::new(path)?;
         if state.names.find(&name).is_err() {
@@ -151,7 +150,7 @@ impl SimStorage {
     fn look_up(&self, name: &'static str, path: &Path) -> io::Result<super::Guard<'_>> {
         let mut state = lock(&self.disk.state);
         if !state
-            .admit(path_op(OpClass::Lookup, name, &[path]))
+            .admit(Op::on(OpClass::Lookup, name, &[path]))
             .begin()?
         {
             return Err(Fault::Short.error());
@@ -167,7 +166,7 @@ impl SimStorage {
         change: impl FnOnce(&mut State) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
-        let is_whole = state.admit(path_op(OpClass::Name, name, paths)).begin()?;
+        let is_whole = state.admit(Op::on(OpClass::Name, name, paths)).begin()?;
         change(&mut state)?;
         if is_whole {
             Ok(())
@@ -184,9 +183,10 @@ impl SimStorage {
     ) -> io::Result<Arc<File>> {
         let mut state = lock(&self.disk.state);
         let bytes = contents.bytes();
+        let paths = [path];
         let op = Op {
             bytes,
-            ..path_op(OpClass::Create, name, &[path])
+            ..Op::on(OpClass::Create, name, &paths)
         };
         let is_whole = state.admit(op).begin()?;
         let at = Name::new(path)?;
@@ -206,20 +206,7 @@ impl SimStorage {
         Handle {
             disk: self.disk.clone(),
             file,
-            path: hash(path.as_os_str().as_encoded_bytes()),
+            path: path.to_owned(),
         }
-    }
-}
-
-fn path_op(class: OpClass, name: &'static str, paths: &[&Path]) -> Op {
-    let subject = paths.iter().fold(0_u64, |subject, path| {
-        subject.rotate_left(1) ^ hash(path.as_os_str().as_encoded_bytes())
-    });
-    Op {
-        class,
-        name,
-        subject,
-        offset: 0,
-        bytes: 0,
     }
 }
