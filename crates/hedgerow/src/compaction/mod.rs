@@ -4,3 +4,6 @@
 //! to keep.
 
 pub(crate) mod planner;
+pub(crate) mod retain;
+#[cfg(test)]
+mod simulate;

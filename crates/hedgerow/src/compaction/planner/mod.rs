@@ -400,41 +400,37 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// down early, the ones with the smallest numbers first, until nothing older is below: there
     /// they are rewritten in place, which drops all tombstones, so it happens once.
     fn plan_tombstones(&self, kept_free: Option<usize>) -> Option<Plan> {
-        let mut dense: Vec<(TableId, usize, usize, &'s Run<T>, &'s [T])> = Vec::new();
+        let mut dense: Vec<&'s [T]> = Vec::new();
         for (level, data) in self.shape.levels.iter().enumerate().skip(1) {
             if data.summary().tombstones == 0 || kept_free == Some(level) {
                 continue;
             }
-            for (group, run) in data.runs() {
-                // Only the oldest run of a group has nothing between it and the next level.
-                if data.groups[group].runs.last().map(|it| it.id) != Some(run.id) {
-                    continue;
-                }
-                let tables = run.tables.chunks(1).filter(|it| self.is_dense(&it[0]));
-                dense.extend(tables.map(|it| (it[0].meta().id, level, group, run, it)));
-            }
+            // Only the oldest run of a group has nothing between it and the next level.
+            let oldest = data.groups.iter().filter_map(|group| group.runs.last());
+            let tables = oldest.flat_map(|run| run.tables.chunks(1));
+            dense.extend(tables.filter(|table| self.is_dense(&table[0])));
         }
-        dense.sort_by_key(|(id, ..)| *id);
-        dense
-            .into_iter()
-            .find_map(|(_, level, group, run, tables)| {
-                let mut draft = Draft::default();
-                draft.add(level, run.id, tables);
-                let mut below = draft.clone();
-                below.descend(self.shape, level + 1, self.shape.depth());
-                if below.is_alone() {
-                    let target = Target {
-                        level,
-                        group,
-                        run: Some(run.id),
-                    };
-                    return self.finish(draft, target, Reason::Tombstones);
-                }
-                if self.target(level).runs_max > 1 {
-                    return None;
-                }
-                self.merge_down(draft, self.next_level(level)?, Reason::Tombstones)
-            })
+        dense.sort_by_key(|table| table[0].meta().id);
+        dense.into_iter().find_map(|table| {
+            let (place, _) = self.shape.table(table[0].meta().id)?;
+            let level = usize::from(place.level);
+            let mut draft = Draft::default();
+            draft.add(level, place.run, table);
+            let mut below = draft.clone();
+            below.descend(self.shape, level + 1, self.shape.depth());
+            if below.is_alone() {
+                let target = Target {
+                    level,
+                    group: place.group as usize,
+                    run: Some(place.run),
+                };
+                return self.finish(draft, target, Reason::Tombstones);
+            }
+            if self.target(level).runs_max > 1 {
+                return None;
+            }
+            self.merge_down(draft, self.next_level(level)?, Reason::Tombstones)
+        })
     }
 
     fn is_dense(&self, table: &T) -> bool {
