@@ -10,6 +10,11 @@ pub(crate) mod plan;
 pub(crate) mod shape;
 
 use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::options::{CutSpec, PolicySpec};
+
+pub(crate) use leveling::Leveling;
 
 /// How a merge out of a level is cut (specification of the models, 1.3). It is part of the target
 /// because it matters more than the geometry.
@@ -41,6 +46,7 @@ pub(crate) struct LevelTarget {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LevelSummary {
     pub(crate) bytes: u64,
+    /// The largest number of runs in a group: what a lookup has to ask.
     pub(crate) runs: u32,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
@@ -61,4 +67,21 @@ pub(crate) trait Policy: Debug + Send + Sync {
     fn targets(&self, summary: &Summary) -> Vec<LevelTarget>;
     /// How many levels a new tree has.
     fn depth(&self) -> usize;
+}
+
+/// The policy that the options ask for.
+pub(crate) fn policy(spec: PolicySpec) -> Arc<dyn Policy> {
+    match spec {
+        PolicySpec::Leveling { ratio, cut } => Arc::new(Leveling::new(ratio, cut.into())),
+    }
+}
+
+impl From<CutSpec> for Cut {
+    fn from(spec: CutSpec) -> Cut {
+        match spec {
+            CutSpec::OneTable => Cut::OneTable,
+            CutSpec::PartitionedFull => Cut::PartitionedFull,
+            CutSpec::WholeLevel => Cut::WholeLevel,
+        }
+    }
 }

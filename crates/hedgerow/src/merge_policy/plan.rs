@@ -27,7 +27,10 @@ pub(crate) struct Input {
     pub(crate) tables: Vec<TableId>,
 }
 
-/// Where the output goes: into a run that exists (its inputs are replaced) or a new newest one.
+/// Where the output goes: into this run (its inputs are replaced; it is made if it does not exist,
+/// or has gone meanwhile) or, when none is named, into a new run that is the newest of its group.
+/// Where the level has several groups, tables are cut at the borders and each goes to its own;
+/// `group` is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) level: usize,
@@ -50,7 +53,8 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
-    /// Begin a partitioned full merge of a level: all tables up to this number go down.
+    /// Begin a partitioned full merge of a level: an edit that says `draining`. The sweep is over
+    /// by itself when an edit takes the last awaited table down ([`super::shape::Shape::apply`]).
     Drain { level: usize, through: TableId },
     /// Append or drop empty levels at the bottom.
     #[allow(dead_code, reason = "policies that grow from the top ask for it")]

@@ -1,0 +1,76 @@
+//! How much merging is owed.
+
+use crate::merge_policy::LevelTarget;
+use crate::merge_policy::shape::{Facts, Shape};
+
+/// What has to be merged until the targets are met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Debt {
+    /// About how many bytes merges still have to write, saturating.
+    pub(crate) bytes: u64,
+    /// Runs in level 0, and how many are too many.
+    pub(crate) level0_runs: u32,
+    pub(crate) level0_runs_max: u32,
+    pub(crate) level0_bytes: u64,
+    /// Levels over their target, level 0 included.
+    pub(crate) levels_over: u32,
+}
+
+/// The debt of a tree: what is over goes down a level and takes along what it overlaps there,
+/// estimated by the ratio of the two levels; so it can put the next level over, and so on. Smooth
+/// in the shape above level 0, so that a throttle can follow it. Cost: a few operations per level.
+pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt {
+    let level0 = shape.levels[0].summary();
+    let mut debt = Debt {
+        level0_runs: level0.runs,
+        level0_runs_max: targets.first().map_or(1, |target| target.runs_max),
+        level0_bytes: level0.bytes,
+        ..Debt::default()
+    };
+    let used = |level: usize| {
+        targets
+            .get(level)
+            .is_none_or(|target| target.capacity_bytes > 0)
+            || !shape.levels[level].is_empty()
+    };
+    let mut bytes = 0.0;
+    let mut incoming = 0.0;
+    for (level, target) in targets.iter().enumerate().take(shape.depth()) {
+        let summary = shape.levels[level].summary();
+        let held = summary.bytes as f64 + incoming;
+        let runs_due = if level == 0 {
+            target.runs_max.max(1)
+        } else {
+            target.runs_max.max(2)
+        };
+        let over = if summary.runs >= runs_due {
+            held
+        } else if target.capacity_bytes == u64::MAX {
+            0.0
+        } else {
+            (held - target.capacity_bytes as f64).max(0.0)
+        };
+        incoming = 0.0;
+        if over <= 0.0 || held <= 0.0 {
+            continue;
+        }
+        debt.levels_over += 1;
+        let Some(next) = (level + 1..shape.depth()).find(|next| used(*next)) else {
+            if summary.runs > 1 {
+                bytes += over;
+            }
+            continue;
+        };
+        let below = &shape.levels[next];
+        let merged_into = targets.get(next).is_none_or(|target| target.runs_max <= 1);
+        let taken_along = if merged_into {
+            below.bytes() as f64 * (over / held)
+        } else {
+            0.0
+        };
+        bytes += over + taken_along;
+        incoming = over;
+    }
+    debt.bytes = bytes as u64;
+    debt
+}

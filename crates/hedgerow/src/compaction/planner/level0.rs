@@ -1,0 +1,88 @@
+//! Level 0: flushed runs, each of which may span all keys.
+
+use crate::merge_policy::plan::{Plan, Reason, Target};
+use crate::merge_policy::shape::{Facts, Run};
+
+use super::Planner;
+use super::draft::Draft;
+
+impl<'s, T: Facts> Planner<'s, T> {
+    /// All runs go down together. While a job takes runs out of level 0, or is in the way below,
+    /// newer runs are merged with each other if they have become many, so that reads stay bearable.
+    pub(super) fn plan_level0(&self) -> Option<Plan> {
+        self.runs_down().or_else(|| self.runs_together())
+    }
+
+    fn runs(&self) -> &'s [Run<T>] {
+        &self.shape.levels[0].groups[0].runs
+    }
+
+    fn runs_down(&self) -> Option<Plan> {
+        let runs = self.runs();
+        if runs.iter().any(|run| self.is_busy(run)) {
+            return None; // P4
+        }
+        let next = self.next_level(0)?;
+        if let Some(plan) = self.oldest_run_down(next) {
+            return Some(plan);
+        }
+        let mut draft = Draft::default();
+        for run in runs {
+            draft.add(0, run.id, &run.tables);
+        }
+        self.merge_down(draft, next, Reason::Runs)
+    }
+
+    /// The oldest run needs no merge if it overlaps neither the other runs nor anything below:
+    /// keys that were written in order.
+    fn oldest_run_down(&self, next: usize) -> Option<Plan> {
+        let (oldest, newer) = self.runs().split_last()?;
+        let mut draft = Draft::default();
+        draft.add(0, oldest.id, &oldest.tables);
+        let (lo, hi) = draft.range()?;
+        if newer.iter().any(|run| !run.overlapping(lo, hi).is_empty()) {
+            return None;
+        }
+        let mut below = draft.clone();
+        below.descend(self.shape, 1, next + 1);
+        if !below.is_alone() {
+            return None;
+        }
+        self.merge_down(draft, next, Reason::Runs)
+    }
+
+    /// The newest idle runs into one that keeps the number of the newest. A run that is larger than
+    /// all newer ones together ends the choice, so that no byte is merged again and again.
+    fn runs_together(&self) -> Option<Plan> {
+        let runs_max = self.target(0).runs_max.max(1) as usize;
+        let runs = self.runs();
+        if runs.len() <= 2 * runs_max {
+            return None;
+        }
+        let mut draft = Draft::default();
+        let (mut count, mut bytes) = (0, 0_u64);
+        for run in runs.iter().take_while(|run| !self.is_busy(run)) {
+            if count >= 2 && run.bytes() > bytes {
+                break;
+            }
+            draft.add(0, run.id, &run.tables);
+            bytes = bytes.saturating_add(run.bytes());
+            count += 1;
+        }
+        if count < runs_max.max(2) {
+            return None;
+        }
+        let target = Target {
+            level: 0,
+            group: 0,
+            run: Some(runs[0].id),
+        };
+        self.finish(draft, target, Reason::Runs)
+    }
+
+    fn is_busy(&self, run: &Run<T>) -> bool {
+        run.tables
+            .iter()
+            .any(|table| self.busy.contains(&table.meta().id))
+    }
+}

@@ -1,0 +1,520 @@
+//! The one planner for all merge policies: what is the next step from a tree's shape to the targets
+//! of its policy?
+//!
+//! Pure and deterministic: plain data in, plain data out, so that tests and the simulator run what
+//! the engine runs. The engine asks whenever a flush or a job has ended, and once more for every
+//! job it has started, while it has threads to spare; jobs run concurrently.
+//!
+//! Rules that every plan keeps:
+//! - P1, recency: whatever a merge takes down, it takes along everything that overlaps it between
+//!   the source and the target, the target's run included. So a newer version of a key is never
+//!   below an older one.
+//! - P2, one job per table: no input of a running job is an input of another.
+//! - P3, disjoint outputs: no two jobs write overlapping key ranges into one level, and none writes
+//!   an overlapping range into a level that another job's data skips.
+//! - P4, groups in order: at most one job at a time takes runs out of a group of several runs (out
+//!   of level 0, say), because the second would be done with newer data first.
+//! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
+//!   that nothing keeps; so planning ends when nothing is written.
+
+mod debt;
+mod draft;
+mod level0;
+mod manual;
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use crate::entry::SeqNo;
+use crate::merge_policy::plan::{Plan, Reason, Target};
+use crate::merge_policy::shape::{Facts, Group, RUNS_MAX, Run, RunId, Shape};
+use crate::merge_policy::{Cut, LevelTarget};
+use crate::page::TableId;
+
+pub(crate) use debt::{Debt, debt};
+use draft::Draft;
+pub(crate) use draft::RunningJob;
+pub(crate) use manual::{Manual, ManualStep};
+
+/// What bounds plans.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanLimits {
+    /// About how much one slice of a level reads; a slice is at least one table and what it
+    /// overlaps.
+    pub(crate) merge_bytes_max: u64,
+    /// The oldest live snapshot, or the newest published number if there is none: every reader sees
+    /// what is numbered up to this.
+    pub(crate) oldest_snapshot: SeqNo,
+}
+
+/// The most urgent plan that can be begun beside the jobs that are running, and its urgency: how
+/// many times over its target the level is. Below 1 it is not necessary, merely useful.
+pub(crate) fn plan<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    running: &[RunningJob],
+    limits: &PlanLimits,
+) -> Option<(Plan, f64)> {
+    Planner::new(shape, targets, running, limits).next()
+}
+
+/// The urgency of a level that the design has no use for: before a level 0 that has just come due
+/// (which would otherwise have to be merged into it), after one that is twice over.
+const DRAIN_URGENCY: f64 = 2.0;
+/// The urgency of dropping tombstones early.
+const TOMBSTONE_URGENCY: f64 = 0.5;
+
+struct Planner<'s, T> {
+    shape: &'s Shape<T>,
+    targets: &'s [LevelTarget],
+    running: &'s [RunningJob],
+    limits: &'s PlanLimits,
+    busy: HashSet<TableId>,
+}
+
+impl<'s, T: Facts> Planner<'s, T> {
+    fn new(
+        shape: &'s Shape<T>,
+        targets: &'s [LevelTarget],
+        running: &'s [RunningJob],
+        limits: &'s PlanLimits,
+    ) -> Self {
+        Planner {
+            shape,
+            targets,
+            running,
+            limits,
+            busy: running
+                .iter()
+                .flat_map(|job| job.inputs.iter().copied())
+                .collect(),
+        }
+    }
+
+    fn next(&self) -> Option<(Plan, f64)> {
+        let mut due: Vec<(f64, usize)> = (0..self.shape.depth())
+            .map(|level| (self.urgency(level), level))
+            .filter(|(urgency, _)| *urgency >= 1.0)
+            .collect();
+        due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+
+        // A merge out of level 0 that waits for jobs keeps the level it waits for free of new ones:
+        // otherwise they would take turns and it would wait for ever.
+        let mut kept_free = None;
+        for (urgency, level) in due {
+            if kept_free == Some(level) {
+                continue;
+            }
+            if let Some(plan) = self.plan_level(level) {
+                return Some((plan, urgency));
+            }
+            if level == 0 {
+                kept_free = self.next_level(0);
+            }
+        }
+        self.plan_tombstones(kept_free)
+            .map(|plan| (plan, TOMBSTONE_URGENCY))
+    }
+
+    fn target(&self, level: usize) -> LevelTarget {
+        // A policy that says nothing of a level has no use for it.
+        self.targets.get(level).cloned().unwrap_or(LevelTarget {
+            capacity_bytes: if level + 1 == self.shape.depth() {
+                u64::MAX
+            } else {
+                0
+            },
+            runs_max: 1,
+            ranges: 1,
+            cut: Cut::OneTable,
+        })
+    }
+
+    /// Where data of a level goes next: the first level below that the design uses or that holds
+    /// data, so that nothing is passed by.
+    fn next_level(&self, level: usize) -> Option<usize> {
+        (level + 1..self.shape.depth()).find(|below| {
+            self.target(*below).capacity_bytes > 0 || !self.shape.levels[*below].is_empty()
+        })
+    }
+
+    /// What a level holds, less what running jobs are taking down.
+    fn remaining_bytes(&self, level: usize) -> u64 {
+        let leaving = self
+            .running
+            .iter()
+            .filter(|job| job.target.level > level)
+            .flat_map(|job| &job.inputs)
+            .filter_map(|id| self.shape.table(*id))
+            .filter(|(placement, _)| usize::from(placement.level) == level)
+            .fold(0_u64, |sum, (_, table)| {
+                sum.saturating_add(table.meta().file_bytes)
+            });
+        self.shape.levels[level].bytes().saturating_sub(leaving)
+    }
+
+    /// How many times over its target a level is; at least 1 if something has to be done.
+    fn urgency(&self, level: usize) -> f64 {
+        let target = self.target(level);
+        let runs = self.shape.levels[level].summary().runs;
+        if level == 0 {
+            return f64::from(runs) / f64::from(target.runs_max.max(1));
+        }
+        let by_runs = if runs >= runs_due(&target) {
+            f64::from(runs) / f64::from(target.runs_max.max(1))
+        } else {
+            0.0
+        };
+        by_runs.max(self.urgency_by_size(level, &target))
+    }
+
+    fn urgency_by_size(&self, level: usize, target: &LevelTarget) -> f64 {
+        let bytes = self.remaining_bytes(level);
+        if bytes == 0 || self.next_level(level).is_none() {
+            return 0.0;
+        }
+        if target.capacity_bytes == 0 {
+            return DRAIN_URGENCY;
+        }
+        let over = bytes as f64 / target.capacity_bytes as f64;
+        let sweeping =
+            target.cut == Cut::PartitionedFull && self.shape.levels[level].draining.is_some();
+        if sweeping || bytes > target.capacity_bytes {
+            over.max(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    fn plan_level(&self, level: usize) -> Option<Plan> {
+        if level == 0 {
+            return self.plan_level0();
+        }
+        let target = self.target(level);
+        if self.shape.levels[level].summary().runs >= runs_due(&target) {
+            return self.plan_runs(level, &target);
+        }
+        let next = self.next_level(level)?;
+        if target.runs_max > 1 {
+            return self.plan_largest_group(level);
+        }
+        if target.capacity_bytes == 0 {
+            return self.plan_slice(level, next, Reason::Drain, |_| true);
+        }
+        let data = &self.shape.levels[level];
+        match target.cut {
+            Cut::OneTable => self.plan_one_table(level, next),
+            Cut::WholeLevel => self.plan_whole_level(level, next),
+            Cut::PartitionedFull if data.draining.is_none() => Some(Plan::Drain {
+                level,
+                through: data.tables().map(|table| table.meta().id).max()?,
+            }),
+            Cut::PartitionedFull => self.plan_slice(level, next, Reason::Capacity, |table| {
+                data.sweep_awaits(table.meta())
+            }),
+        }
+    }
+
+    /// A level has as many runs as it may have. Tiering: a group is merged into one new run of the
+    /// next level, or into one run where there is no next level. Leveling over runs that an earlier
+    /// design left: they are merged into the oldest, slice by slice.
+    fn plan_runs(&self, level: usize, target: &LevelTarget) -> Option<Plan> {
+        let mut groups: Vec<&Group<T>> = self.shape.levels[level]
+            .groups
+            .iter()
+            .filter(|group| group.runs.len() >= runs_due(target) as usize)
+            .collect();
+        // The longest first; among equals the first, because the sort is stable.
+        groups.sort_by_key(|group| std::cmp::Reverse(group.runs.len()));
+        groups.into_iter().find_map(|group| {
+            if target.runs_max <= 1 {
+                self.plan_collapse(level, group)
+            } else {
+                self.plan_group(level, group, Reason::Runs)
+            }
+        })
+    }
+
+    /// A level of several runs per group is over its capacity: its largest group goes down.
+    fn plan_largest_group(&self, level: usize) -> Option<Plan> {
+        let mut groups: Vec<&Group<T>> = self.shape.levels[level].groups.iter().collect();
+        groups.sort_by_key(|group| {
+            std::cmp::Reverse(
+                group
+                    .runs
+                    .iter()
+                    .map(Run::bytes)
+                    .fold(0, u64::saturating_add),
+            )
+        });
+        groups
+            .into_iter()
+            .filter(|group| !group.runs.is_empty())
+            .find_map(|group| self.plan_group(level, group, Reason::Capacity))
+    }
+
+    fn plan_group(&self, level: usize, group: &'s Group<T>, reason: Reason) -> Option<Plan> {
+        let mut draft = Draft::default();
+        for run in &group.runs {
+            draft.add(level, run.id, &run.tables);
+        }
+        match self.next_level(level) {
+            Some(next) => self.merge_down(draft, next, reason),
+            None => {
+                // The newest input's number: what is flushed meanwhile has a larger one.
+                let run = group.runs.first()?.id;
+                let index = self.shape.levels[level].group_for(&group.lower);
+                self.finish(
+                    draft,
+                    Target {
+                        level,
+                        group: index,
+                        run: Some(run),
+                    },
+                    reason,
+                )
+            }
+        }
+    }
+
+    /// A slice of the newest run, with all it overlaps, into the oldest run of the same group.
+    fn plan_collapse(&self, level: usize, group: &'s Group<T>) -> Option<Plan> {
+        let newest = group.runs.first()?;
+        let oldest = group.runs.last()?;
+        let index = self.shape.levels[level].group_for(&group.lower);
+        self.slices(
+            level,
+            newest,
+            |_| true,
+            |tables| {
+                let mut draft = Draft::default();
+                draft.add(level, newest.id, tables);
+                for run in &group.runs[1..] {
+                    draft.extend(level, run);
+                }
+                let target = Target {
+                    level,
+                    group: index,
+                    run: Some(oldest.id),
+                };
+                (draft, target)
+            },
+        )
+        .find_map(|(draft, target)| self.finish(draft, target, Reason::Runs))
+    }
+
+    fn plan_whole_level(&self, level: usize, next: usize) -> Option<Plan> {
+        let mut draft = Draft::default();
+        for (_, run) in self.shape.levels[level].runs() {
+            draft.add(level, run.id, &run.tables);
+        }
+        self.merge_down(draft, next, Reason::Capacity)
+    }
+
+    /// The table that overlaps the least below for its size; among equals the one with the smallest
+    /// number.
+    fn plan_one_table(&self, level: usize, next: usize) -> Option<Plan> {
+        let mut candidates: Vec<(u64, u64, TableId, RunId, &'s [T])> = Vec::new();
+        for (_, run) in self.shape.levels[level].runs() {
+            for tables in run.tables.chunks(1) {
+                let table = tables[0].meta();
+                if self.busy.contains(&table.id) {
+                    continue;
+                }
+                let overlap = self.overlap_bytes(next, &table.smallest_key, &table.largest_key);
+                candidates.push((overlap, table.file_bytes.max(1), table.id, run.id, tables));
+            }
+        }
+        candidates.sort_by(|a, b| compare_ratios((a.0, a.1), (b.0, b.1)).then(a.2.cmp(&b.2)));
+        candidates.into_iter().find_map(|(_, _, _, run, tables)| {
+            let mut draft = Draft::default();
+            draft.add(level, run, tables);
+            self.merge_down(draft, next, Reason::Capacity)
+        })
+    }
+
+    fn overlap_bytes(&self, level: usize, lo: &[u8], hi: &[u8]) -> u64 {
+        self.shape.levels[level]
+            .groups_overlapping(lo, hi)
+            .iter()
+            .flat_map(|group| &group.runs)
+            .flat_map(|run| run.overlapping(lo, hi))
+            .fold(0, |sum, table| table.meta().file_bytes.saturating_add(sum))
+    }
+
+    /// The first slice of a level, in key order, that can go down now.
+    fn plan_slice(
+        &self,
+        level: usize,
+        next: usize,
+        reason: Reason,
+        eligible: impl Fn(&T) -> bool,
+    ) -> Option<Plan> {
+        self.shape.levels[level].runs().find_map(|(_, run)| {
+            self.slices(level, run, &eligible, |tables| {
+                let mut draft = Draft::default();
+                draft.add(level, run.id, tables);
+                (draft, ())
+            })
+            .find_map(|(draft, ())| self.merge_down(draft, next, reason))
+        })
+    }
+
+    /// Cuts the eligible, idle tables of a run into neighbouring ones of up to
+    /// [`PlanLimits::merge_bytes_max`] together with what they overlap below, in key order. One
+    /// slice begins where the one before ended.
+    fn slices<'a, D: 'a>(
+        &'a self,
+        level: usize,
+        run: &'s Run<T>,
+        eligible: impl Fn(&T) -> bool + 'a,
+        make: impl Fn(&'s [T]) -> D + 'a,
+    ) -> impl Iterator<Item = D> + 'a {
+        let usable = move |table: &T| !self.busy.contains(&table.meta().id) && eligible(table);
+        let below = self.next_level(level);
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            from += run.tables[from..].iter().position(&usable)?;
+            let mut to = from;
+            let mut bytes = 0_u64;
+            while let Some(table) = run.tables.get(to).filter(|table| usable(table)) {
+                let meta = table.meta();
+                let overlap = below.map_or(0, |below| {
+                    self.overlap_bytes(below, &meta.smallest_key, &meta.largest_key)
+                });
+                bytes = bytes
+                    .saturating_add(meta.file_bytes)
+                    .saturating_add(overlap);
+                if to > from && bytes > self.limits.merge_bytes_max {
+                    break;
+                }
+                to += 1;
+            }
+            let slice = &run.tables[from..to];
+            from = to;
+            Some(make(slice))
+        })
+    }
+
+    /// Tables of which at least half the entries are tombstones, and which every reader sees, go
+    /// down early, the ones with the smallest numbers first, until nothing older is below: there
+    /// they are rewritten in place, which drops all tombstones, so it happens once.
+    fn plan_tombstones(&self, kept_free: Option<usize>) -> Option<Plan> {
+        let mut dense: Vec<&'s [T]> = Vec::new();
+        for (level, data) in self.shape.levels.iter().enumerate().skip(1) {
+            if data.summary().tombstones == 0 || kept_free == Some(level) {
+                continue;
+            }
+            // Only the oldest run of a group has nothing between it and the next level.
+            let oldest = data.groups.iter().filter_map(|group| group.runs.last());
+            let tables = oldest.flat_map(|run| run.tables.chunks(1));
+            dense.extend(tables.filter(|table| self.is_dense(&table[0])));
+        }
+        dense.sort_by_key(|table| table[0].meta().id);
+        dense.into_iter().find_map(|table| {
+            let (place, _) = self.shape.table(table[0].meta().id)?;
+            let level = usize::from(place.level);
+            let mut draft = Draft::default();
+            draft.add(level, place.run, table);
+            let mut below = draft.clone();
+            below.descend(self.shape, level + 1, self.shape.depth());
+            if below.is_alone() {
+                let target = Target {
+                    level,
+                    group: place.group as usize,
+                    run: Some(place.run),
+                };
+                return self.finish(draft, target, Reason::Tombstones);
+            }
+            if self.target(level).runs_max > 1 {
+                return None;
+            }
+            self.merge_down(draft, self.next_level(level)?, Reason::Tombstones)
+        })
+    }
+
+    fn is_dense(&self, table: &T) -> bool {
+        let meta = table.meta();
+        meta.tombstones > 0
+            && meta.tombstones >= meta.entries.div_ceil(2)
+            && meta.largest_seqno <= self.limits.oldest_snapshot
+            && !self.busy.contains(&meta.id)
+    }
+
+    /// Completes a draft that goes down to a level: with everything in between that it overlaps,
+    /// and with the overlapping tables of the run it is merged into.
+    fn merge_down(&self, mut draft: Draft<'s, T>, level: usize, reason: Reason) -> Option<Plan> {
+        let source = draft.top()?;
+        draft.descend(self.shape, source + 1, level);
+        let run = if self.target(level).runs_max <= 1 {
+            draft.descend(self.shape, level, level + 1);
+            Some(self.leveled_run(level))
+        } else {
+            let (lo, hi) = draft.range()?;
+            let groups = self.shape.levels[level].groups_overlapping(lo, hi);
+            if groups.iter().any(|group| group.runs.len() >= RUNS_MAX) {
+                return None;
+            }
+            None
+        };
+        let group = self.shape.levels[level].group_for(draft.range()?.0);
+        self.finish(draft, Target { level, group, run }, reason)
+    }
+
+    /// The one run of a leveled level: the one that exists, else the one that a running job is
+    /// about to make, else number 0. So jobs into an empty level make one run together.
+    fn leveled_run(&self, level: usize) -> RunId {
+        let runs = self.shape.levels[level].runs().map(|(_, run)| run.id);
+        let made = self
+            .running
+            .iter()
+            .filter(|job| job.target.level == level)
+            .filter_map(|job| job.target.run);
+        runs.min().or(made.min()).unwrap_or(RunId(0))
+    }
+
+    /// The plan of a complete draft, unless a running job is in its way.
+    fn finish(&self, draft: Draft<'s, T>, target: Target, reason: Reason) -> Option<Plan> {
+        let (lo, hi) = draft.range()?;
+        let top = draft.top()?;
+        if draft
+            .tables()
+            .any(|table| self.busy.contains(&table.meta().id))
+            || self
+                .running
+                .iter()
+                .any(|job| job.conflicts(top, target.level, lo, hi))
+        {
+            return None;
+        }
+        let mut inputs = draft.into_inputs();
+        if inputs.len() == 1 && inputs[0].level != target.level {
+            let input = inputs.pop()?;
+            return Some(Plan::Move {
+                input,
+                target,
+                reason,
+            });
+        }
+        Some(Plan::Merge {
+            inputs,
+            target,
+            reason,
+        })
+    }
+}
+
+/// How many runs in a group of this level make a merge due.
+fn runs_due(target: &LevelTarget) -> u32 {
+    target.runs_max.max(2)
+}
+
+/// Compares a.0 / a.1 with b.0 / b.1 exactly.
+fn compare_ratios(a: (u64, u64), b: (u64, u64)) -> Ordering {
+    let left = u128::from(a.0) * u128::from(b.1);
+    let right = u128::from(b.0) * u128::from(a.1);
+    left.cmp(&right)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! The planner over virtual trees. Single decisions are in `testdata/merge_policy`.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::*;
+use crate::compaction::simulate::{Random, Tree};
+use crate::merge_policy::{Leveling, Policy, Summary};
+
+const CUTS: [Cut; 3] = [Cut::OneTable, Cut::PartitionedFull, Cut::WholeLevel];
+
+/// Stepped merge: what a later policy will say, to hold the planner to it.
+#[derive(Debug)]
+struct Tiering {
+    runs: u32,
+    levels: usize,
+    last_runs: u32,
+}
+
+impl Policy for Tiering {
+    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
+        let last = self.levels - 1;
+        let runs_max = |level| {
+            if level == last {
+                self.last_runs
+            } else {
+                self.runs
+            }
+        };
+        (0..summary.levels.len())
+            .map(|level| LevelTarget {
+                capacity_bytes: if level < self.levels { u64::MAX } else { 0 },
+                runs_max: runs_max(level),
+                ranges: 1,
+                cut: Cut::WholeLevel,
+            })
+            .collect()
+    }
+
+    fn depth(&self) -> usize {
+        self.levels
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Keys {
+    Uniform,
+    Sequential,
+    Skewed,
+    /// Each flush writes one narrow range.
+    Clustered,
+}
+
+const KEYS: [Keys; 4] = [
+    Keys::Uniform,
+    Keys::Sequential,
+    Keys::Skewed,
+    Keys::Clustered,
+];
+
+fn flush(tree: &mut Tree, random: &mut Random, keys: Keys, round: u64, delete_percent: u64) {
+    const SPACE: u64 = 3000;
+    let count = tree.memtable_entries;
+    let centre = random.below(SPACE);
+    let writes: Vec<(u32, bool)> = (0..count)
+        .map(|i| {
+            let key = match keys {
+                Keys::Uniform => random.below(SPACE),
+                Keys::Sequential => round * count + i,
+                Keys::Skewed => {
+                    let bits = random.below(12);
+                    random.below(1 << bits)
+                }
+                Keys::Clustered => centre + random.below(100),
+            };
+            (key as u32, random.below(100) < delete_percent)
+        })
+        .collect();
+    tree.flush(writes);
+}
+
+fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
+    let mut policies: Vec<(Arc<dyn Policy>, usize)> = Vec::new();
+    for cut in CUTS {
+        for ratio in [2, 4, 10] {
+            policies.push((Arc::new(Leveling::new(ratio, cut)), 7));
+        }
+    }
+    for last_runs in [1, 4] {
+        let levels = 4;
+        policies.push((
+            Arc::new(Tiering {
+                runs: 4,
+                levels,
+                last_runs,
+            }),
+            levels,
+        ));
+    }
+    policies
+}
+
+#[test]
+fn plans_end_with_every_target_met_and_every_read_unchanged() {
+    for (policy, depth) in policies() {
+        for (keys, delete_percent) in KEYS.into_iter().zip([20, 0, 60, 30]) {
+            let mut random = Random(7);
+            let mut tree = Tree::new(policy.clone(), depth);
+            for round in 0..60 {
+                flush(&mut tree, &mut random, keys, round, delete_percent);
+                tree.settle();
+                tree.check_targets();
+                if round % 5 == 0 {
+                    tree.check();
+                }
+            }
+            tree.check();
+        }
+    }
+}
+
+#[test]
+fn concurrent_jobs_that_end_in_any_order_keep_every_read() {
+    for (policy, depth) in policies() {
+        for seed in 0..6 {
+            let mut random = Random(seed);
+            let keys = KEYS[seed as usize % KEYS.len()];
+            let mut tree = Tree::new(policy.clone(), depth);
+            let mut jobs = Vec::new();
+            let mut most = 0;
+            for round in 0..400 {
+                match random.below(8) {
+                    0 | 1 if tree.shape.levels[0].summary().runs < 30 => {
+                        flush(&mut tree, &mut random, keys, round, 25);
+                    }
+                    2 if random.below(4) == 0 => tree.snapshot(),
+                    3 if !tree.snapshots.is_empty() => {
+                        let at = random.below(tree.snapshots.len() as u64);
+                        tree.drop_snapshot(at as usize);
+                    }
+                    4..=6 => {
+                        let running: Vec<_> = jobs.iter().map(running_of).collect();
+                        if let Some((plan, _)) = tree.plan(&running) {
+                            jobs.extend(tree.start(&plan));
+                        }
+                    }
+                    _ if !jobs.is_empty() => {
+                        let at = random.below(jobs.len() as u64);
+                        let job = jobs.swap_remove(at as usize);
+                        tree.finish(job);
+                        tree.check();
+                    }
+                    _ => {}
+                }
+                most = most.max(jobs.len());
+            }
+            while let Some(job) = jobs.pop() {
+                tree.finish(job);
+            }
+            tree.settle();
+            tree.check();
+            tree.check_targets();
+        }
+    }
+}
+
+fn running_of(job: &crate::compaction::simulate::Job) -> RunningJob {
+    job.running.clone()
+}
+
+#[test]
+fn a_changed_policy_turns_the_tree_into_its_shape() {
+    let mut random = Random(3);
+    let mut tree = Tree::new(
+        Arc::new(Tiering {
+            runs: 4,
+            levels: 4,
+            last_runs: 4,
+        }),
+        7,
+    );
+    for round in 0..160 {
+        if round == 50 {
+            tree.policy = Arc::new(Leveling::new(4, Cut::OneTable));
+        }
+        if round == 100 {
+            tree.policy = Arc::new(Leveling::new(10, Cut::PartitionedFull));
+        }
+        if round == 130 {
+            tree.policy = Arc::new(Tiering {
+                runs: 3,
+                levels: 7,
+                last_runs: 1,
+            });
+        }
+        flush(&mut tree, &mut random, Keys::Uniform, round, 20);
+        tree.settle();
+        tree.check();
+        tree.check_targets();
+    }
+}
+
+#[test]
+fn a_tree_of_tombstones_becomes_empty() {
+    for cut in CUTS {
+        let mut tree = Tree::new(Arc::new(Leveling::new(4, cut)), 7);
+        for round in 0..40_u32 {
+            tree.flush((0..64).map(|i| (round * 64 + i, false)));
+            tree.settle();
+        }
+        for round in 0..40_u32 {
+            tree.flush((0..64).map(|i| (round * 64 + i, true)));
+            tree.settle();
+        }
+        tree.check();
+        // What is still in level 0 waits for its trigger, and so do the keys it deletes.
+        assert!(tree.entries() <= 2 * 3 * 64, "{} entries", tree.entries());
+    }
+}
+
+#[test]
+fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
+    let mut tree = Tree::new(Arc::new(Leveling::new(4, Cut::OneTable)), 7);
+    for round in 0..8_u32 {
+        tree.flush((0..64).map(|i| (round * 64 + i, false)));
+    }
+    tree.settle();
+    tree.snapshot();
+    for round in 0..8_u32 {
+        tree.flush((0..64).map(|i| (round * 64 + i, true)));
+    }
+    tree.settle();
+    tree.check();
+    assert!(tree.tombstones() >= 512);
+    let plans = tree.plans;
+    tree.settle();
+    assert_eq!(tree.plans, plans);
+    tree.drop_snapshot(0);
+    tree.settle();
+    tree.check();
+    assert_eq!(tree.entries(), 0);
+}
+
+#[test]
+fn a_manual_compaction_leaves_one_level_and_no_tombstones() {
+    for (policy, depth) in policies() {
+        let mut random = Random(11);
+        let mut tree = Tree::new(policy, depth);
+        for round in 0..45 {
+            flush(&mut tree, &mut random, Keys::Uniform, round, 30);
+            tree.settle();
+        }
+        let mut manual = Manual::new(Bound::Unbounded, Bound::Unbounded, tree.last_table());
+        let mut steps = 0;
+        loop {
+            let step = manual.next(&tree.shape, &tree.targets(), &[], &tree.limits());
+            let ManualStep::Run(plan) = step else {
+                assert_eq!(step, ManualStep::Done);
+                break;
+            };
+            let job = tree.start(&plan).unwrap();
+            tree.finish(job);
+            tree.check();
+            // Others go on writing.
+            if steps % 3 == 0 {
+                flush(&mut tree, &mut random, Keys::Uniform, steps, 0);
+            }
+            steps += 1;
+            assert!(steps < 10_000);
+        }
+        let deep: u32 = tree.shape.levels[1..]
+            .iter()
+            .map(|level| level.summary().runs)
+            .sum();
+        assert_eq!(deep, 1);
+        assert_eq!(tree.tombstones(), 0);
+    }
+}

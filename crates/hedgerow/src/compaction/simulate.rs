@@ -1,0 +1,389 @@
+//! A tree of virtual tables: real keys, numbers and tombstones, no values and no disk. It runs the
+//! real planner, the real rule of what to retain and the real [`Shape::apply`] against a model.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::planner::{self, PlanLimits, RunningJob};
+use super::retain::Retain;
+use crate::entry::{SeqNo, Tag};
+use crate::merge_policy::plan::{Plan, Target};
+use crate::merge_policy::shape::{Facts, RunId, Shape};
+use crate::merge_policy::{LevelTarget, Policy};
+use crate::page::TableId;
+use crate::table::TableMeta;
+use crate::version::edit::{PartitionId, Placement, TreeEdit};
+
+/// What an entry counts for.
+pub(super) const ENTRY_BYTES: u64 = 100;
+
+/// (key, number, whether it is a tombstone).
+type Version = (u32, u64, bool);
+
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    meta: TableMeta,
+    entries: Arc<Vec<Version>>,
+}
+
+impl Facts for Table {
+    fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+}
+
+/// A small generator, so that a seed replays on every machine.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> TableMeta {
+    TableMeta {
+        id: TableId(id),
+        format: 1,
+        keyspace: 1,
+        partition: 1,
+        level: 0,
+        run: 0,
+        path: 0,
+        file_bytes: bytes,
+        raw_bytes: bytes,
+        entries: (bytes / 128).max(1),
+        tombstones: 0,
+        range_tombstones: 0,
+        smallest_key: smallest.to_vec(),
+        largest_key: largest.to_vec(),
+        smallest_seqno: SeqNo(id),
+        largest_seqno: SeqNo(id),
+        seqno_override: None,
+        expiry: None,
+        transform: 0,
+        hash_range: None,
+    }
+}
+
+/// A job between its start and its end, with the output as of the start.
+pub(super) struct Job {
+    pub(super) running: RunningJob,
+    edit: TreeEdit,
+    outputs: Vec<Table>,
+    /// A new run is numbered when it is installed.
+    new_run_at: Option<Target>,
+}
+
+pub(super) struct Tree {
+    pub(super) shape: Shape<Table>,
+    pub(super) policy: Arc<dyn Policy>,
+    pub(super) memtable_entries: u64,
+    pub(super) table_entries: u64,
+    pub(super) merge_bytes_max: u64,
+    pub(super) snapshots: Vec<SeqNo>,
+    /// The newest number of each key that has a value.
+    model: BTreeMap<u32, u64>,
+    history: Vec<(SeqNo, BTreeMap<u32, u64>)>,
+    next_table: u64,
+    next_run: u64,
+    seqno: u64,
+    pub(super) flushed_bytes: u64,
+    pub(super) written_bytes: Vec<u64>,
+    pub(super) plans: u64,
+}
+
+impl Tree {
+    pub(super) fn new(policy: Arc<dyn Policy>, depth: usize) -> Self {
+        Tree {
+            shape: Shape::new(depth),
+            policy,
+            memtable_entries: 64,
+            table_entries: 32,
+            merge_bytes_max: 200 * ENTRY_BYTES,
+            snapshots: Vec::new(),
+            model: BTreeMap::new(),
+            history: Vec::new(),
+            next_table: 1,
+            next_run: 1,
+            seqno: 0,
+            flushed_bytes: 0,
+            written_bytes: vec![0; depth],
+            plans: 0,
+        }
+    }
+
+    pub(super) fn targets(&self) -> Vec<LevelTarget> {
+        self.policy.targets(&self.shape.summary(
+            self.memtable_entries * ENTRY_BYTES,
+            self.table_entries * ENTRY_BYTES,
+        ))
+    }
+
+    pub(super) fn limits(&self) -> PlanLimits {
+        PlanLimits {
+            merge_bytes_max: self.merge_bytes_max,
+            oldest_snapshot: self.snapshots.first().copied().unwrap_or(SeqNo(self.seqno)),
+        }
+    }
+
+    pub(super) fn last_table(&self) -> TableId {
+        TableId(self.next_table - 1)
+    }
+
+    pub(super) fn snapshot(&mut self) {
+        self.snapshots.push(SeqNo(self.seqno));
+        self.history.push((SeqNo(self.seqno), self.model.clone()));
+    }
+
+    pub(super) fn drop_snapshot(&mut self, at: usize) {
+        self.snapshots.remove(at);
+        self.history.remove(at);
+    }
+
+    /// Writes these keys and flushes them as one run.
+    pub(super) fn flush(&mut self, keys: impl IntoIterator<Item = (u32, bool)>) {
+        let mut entries: Vec<Version> = Vec::new();
+        for (key, is_delete) in keys {
+            self.seqno += 1;
+            entries.push((key, self.seqno, is_delete));
+            match is_delete {
+                true => self.model.remove(&key),
+                false => self.model.insert(key, self.seqno),
+            };
+        }
+        entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
+        let mut rule = Retain::new(&self.snapshots);
+        entries = retained(entries, &mut rule, |_| false);
+        let to = Placement {
+            level: 0,
+            group: 0,
+            run: RunId(self.take_run()),
+        };
+        let tables = self.cut(&entries);
+        self.flushed_bytes += tables.iter().map(|it| it.meta.file_bytes).sum::<u64>();
+        let mut edit = TreeEdit::new(PartitionId(1));
+        edit.added = tables
+            .iter()
+            .map(|table| (to, table.meta.clone()))
+            .collect();
+        self.apply(&edit, &tables);
+    }
+
+    fn take_run(&mut self) -> u64 {
+        self.next_run += 1;
+        self.next_run - 1
+    }
+
+    /// Tables of about `table_entries` entries; versions of one key stay together.
+    fn cut(&mut self, entries: &[Version]) -> Vec<Table> {
+        let mut tables = Vec::new();
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let mut count = rest.len().min(self.table_entries as usize);
+            while count < rest.len() && rest[count].0 == rest[count - 1].0 {
+                count += 1;
+            }
+            let (piece, after) = rest.split_at(count);
+            rest = after;
+            let key = |at: usize| piece[at].0.to_be_bytes();
+            let mut meta = meta(self.next_table, &key(0), &key(count - 1), 0);
+            self.next_table += 1;
+            meta.file_bytes = count as u64 * ENTRY_BYTES;
+            meta.entries = count as u64;
+            meta.tombstones = piece.iter().filter(|it| it.2).count() as u64;
+            let numbers = || piece.iter().map(|it| SeqNo(it.1));
+            meta.smallest_seqno = numbers().min().unwrap();
+            meta.largest_seqno = numbers().max().unwrap();
+            let entries = Arc::new(piece.to_vec());
+            tables.push(Table { meta, entries });
+        }
+        tables
+    }
+
+    fn apply(&mut self, edit: &TreeEdit, tables: &[Table]) {
+        self.shape
+            .apply(edit, |meta| {
+                let table = tables.iter().find(|table| table.meta.id == meta.id);
+                table.unwrap().clone()
+            })
+            .unwrap();
+    }
+
+    /// Begins what a plan says; plans that only edit the tree are done at once.
+    pub(super) fn start(&mut self, plan: &Plan) -> Option<Job> {
+        self.plans += 1;
+        let mut edit = TreeEdit::new(PartitionId(1));
+        let (target, inputs, is_move) = match plan {
+            Plan::Drain { level, through } => {
+                edit.draining = vec![(*level as u8, Some(*through))];
+                self.apply(&edit, &[]);
+                return None;
+            }
+            Plan::SetDepth(depth) => {
+                edit.depth = Some(*depth as u8);
+                self.apply(&edit, &[]);
+                return None;
+            }
+            Plan::Merge { inputs, target, .. } => (*target, inputs.clone(), false),
+            Plan::Move { input, target, .. } => (*target, vec![input.clone()], true),
+        };
+        let running = RunningJob::of(&self.shape, plan).unwrap();
+        let to = Placement {
+            level: target.level as u8,
+            group: target.group as u32,
+            run: target.run.unwrap_or(RunId(0)),
+        };
+        let mut outputs = Vec::new();
+        if is_move {
+            edit.moved = running.inputs.iter().map(|id| (*id, to)).collect();
+        } else {
+            let mut entries: Vec<Version> = Vec::new();
+            for input in &inputs {
+                for id in &input.tables {
+                    let (at, table) = self.shape.table(*id).unwrap();
+                    assert_eq!((at.level as usize, at.run), (input.level, input.run));
+                    entries.extend(table.entries.iter().copied());
+                }
+            }
+            entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
+            let mut rule = Retain::new(&self.snapshots);
+            let kept = retained(entries, &mut rule, |key| {
+                let key = key.to_be_bytes();
+                let is_input = |id| running.inputs.contains(&id);
+                !self
+                    .shape
+                    .older_may_hold(target.level, target.run, &key, is_input)
+            });
+            outputs = self.cut(&kept);
+            edit.removed = running.inputs.clone();
+            edit.added = outputs
+                .iter()
+                .map(|table| (to, table.meta.clone()))
+                .collect();
+            let bytes: u64 = outputs.iter().map(|it| it.meta.file_bytes).sum();
+            self.written_bytes[target.level] += bytes;
+        }
+        let new_run_at = Some(target).filter(|target| target.run.is_none());
+        Some(Job {
+            running,
+            edit,
+            outputs,
+            new_run_at,
+        })
+    }
+
+    pub(super) fn finish(&mut self, mut job: Job) {
+        if job.new_run_at.is_some() {
+            let run = RunId(self.take_run());
+            let places = job.edit.added.iter_mut().map(|(to, _)| to);
+            places.for_each(|to| to.run = run);
+            let places = job.edit.moved.iter_mut().map(|(_, to)| to);
+            places.for_each(|to| to.run = run);
+        }
+        self.apply(&job.edit, &job.outputs);
+    }
+
+    pub(super) fn plan(&self, running: &[RunningJob]) -> Option<(Plan, f64)> {
+        planner::plan(&self.shape, &self.targets(), running, &self.limits())
+    }
+
+    /// Runs plan after plan until there is none.
+    pub(super) fn settle(&mut self) {
+        let mut steps = 0;
+        while let Some((plan, _)) = self.plan(&[]) {
+            if let Some(job) = self.start(&plan) {
+                self.finish(job);
+            }
+            steps += 1;
+            assert!(steps < 100_000, "no end of plans, the last one: {plan:?}");
+        }
+    }
+
+    /// Every read, now and at every snapshot, gives what the model says, and newer versions are
+    /// above older ones.
+    pub(super) fn check(&self) {
+        self.shape.check().unwrap();
+        let mut versions: BTreeMap<u32, Vec<(u64, bool)>> = BTreeMap::new();
+        for (_, run) in self.shape.levels.iter().flat_map(|level| level.runs()) {
+            for (key, seqno, is_delete) in run.tables.iter().flat_map(|it| it.entries.iter()) {
+                versions.entry(*key).or_default().push((*seqno, *is_delete));
+            }
+        }
+        for (key, list) in &versions {
+            assert!(
+                list.is_sorted_by(|a, b| a.0 > b.0),
+                "recency of key {key}: {list:?}"
+            );
+        }
+        let readers = self.history.iter().map(|(at, model)| (at.0, model));
+        for (at, model) in readers.chain([(u64::MAX, &self.model)]) {
+            let read = |list: &Vec<(u64, bool)>| list.iter().find(|it| it.0 <= at).copied();
+            let found: BTreeMap<u32, u64> = versions
+                .iter()
+                .filter_map(|(key, list)| read(list).map(|it| (*key, it)))
+                .filter_map(|(key, (seqno, is_delete))| (!is_delete).then_some((key, seqno)))
+                .collect();
+            assert_eq!(&found, model, "read at {at}");
+        }
+    }
+
+    /// No level is over its target.
+    pub(super) fn check_targets(&self) {
+        for (level, target) in self.targets().iter().enumerate() {
+            let summary = self.shape.levels[level].summary();
+            assert!(
+                summary.bytes <= target.capacity_bytes,
+                "level {level}: {summary:?} {target:?}"
+            );
+            let runs = if level == 0 {
+                target.runs_max - 1
+            } else {
+                target.runs_max
+            };
+            assert!(
+                summary.runs <= runs,
+                "level {level}: {summary:?} {target:?}"
+            );
+        }
+        let debt = planner::debt(&self.shape, &self.targets());
+        assert_eq!((debt.bytes, debt.levels_over), (0, 0));
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.shape
+            .tables()
+            .map(|(_, table)| table.meta.entries)
+            .sum()
+    }
+
+    pub(super) fn tombstones(&self) -> u64 {
+        self.shape
+            .tables()
+            .map(|(_, table)| table.meta.tombstones)
+            .sum()
+    }
+}
+
+fn retained(
+    entries: Vec<Version>,
+    rule: &mut Retain,
+    nothing_older: impl Fn(u32) -> bool,
+) -> Vec<Version> {
+    let mut last = None;
+    let keep = |(key, seqno, is_delete): &Version| {
+        let tag = if *is_delete { Tag::DELETE } else { Tag::PUT };
+        let key_is_new = last.replace(*key) != Some(*key);
+        rule.keep(key_is_new, SeqNo(*seqno), tag, || nothing_older(*key))
+    };
+    entries.into_iter().filter(keep).collect()
+}
