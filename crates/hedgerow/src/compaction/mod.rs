@@ -1,9 +1,214 @@
-//! Compaction: merging tables into deeper levels.
+//! Compaction: merging tables into deeper levels, in the background.
 //!
 //! What decides is pure: [`planner`] says which tables to merge, [`retain`] which of their entries
-//! to keep.
+//! to keep, [`output`] where to cut the result. [`job`] carries one plan out; this file asks for
+//! plans whenever a flush or a job has ended, and on a user's demand.
 
+pub(crate) mod job;
+pub(crate) mod output;
 pub(crate) mod planner;
 pub(crate) mod retain;
 #[cfg(test)]
 mod simulate;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::entry::SeqNo;
+use crate::error::{Error, ErrorKind, Result};
+use crate::merge_policy::LevelTarget;
+use crate::merge_policy::plan::Plan;
+use crate::page::TableId;
+use crate::partition::Partition;
+use crate::runtime::{Pressure, Priority};
+use crate::stats::Event;
+use crate::version::edit::TreeEdit;
+use crate::version::{SuperVersion, Version};
+
+use planner::{Debt, Manual, ManualStep, PlanLimits, RunningJob, debt, plan};
+
+/// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
+const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
+/// A slice of a level reads about this many tables' worth.
+const SLICE_TABLES: u64 = 16;
+
+/// What the policy in force wants of each level of a tree.
+pub(crate) fn targets(partition: &Partition, version: &Version) -> Vec<LevelTarget> {
+    let design = partition.keyspace.design();
+    design.policy.targets(&version.summary(design.memtable_bytes, design.table_bytes))
+}
+
+fn limits(engine: &Engine, partition: &Partition) -> PlanLimits {
+    let oldest = engine.snapshots.numbers().first().copied();
+    PlanLimits {
+        merge_bytes_max: partition.keyspace.design().table_bytes * SLICE_TABLES,
+        oldest_snapshot: oldest.unwrap_or(SeqNo(engine.publisher.published())),
+    }
+}
+
+/// Begins as many jobs of a tree as it needs and the pool has room for. Called when its shape, or
+/// what runs on it, has changed.
+pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
+    while engine.check_open().is_ok() && !partition.is_dropped() {
+        let Some((plan, job)) = begin(engine, partition) else { break };
+        let Some(job) = job else {
+            if let Err(error) = drain(engine, partition, &plan) {
+                engine.tell(&Event::BackgroundError { doing: "begin a merge", error });
+                break;
+            }
+            continue;
+        };
+        let priority = if job.top == 0 { Priority::MergeTop } else { Priority::Merge };
+        let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
+        engine.scheduler.submit(priority, move || {
+            let Some(engine) = engine_ref.upgrade() else { return };
+            let result = job::run(&engine, &partition, &plan);
+            end(&engine, &partition, &job, result.as_ref().err());
+            engine.remove_obsolete();
+            if result.is_ok() {
+                schedule(&engine, &partition);
+            }
+        });
+    }
+    update_pressure(engine);
+}
+
+/// Plans the next job and enters it among the running ones; `None` for the job of a plan that only
+/// edits the manifest.
+fn begin(engine: &Engine, partition: &Partition) -> Option<(Plan, Option<RunningJob>)> {
+    let mut work = partition.work();
+    if work.running.len() >= engine.scheduler.merge_threads() {
+        return None;
+    }
+    let tree = partition.tree_owned();
+    let targets = targets(partition, &tree.version);
+    let (plan, _) = plan(&tree.version, &targets, &work.running, &limits(engine, partition))?;
+    let job = RunningJob::of(&tree.version, &plan);
+    work.running.extend(job.clone());
+    Some((plan, job))
+}
+
+/// Takes a job from the running ones.
+fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
+    {
+        let mut work = partition.work();
+        work.running.retain(|running| running != job);
+        work.merge_failure = error.cloned();
+    }
+    if let Some(error) = error.filter(|e| e.kind() != ErrorKind::Closed) {
+        engine.tell(&Event::BackgroundError { doing: "merge tables", error: error.clone() });
+    }
+    engine.scheduler.notify_progress();
+}
+
+fn drain(engine: &Engine, partition: &Partition, plan: &Plan) -> Result<()> {
+    let mut edit = TreeEdit::new(partition.id);
+    match plan {
+        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
+        Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
+        Plan::Merge { .. } | Plan::Move { .. } => return Ok(()),
+    }
+    engine.install(partition, edit, None)
+}
+
+/// Tells the throttle how far merging is behind, over all trees.
+fn update_pressure(engine: &Engine) {
+    let (mut level0, mut owed) = (0.0f64, 0.0f64);
+    for partition in engine.catalog.load().partitions.values() {
+        let tree = partition.tree();
+        let debt = tree_debt(partition, &tree);
+        let runs_limit = debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR;
+        level0 = level0.max(f64::from(debt.level0_runs) / f64::from(runs_limit));
+        let memtable_bytes = partition.keyspace.design().memtable_bytes;
+        let limit = 64 * memtable_bytes + tree.version.bytes() / 4;
+        owed = owed.max(debt.bytes as f64 / limit as f64);
+    }
+    engine.throttle.set(Pressure::Level0, level0);
+    engine.throttle.set(Pressure::MergeDebt, owed);
+}
+
+/// What a tree's merges still have to do.
+pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
+    debt(&tree.version, &targets(partition, &tree.version))
+}
+
+/// Waits until no tree of these needs a merge any more: for tests and tools.
+pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
+    for partition in partitions {
+        schedule(engine, partition);
+        let mut failure = None;
+        engine.scheduler.wait_until(|| {
+            let work = partition.work();
+            failure = work.merge_failure.clone();
+            work.running.is_empty() || engine.check_open().is_err()
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+    engine.check_open()
+}
+
+/// How far a manual compaction has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactProgress {
+    /// Bytes of tables rewritten or moved so far.
+    pub done_bytes: u64,
+    /// About how many there will be: the bytes of the range when the compaction began, from every
+    /// level that is not the deepest once, and what they are merged into.
+    pub total_bytes: u64,
+}
+
+/// Brings everything of a key range to the deepest level, on this thread. `go_on` is told of every
+/// step and may end the work.
+pub(crate) fn compact(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    (lower, upper): &(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    progress: &mut CompactProgress,
+    go_on: &mut dyn FnMut(CompactProgress) -> bool,
+) -> Result<()> {
+    let through = TableId(engine.writer()?.next_table().0);
+    let mut manual = Manual::new(lower.clone(), upper.clone(), through);
+    loop {
+        if !go_on(*progress) {
+            return Err(Error::new(ErrorKind::Cancelled, "the compaction was ended by its caller"));
+        }
+        engine.writer()?;
+        let step = {
+            let mut work = partition.work();
+            let tree = partition.tree_owned();
+            let targets = targets(partition, &tree.version);
+            let limits = limits(engine, partition);
+            let step = manual.next(&tree.version, &targets, &work.running, &limits);
+            match step {
+                ManualStep::Run(plan) => {
+                    let job = RunningJob::of(&tree.version, &plan);
+                    work.running.extend(job.clone());
+                    Some((plan, job))
+                }
+                ManualStep::Wait => None,
+                ManualStep::Done => break,
+            }
+        };
+        match step {
+            Some((plan, Some(job))) => {
+                let result = job::run(engine, partition, &plan);
+                end(engine, partition, &job, result.as_ref().err());
+                progress.done_bytes += result?;
+                engine.remove_obsolete();
+            }
+            Some((plan, None)) => drain(engine, partition, &plan)?,
+            None => {
+                let running = partition.work().running.len();
+                engine.scheduler.wait_until(|| {
+                    partition.work().running.len() < running || engine.check_open().is_err()
+                });
+            }
+        }
+    }
+    schedule(engine, partition);
+    Ok(())
+}

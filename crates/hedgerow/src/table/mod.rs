@@ -109,6 +109,9 @@ pub(crate) trait Writer: Send {
     /// The size so far in bytes, roughly what the file would have if it were finished now.
     fn estimated_bytes(&self) -> u64;
     fn entries(&self) -> u64;
+    /// Bytes held in memory until the table is finished: the block being filled, the index, the
+    /// hashes for the filter.
+    fn memory_bytes(&self) -> usize;
     /// Writes index, filter and footer and makes the file durable (its name is not).
     fn finish(self: Box<Self>) -> Result<TableMeta>;
 }

@@ -28,6 +28,9 @@ use crate::version::edit::{LogPosition, PartitionId};
 
 use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
+/// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
+/// it is not the whole segment.
+const PREPARED_BYTES: u64 = 1 << 20;
 /// How many retired segments wait to be used again.
 const RETIRED_MAX: usize = 2;
 
@@ -215,6 +218,13 @@ impl Log {
             .and_then(|()| place.segment.file.write_at(place.offset, &header));
         written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
         self.bytes_written.fetch_add(place.end - place.offset, Ordering::Relaxed);
+        if place.offset / PREPARED_BYTES != place.end / PREPARED_BYTES {
+            let start = place.end.next_multiple_of(PREPARED_BYTES);
+            let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
+            if start < end {
+                place.segment.file.prepare(start..end);
+            }
+        }
         Ok(())
     }
 
@@ -332,7 +342,7 @@ impl Log {
             Ok(file)
         });
         let file = prepared.map_err(|e| Error::io("prepare a log segment", &path, e))?;
-        file.prepare(0..file.capacity_bytes());
+        file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
         segments.next_number = segments.next_number.max(number + 1);
         segments.spares.push_back(Arc::new(LiveSegment { number, path, file, highest: OnceLock::new() }));

@@ -1,0 +1,305 @@
+//! Carrying out one plan: read the inputs, keep what somebody can still see, write tables, log the
+//! edit.
+//!
+//! The inputs are not read by way of the page cache and the outputs leave the system's cache when
+//! they are durable, so that a merge does not push out what reads want. Large merges are cut by
+//! key range over the free threads of the pool. The tables of a merge that fails are removed; the
+//! inputs stay until the edit is durable and nobody reads them.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::{Engine, lock};
+use crate::entry::SeqNo;
+use crate::error::{Error, Result};
+use crate::iter::concat::{ConcatIter, Tables};
+use crate::iter::merge::MergeIter;
+use crate::iter::{InternalIter, ValueSource};
+use crate::merge_policy::plan::{Input, Plan, Target};
+use crate::merge_policy::shape::{Facts, RunId};
+use crate::page::TableId;
+use crate::partition::Partition;
+use crate::runtime::Priority;
+use crate::stats::Event;
+use crate::table::open::{STREAM_BYTES, StreamedPages};
+use crate::table::{Table, TableMeta};
+use crate::version::Version;
+use crate::version::edit::{Placement, TreeEdit};
+
+use super::output::{Below, OutputTables};
+use super::retain::Retain;
+
+/// A merge is cut into pieces of at least this many output tables.
+const PIECE_TABLES_MIN: u64 = 2;
+/// How often, in entries, a merge asks whether to go on.
+const CHECK_ENTRIES: u64 = 1024;
+
+/// Runs a plan to its edit. Returns the bytes of tables that it took.
+pub(crate) fn run(engine: &Arc<Engine>, partition: &Arc<Partition>, plan: &Plan) -> Result<u64> {
+    match plan {
+        Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
+        Plan::Merge { inputs, target, .. } => merge(engine, partition, inputs, target),
+        Plan::Drain { .. } | Plan::SetDepth(_) => Ok(0),
+    }
+}
+
+/// The tables overlap nothing below: they change their place and nothing else.
+fn move_down(
+    engine: &Engine,
+    partition: &Partition,
+    input: &Input,
+    target: &Target,
+) -> Result<u64> {
+    let version = partition.tree_owned().version.clone();
+    let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let mut edit = TreeEdit::new(partition.id);
+    let mut bytes = 0;
+    for &id in &input.tables {
+        let table = table_of(&version, id)?;
+        bytes += table.meta().file_bytes;
+        let group = version.levels[target.level].group_for(&table.meta().smallest_key) as u32;
+        edit.moved.push((id, Placement { level: target.level as u8, group, run }));
+    }
+    engine.install(partition, edit, None)?;
+    engine.stats.moves.add(1);
+    engine.tell(&Event::Moved {
+        keyspace: partition.keyspace.name.clone(),
+        from_level: input.level,
+        to_level: target.level,
+        bytes,
+    });
+    Ok(bytes)
+}
+
+/// What all pieces of a merge share.
+struct Merge {
+    engine: Arc<Engine>,
+    partition: Arc<Partition>,
+    version: Arc<Version>,
+    /// The tables of each input run, newest run first.
+    inputs: Vec<Vec<Arc<Table>>>,
+    by_id: HashMap<TableId, Arc<Table>>,
+    snapshots: Vec<SeqNo>,
+    target: Target,
+    run: RunId,
+}
+
+fn merge(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<u64> {
+    let began = engine.environment.clock.now();
+    let version = partition.tree_owned().version.clone();
+    let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
+        input.tables.iter().map(|&id| table_of(&version, id).cloned()).collect()
+    };
+    let tables: Vec<Vec<Arc<Table>>> = inputs.iter().map(tables_of).collect::<Result<_>>()?;
+    let by_id: HashMap<_, _> = tables.iter().flatten().map(|t| (t.meta().id, t.clone())).collect();
+    let read_bytes = by_id.values().map(|t| t.meta().file_bytes).sum();
+    let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let merge = Arc::new(Merge {
+        engine: engine.clone(),
+        partition: partition.clone(),
+        version: version.clone(),
+        inputs: tables,
+        by_id,
+        snapshots: engine.snapshots.numbers(),
+        target: *target,
+        run,
+    });
+
+    let outputs = merge.run_pieces(read_bytes)?;
+    let write_bytes = outputs.iter().map(|meta| meta.file_bytes).sum();
+    let mut edit = TreeEdit::new(partition.id);
+    edit.removed = merge.by_id.keys().copied().collect();
+    edit.removed.sort_unstable();
+    let placed = outputs.iter().map(|meta| {
+        let group = version.levels[target.level].group_for(&meta.smallest_key) as u32;
+        (Placement { level: target.level as u8, group, run }, meta.clone())
+    });
+    edit.added = placed.collect();
+    if let Err(error) = engine.install(partition, edit, None) {
+        for meta in &outputs {
+            // What stays behind is removed when the database is opened again. If the edit may have
+            // reached the disk, the tables must stay.
+            if engine.writer().is_ok() {
+                let _ = engine.environment.storage.remove(&engine.table_path(meta.id));
+            }
+        }
+        return Err(error);
+    }
+
+    engine.stats.merges.add(1);
+    engine.stats.merge_read_bytes.add(read_bytes);
+    engine.stats.merge_write_bytes.add(write_bytes);
+    engine.balance_memory();
+    engine.tell(&Event::Merged {
+        keyspace: partition.keyspace.name.clone(),
+        partition: partition.index,
+        from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),
+        to_level: target.level,
+        read_bytes,
+        write_bytes,
+        took: engine.environment.clock.now().saturating_sub(began),
+    });
+    Ok(read_bytes)
+}
+
+type PieceResult = Mutex<Option<Result<Vec<TableMeta>>>>;
+
+impl Merge {
+    /// Merges piece by piece, in parallel; the tables in key order.
+    fn run_pieces(self: &Arc<Self>, read_bytes: u64) -> Result<Vec<TableMeta>> {
+        let table_bytes = self.partition.keyspace.design().table_bytes;
+        let wanted = (read_bytes / (PIECE_TABLES_MIN * table_bytes))
+            .clamp(1, self.engine.scheduler.merge_threads() as u64);
+        let cuts = self.cuts(wanted as usize)?;
+        let results: Arc<Vec<PieceResult>> =
+            Arc::new((0..=cuts.len()).map(|_| Mutex::new(None)).collect());
+        let mut pieces: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+        for i in 0..=cuts.len() {
+            let lower = i.checked_sub(1).map(|before| cuts[before].clone());
+            let upper = cuts.get(i).cloned();
+            let (merge, results) = (self.clone(), results.clone());
+            pieces.push(Box::new(move || {
+                let result = merge.run_piece(lower.as_deref(), upper.as_deref());
+                *lock(&results[i]) = Some(result);
+            }));
+        }
+        self.engine.scheduler.run_all(Priority::MergeTop, pieces);
+        let mut outputs = Vec::new();
+        let mut failure = None;
+        for result in results.iter() {
+            match lock(result).take() {
+                Some(Ok(tables)) => outputs.extend(tables),
+                Some(Err(error)) => failure = failure.or(Some(error)),
+                None => {
+                    let closed = Error::new(crate::ErrorKind::Closed, "the merge was abandoned");
+                    failure = failure.or(Some(closed));
+                }
+            }
+        }
+        let Some(error) = failure else { return Ok(outputs) };
+        for meta in outputs {
+            // What stays behind is removed when the database is opened again.
+            let path = self.engine.table_path(meta.id);
+            let _ = self.engine.environment.storage.remove(&path);
+        }
+        Err(error)
+    }
+
+    /// Keys that cut the inputs into about this many pieces of similar size.
+    fn cuts(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
+        if pieces < 2 {
+            return Ok(Vec::new());
+        }
+        let mut keys = Vec::new();
+        for table in self.inputs.iter().flatten() {
+            keys.push(table.meta().smallest_key.clone());
+            keys.extend(table.reader()?.split_keys(4));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let cut = |i: usize| keys[i * keys.len() / pieces].clone();
+        let mut cuts: Vec<_> = (1..pieces).map(cut).collect();
+        cuts.dedup();
+        Ok(cuts)
+    }
+
+    /// Merges the keys from `lower` (inclusive) to `upper` (exclusive).
+    fn run_piece(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+        let engine = &*self.engine;
+        let held = self.inputs.len() * STREAM_BYTES;
+        engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
+        let result = self.merge_range(lower, upper);
+        engine.merge_bytes.fetch_sub(held, Ordering::Relaxed);
+        result
+    }
+
+    fn merge_range(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+        let sources = self.inputs.iter().map(|tables| {
+            let streamed = Streamed(tables.clone());
+            Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
+        });
+        let mut merged = MergeIter::new(sources.collect());
+        match lower {
+            Some(key) => merged.seek(key, SeqNo::MAX)?,
+            None => merged.seek_first()?,
+        }
+        let (engine, target) = (&*self.engine, self.target);
+        let below = self.below();
+        let mut output = OutputTables::new(engine, &self.partition, target.level, self.run, below)?;
+        let mut retain = Retain::new(&self.snapshots);
+        let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);
+        while let Some(entry) = merged.entry() {
+            let is_new = first || entry.key != key.as_slice();
+            if is_new {
+                if upper.is_some_and(|upper| entry.key >= upper) {
+                    break;
+                }
+                key.clear();
+                key.extend_from_slice(entry.key);
+                first = false;
+            }
+            entries += 1;
+            if entries % CHECK_ENTRIES == 0 {
+                engine.check_open()?;
+            }
+            let keep = retain.keep(is_new, entry.seqno, entry.tag, || {
+                let is_input = |id| self.by_id.contains_key(&id);
+                !self.version.older_may_hold(target.level, Some(self.run), &key, is_input)
+            });
+            if keep {
+                match entry.value {
+                    ValueSource::Inline(value) => output.add(&entry, value)?,
+                    ValueSource::OutOfLine { page, .. } => {
+                        let table = self.by_id.get(&page.table).ok_or_else(|| {
+                            Error::corruption(format!("a value is in table {}", page.table.0))
+                        })?;
+                        output.add(&entry, &table.read_page(page)?)?;
+                    }
+                }
+            }
+            merged.advance()?;
+        }
+        output.finish()
+    }
+
+    /// The tables of the level below the target's, which a too wide output would overlap.
+    fn below(&self) -> Vec<Below> {
+        let Some(level) = self.version.levels.get(self.target.level + 1) else { return Vec::new() };
+        let tables = level.tables().map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes));
+        let mut below: Vec<Below> = tables.collect();
+        below.sort_unstable();
+        below
+    }
+}
+
+fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
+    version.table(id).map(|(_, table)| table).ok_or_else(|| {
+        Error::corruption(format!("expected table {} in the tree, found none", id.0))
+    })
+}
+
+/// The tables of an input, streamed.
+struct Streamed(Vec<Arc<Table>>);
+
+impl Tables for Streamed {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bounds(&self, table: usize) -> (&[u8], &[u8]) {
+        let meta = self.0[table].meta();
+        (&meta.smallest_key, &meta.largest_key)
+    }
+
+    fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
+        let table = &self.0[table];
+        let reader = table.reader()?.clone();
+        Ok(reader.iter(Arc::new(StreamedPages::new(table.clone()))))
+    }
+}

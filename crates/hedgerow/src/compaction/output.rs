@@ -1,0 +1,190 @@
+//! Where the output of a flush or a merge is cut into tables: at the size that the design asks for,
+//! and earlier where a table would overlap too much of the level below its own, since merging it
+//! down would then be expensive.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use crate::engine::Engine;
+use crate::entry::KeyHash;
+use crate::error::{Error, Result};
+use crate::iter::Entry;
+use crate::merge_policy::shape::RunId;
+use crate::options::FilterSpec;
+use crate::partition::Partition;
+use crate::table::block_based::{self, TableOptions};
+use crate::table::{TableMeta, Writer};
+
+/// A table is cut when what it overlaps in the level below is this many tables' worth.
+const OVERLAP_TABLES_MAX: u64 = 10;
+/// How often a long output asks whether to go on and how fast.
+const PACE_BYTES: u64 = 128 << 10;
+
+/// A table of the level below the output: its largest key, and its size.
+pub(crate) type Below = (Vec<u8>, u64);
+
+/// The tables of one output, written one after another. What was written is removed if the output
+/// is dropped before it is finished.
+pub(crate) struct OutputTables<'a> {
+    engine: &'a Engine,
+    partition: &'a Partition,
+    level: usize,
+    run: RunId,
+    table_bytes: u64,
+    /// In key order; consumed as the output passes them.
+    below: std::vec::IntoIter<Below>,
+    next_below: Option<Below>,
+    overlap_bytes: u64,
+    current: Option<Current>,
+    last_key: Vec<u8>,
+    finished: Vec<TableMeta>,
+    written: Vec<PathBuf>,
+    complete: bool,
+}
+
+struct Current {
+    writer: Box<dyn Writer>,
+    path: PathBuf,
+    paced_bytes: u64,
+    held_bytes: usize,
+}
+
+impl<'a> OutputTables<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        level: usize,
+        run: RunId,
+        below: Vec<Below>,
+    ) -> Result<OutputTables<'a>> {
+        let mut below = below.into_iter();
+        let next_below = below.next();
+        Ok(OutputTables {
+            engine,
+            partition,
+            level,
+            run,
+            table_bytes: partition.keyspace.design().table_bytes,
+            below,
+            next_below,
+            overlap_bytes: 0,
+            current: None,
+            last_key: Vec::new(),
+            finished: Vec::new(),
+            written: Vec::new(),
+            complete: false,
+        })
+    }
+
+    /// Appends an entry, in order.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>, value: &[u8]) -> Result<()> {
+        let same_key = self.current.is_some() && self.last_key == entry.key;
+        if !same_key {
+            self.pass(entry.key);
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
+            let full = |c: &Current| {
+                c.writer.estimated_bytes() >= self.table_bytes || (too_wide && c.writer.entries() > 0)
+            };
+            // The versions of one key stay in one table, so that tables of a run do not overlap.
+            if self.current.as_ref().is_some_and(full) {
+                self.finish_table()?;
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        let current = match &mut self.current {
+            Some(current) => current,
+            None => {
+                let current = self.begin_table()?;
+                self.current.insert(current)
+            }
+        };
+        let user_key = self.partition.keyspace.order.decode(entry.key);
+        let hash = KeyHash::of(user_key, self.partition.keyspace.seed);
+        current.writer.add(entry, value, hash)?;
+        let bytes = current.writer.estimated_bytes();
+        if bytes >= current.paced_bytes + PACE_BYTES {
+            let wrote = bytes - current.paced_bytes;
+            current.paced_bytes = bytes;
+            let held = current.writer.memory_bytes();
+            let before = std::mem::replace(&mut current.held_bytes, held);
+            self.engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
+            self.engine.merge_bytes.fetch_sub(before, Ordering::Relaxed);
+            self.engine.rate_limiter.take(wrote);
+            self.engine.check_open()?;
+        }
+        Ok(())
+    }
+
+    /// Finishes the last table and makes the names of all durable.
+    pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.finish_table()?;
+        if !self.finished.is_empty() {
+            let dir = crate::partition::tables_dir(&self.engine.dir);
+            let synced = self.engine.environment.storage.sync_dir(&dir);
+            synced.map_err(|e| Error::io("sync", &dir, e))?;
+        }
+        self.complete = true;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// Counts the tables below that lie wholly before `key`.
+    fn pass(&mut self, key: &[u8]) {
+        while let Some((largest, bytes)) = &self.next_below {
+            if largest.as_slice() >= key {
+                break;
+            }
+            self.overlap_bytes += bytes;
+            self.next_below = self.below.next();
+        }
+    }
+
+    fn begin_table(&mut self) -> Result<Current> {
+        let id = self.engine.writer()?.next_table();
+        let path = self.engine.table_path(id);
+        let file = self.engine.environment.storage.create(&path);
+        let file = file.map_err(|e| Error::io("create", &path, e))?;
+        self.written.push(path.clone());
+        let facts = &self.partition.keyspace;
+        let design = facts.design().design;
+        let options = TableOptions {
+            id,
+            keyspace: facts.id.0,
+            partition: self.partition.id.0,
+            level: self.level as u8,
+            run: self.run.0,
+            path_id: 0,
+            block_bytes: design.block_bytes,
+            compression: design.compression,
+            filter_bits: match design.filter {
+                FilterSpec::None => None,
+                FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
+            },
+        };
+        self.overlap_bytes = 0;
+        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        Ok(Current { writer, path, paced_bytes: 0, held_bytes: 0 })
+    }
+
+    fn finish_table(&mut self) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        self.engine.merge_bytes.fetch_sub(current.held_bytes, Ordering::Relaxed);
+        let finished = current.writer.finish().map_err(|e| e.at(&current.path, None));
+        self.finished.push(finished?);
+        Ok(())
+    }
+}
+
+impl Drop for OutputTables<'_> {
+    fn drop(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.engine.merge_bytes.fetch_sub(current.held_bytes, Ordering::Relaxed);
+        }
+        if !self.complete {
+            for path in &self.written {
+                // What stays behind is removed when the database is opened again.
+                let _ = self.engine.environment.storage.remove(path);
+            }
+        }
+    }
+}
