@@ -1,1 +1,3 @@
 //! (under construction)
+pub(crate) mod reader;
+pub(crate) mod record;
