@@ -1,2 +1,4 @@
 //! Versions (under construction).
 pub(crate) mod edit;
+pub(crate) mod encoding;
+pub(crate) mod options_encoding;
