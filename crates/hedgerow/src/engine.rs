@@ -16,7 +16,6 @@ use hedgerow_mem::{ChunkPool, Publisher};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPlan;
-use crate::merge_policy::shape::Facts;
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::SnapshotList;
@@ -188,12 +187,10 @@ impl Engine {
         let tree = partition.tree_owned();
         let mut version = (*tree.version).clone();
         version.apply(&edit, |meta| self.table(meta, &partition.keyspace))?;
-        let removed = edit.removed.clone();
+        let removed: Vec<_> = edit.removed.iter().filter_map(|id| tree.version.table(*id)).collect();
         self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
         partition.install(Arc::new(version), flushed);
-        for table in tree.version.tables().filter(|t| removed.contains(&t.meta().id)) {
-            table.mark_obsolete();
-        }
+        removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
     }
 
@@ -250,7 +247,7 @@ impl Engine {
     /// Roughly what the descriptions of all tables take.
     pub(crate) fn described_bytes(&self) -> u64 {
         let catalog = self.catalog.load();
-        let tables = catalog.partitions.values().map(|p| p.tree().version.tables().count() as u64);
+        let tables = catalog.partitions.values().map(|p| p.tree().version.len() as u64);
         tables.sum::<u64>() * 1024
     }
 }

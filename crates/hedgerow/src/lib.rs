@@ -15,5 +15,6 @@ mod options;
 mod page;
 mod table;
 mod version;
+mod wal;
 
 pub use error::{Error, ErrorKind, Result};

@@ -253,12 +253,11 @@ impl<'a> TableLookup<'a> {
     fn next_table(&mut self) -> Option<&'a Arc<Table>> {
         let key = self.query.key;
         while let Some(level) = self.version.levels.get(self.level) {
-            if let Some(group) = level.group_for(key) {
-                while let Some(run) = group.runs.get(self.run) {
-                    self.run += 1;
-                    if let Some(table) = run.table_for(key) {
-                        return Some(table);
-                    }
+            let group = &level.groups[level.group_for(key)];
+            while let Some(run) = group.runs.get(self.run) {
+                self.run += 1;
+                if let Some(table) = run.table_for(key) {
+                    return Some(table);
                 }
             }
             self.level += 1;

@@ -13,19 +13,17 @@ use std::sync::Arc;
 use crate::engine::{Engine, KeyspaceState};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
-use crate::iter::merge::MergeIter;
+use crate::iter::concat::{ConcatIter, Tables};
+use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
 use crate::key_order::ScanSupport;
 use crate::page::PageId;
+use crate::read::has_value;
 use crate::slice::{Pin, Slice};
 use crate::snapshot::SnapshotGuard;
 use crate::table::Table;
-use crate::version::SuperVersion;
+use crate::version::{SuperVersion, Version};
 
-use super::read::has_value;
-
-mod run_iter;
-use run_iter::RunIter;
 
 /// The trees of a keyspace, at one sequence number.
 #[derive(Clone)]
@@ -71,8 +69,9 @@ impl View {
         })
     }
 
-    /// All sources, merged: memtables and runs of every tree. Nothing is read yet.
-    fn merged(&self) -> MergeIter {
+    /// All sources, merged: memtables and runs of every tree; and how many they are. Nothing is
+    /// read yet.
+    fn merged(&self) -> (Box<dyn InternalIter>, usize) {
         let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
         for tree in &*self.trees {
             for memtable in tree.memtables().filter(|m| !m.is_empty()) {
@@ -81,12 +80,43 @@ impl View {
             for (l, level) in tree.version.levels.iter().enumerate() {
                 for (g, group) in level.groups.iter().enumerate() {
                     for r in 0..group.runs.len() {
-                        sources.push(Box::new(RunIter::new(tree.version.clone(), (l, g, r))));
+                        let run = RunTables { version: tree.version.clone(), place: (l, g, r) };
+                        sources.push(Box::new(ConcatIter::new(run)));
                     }
                 }
             }
         }
-        MergeIter::new(sources)
+        let count = sources.len();
+        (merge(sources), count)
+    }
+}
+
+/// The tables of one run of a version.
+struct RunTables {
+    version: Arc<Version>,
+    /// Level, group and run.
+    place: (usize, usize, usize),
+}
+
+impl RunTables {
+    fn tables(&self) -> &[Arc<Table>] {
+        let (level, group, run) = self.place;
+        &self.version.levels[level].groups[group].runs[run].tables
+    }
+}
+
+impl Tables for RunTables {
+    fn len(&self) -> usize {
+        self.tables().len()
+    }
+
+    fn bounds(&self, table: usize) -> (&[u8], &[u8]) {
+        let meta = self.tables()[table].meta();
+        (&meta.smallest_key, &meta.largest_key)
+    }
+
+    fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
+        self.tables()[table].iter()
     }
 }
 
@@ -96,7 +126,7 @@ impl View {
 /// seek may be tried again.
 pub struct Cursor {
     view: View,
-    merged: MergeIter,
+    merged: Box<dyn InternalIter>,
     /// The user key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
@@ -133,8 +163,8 @@ impl Cursor {
                 "the key order of this keyspace has no ranges; scan a prefix or everything",
             ));
         }
-        let merged = view.merged();
-        let pin = Pin::new(&view.engine.tables.pinned_bytes, merged.sources() * SOURCE_BYTES);
+        let (merged, sources) = view.merged();
+        let pin = Pin::new(&view.engine.tables.pinned_bytes, sources * SOURCE_BYTES);
         Ok(Cursor { view, merged, key: Vec::new(), value: Found::Here, at: At::Nowhere, pin })
     }
 
@@ -351,9 +381,8 @@ impl std::fmt::Debug for Cursor {
 
 /// The table that a page belongs to, among those of the view.
 fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
-    let tables = view.trees.iter().flat_map(|tree| tree.version.tables());
-    let found = tables.into_iter().find(|table| table.meta().id == page.table);
-    found.cloned().ok_or_else(|| {
+    let found = view.trees.iter().find_map(|tree| tree.version.table(page.table));
+    found.map(|(_, table)| table.clone()).ok_or_else(|| {
         Error::corruption(format!("a value is in table {}, which is not there", page.table.0))
     })
 }

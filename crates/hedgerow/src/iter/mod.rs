@@ -1,5 +1,10 @@
 //! Iteration over entries inside the engine: by (order key ascending, sequence number descending).
 
+pub(crate) mod concat;
+pub(crate) mod merge;
+#[cfg(test)]
+pub(crate) mod model;
+
 use crate::entry::{SeqNo, Tag};
 use crate::error::Result;
 use crate::page::{PageId, PageSource};

@@ -18,7 +18,6 @@ use crate::key_order::{Order, Sorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::{self, Policy};
 use crate::options::{Design, KeyOrder, Layout, Partitioning};
-use crate::page::TableId;
 use crate::version::edit::{KeyspaceId, PartitionId};
 use crate::version::{SuperVersion, Version};
 
@@ -133,18 +132,10 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
-    /// Merges planned by hand wait until nothing else runs.
-    pub(crate) manual: bool,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.
     pub(crate) merge_failure: Option<Error>,
-}
-
-impl Work {
-    pub(crate) fn is_busy(&self, table: TableId) -> bool {
-        self.running.iter().any(|job| job.inputs.iter().any(|i| i.tables.contains(&table)))
-    }
 }
 
 impl Partition {
@@ -218,7 +209,7 @@ impl Partition {
     /// that drops the partition is durable.
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
-        self.tree.load().version.tables().for_each(|table| table.mark_obsolete());
+        self.tree.load().version.tables().for_each(|(_, table)| table.mark_obsolete());
     }
 }
 

@@ -2,8 +2,14 @@
 //! next, and the manifest that keeps the edits.
 
 pub(crate) mod edit;
-pub(crate) mod super_version;
+pub(crate) mod encoding;
+pub(crate) mod manifest;
+pub(crate) mod options_encoding;
+mod set;
+pub(crate) mod state;
+mod super_version;
 
+pub(crate) use set::VersionSet;
 pub(crate) use super_version::SuperVersion;
 
 use std::sync::Arc;

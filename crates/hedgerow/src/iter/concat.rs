@@ -1,0 +1,158 @@
+//! One run as one iterator: its tables, which do not overlap, one after the other.
+//!
+//! Only the table under the position is open. Versions of one key may continue from one table into
+//! the next.
+
+use crate::entry::SeqNo;
+use crate::error::Result;
+
+use super::{Entry, InternalIter};
+
+/// The tables of a run, in key order.
+pub(crate) trait Tables: Send {
+    fn len(&self) -> usize;
+    /// The smallest and the largest order key of a table.
+    fn bounds(&self, index: usize) -> (&[u8], &[u8]);
+    /// An iterator over a table. Called when the position enters the table, so in key order while
+    /// iterating forward.
+    fn open(&self, index: usize) -> Result<Box<dyn InternalIter>>;
+}
+
+/// Iterates over a run.
+pub(crate) struct ConcatIter<T> {
+    tables: T,
+    /// The table under the position.
+    current: Option<(usize, Box<dyn InternalIter>)>,
+}
+
+impl<T: Tables> ConcatIter<T> {
+    pub(crate) fn new(tables: T) -> Self {
+        ConcatIter {
+            tables,
+            current: None,
+        }
+    }
+
+    /// To the first entry that `place` finds in the tables from `index` on.
+    fn forward(
+        &mut self,
+        mut index: usize,
+        mut place: impl FnMut(&mut dyn InternalIter) -> Result<()>,
+    ) -> Result<()> {
+        while index < self.tables.len() {
+            if self.place_in(index, &mut place)? {
+                return Ok(());
+            }
+            index += 1;
+        }
+        self.current = None;
+        Ok(())
+    }
+
+    /// To the first entry that `place` finds in the tables below `end`, the last table first.
+    fn backward(
+        &mut self,
+        mut end: usize,
+        mut place: impl FnMut(&mut dyn InternalIter) -> Result<()>,
+    ) -> Result<()> {
+        while end > 0 {
+            end -= 1;
+            if self.place_in(end, &mut place)? {
+                return Ok(());
+            }
+        }
+        self.current = None;
+        Ok(())
+    }
+
+    /// Makes a table current, unless it is, and places its iterator; whether that found an entry.
+    /// After an error no table is current.
+    fn place_in(
+        &mut self,
+        index: usize,
+        place: &mut impl FnMut(&mut dyn InternalIter) -> Result<()>,
+    ) -> Result<bool> {
+        let mut iter = match self.current.take() {
+            Some((current, iter)) if current == index => iter,
+            _ => self.tables.open(index)?,
+        };
+        place(&mut *iter)?;
+        let found = iter.entry().is_some();
+        self.current = Some((index, iter));
+        Ok(found)
+    }
+
+    /// The number of tables at the front of the run for which `test` holds.
+    fn count_while(&self, test: impl Fn((&[u8], &[u8])) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.tables.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if test(self.tables.bounds(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+impl<T: Tables> InternalIter for ConcatIter<T> {
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let first = self.count_while(|(_, largest)| largest < key);
+        // Not `seek_first` in the next table: it may begin with newer versions of the key.
+        self.forward(first, |iter| iter.seek(key, seqno))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let end = self.count_while(|(smallest, _)| smallest <= key);
+        self.backward(end, |iter| iter.seek_before(key, seqno))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.forward(0, |iter| iter.seek_first())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.backward(self.tables.len(), |iter| iter.seek_last())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        debug_assert!(self.entry().is_some());
+        let Some((index, iter)) = &mut self.current else {
+            return Ok(());
+        };
+        let next = *index + 1;
+        if let Err(error) = iter.advance() {
+            self.current = None;
+            return Err(error);
+        }
+        if iter.entry().is_some() {
+            return Ok(());
+        }
+        self.forward(next, |iter| iter.seek_first())
+    }
+
+    fn retreat(&mut self) -> Result<()> {
+        debug_assert!(self.entry().is_some());
+        let Some((index, iter)) = &mut self.current else {
+            return Ok(());
+        };
+        let end = *index;
+        if let Err(error) = iter.retreat() {
+            self.current = None;
+            return Err(error);
+        }
+        if iter.entry().is_some() {
+            return Ok(());
+        }
+        self.backward(end, |iter| iter.seek_last())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.current.as_ref()?.1.entry()
+    }
+}
+
+#[cfg(test)]
+mod tests;

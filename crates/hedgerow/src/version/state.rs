@@ -1,0 +1,284 @@
+//! What a database's edits amount to: plain maps, used when it is opened, repaired or copied. Pure.
+//!
+//! An edit that does not fit what came before it is `Corruption`: the manifest is not what was
+//! written, or was written by a bug.
+
+use std::collections::BTreeMap;
+
+use crate::entry::SeqNo;
+use crate::error::{Error, Result};
+use crate::options::{Design, Layout};
+use crate::page::TableId;
+use crate::table::TableMeta;
+
+use super::edit::{Change, Edit, KeyspaceId, LogPosition, PartitionId, Placement, TreeEdit};
+
+/// A keyspace without its trees.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Keyspace {
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    pub(crate) design: Design,
+    pub(crate) seed: u64,
+    /// In the order in which keys are routed to them.
+    pub(crate) partitions: Vec<PartitionId>,
+    /// The depth of new trees.
+    pub(crate) depth: u8,
+}
+
+/// A partition's tree on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
+    pub(crate) flushed_through: SeqNo,
+    /// By level.
+    pub(crate) draining: BTreeMap<u8, TableId>,
+    pub(crate) depth: u8,
+}
+
+/// The whole description.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct State {
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    pub(crate) trees: BTreeMap<PartitionId, Tree>,
+    /// The owner of each table of any tree.
+    owners: BTreeMap<TableId, PartitionId>,
+    /// Above every number used so far, also where no `Counters` said so.
+    pub(crate) next_table: u64,
+    pub(crate) next_keyspace: u32,
+    pub(crate) next_partition: u32,
+    pub(crate) log_start: u32,
+    /// Where the log ends and its last number, if the database was closed.
+    pub(crate) closed: Option<(LogPosition, SeqNo)>,
+}
+
+impl State {
+    /// What some edits, the first of them a snapshot, amount to.
+    pub(crate) fn replay(edits: &[Edit]) -> Result<State> {
+        let mut state = State::default();
+        for change in edits.iter().flatten() {
+            state.apply(change)?;
+        }
+        Ok(state)
+    }
+
+    /// Applies one change. After an error the state is not defined.
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::CreateKeyspace {
+                id,
+                name,
+                layout,
+                design,
+                seed,
+                partitions,
+                depth,
+            } => self.create_keyspace(
+                *id,
+                Keyspace {
+                    name: name.clone(),
+                    layout: *layout,
+                    design: *design,
+                    seed: *seed,
+                    partitions: partitions.clone(),
+                    depth: *depth,
+                },
+            )?,
+            Change::DropKeyspace { id } => {
+                let Some(keyspace) = self.keyspaces.remove(id) else {
+                    return Err(no_keyspace(*id));
+                };
+                self.remove_trees(&keyspace.partitions);
+            }
+            Change::ReplacePartitions { id, partitions } => {
+                let keyspace = self.keyspace_mut(*id)?;
+                let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
+                self.remove_trees(&old);
+                self.add_trees(*id)?;
+            }
+            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = *design,
+            Change::Tree(edit) => self.apply_tree(edit)?,
+            Change::Counters {
+                next_table,
+                next_keyspace,
+                next_partition,
+            } => {
+                raise(&mut self.next_table, *next_table);
+                raise(&mut self.next_keyspace, *next_keyspace);
+                raise(&mut self.next_partition, *next_partition);
+            }
+            Change::LogStart { segment } => raise(&mut self.log_start, *segment),
+            Change::Closed { end, last } => self.closed = Some((*end, *last)),
+            Change::Opened => self.closed = None,
+        }
+        Ok(())
+    }
+
+    /// The edit that makes an empty state this one.
+    pub(crate) fn snapshot(&self) -> Edit {
+        let mut edit = Edit::new();
+        for (&id, keyspace) in &self.keyspaces {
+            edit.push(Change::CreateKeyspace {
+                id,
+                name: keyspace.name.clone(),
+                layout: keyspace.layout,
+                design: keyspace.design,
+                seed: keyspace.seed,
+                partitions: keyspace.partitions.clone(),
+                depth: keyspace.depth,
+            });
+        }
+        for (&partition, tree) in &self.trees {
+            let mut change = TreeEdit::new(partition);
+            change.added = tree.tables.values().cloned().collect();
+            change.flushed_through =
+                (tree.flushed_through > SeqNo(0)).then_some(tree.flushed_through);
+            change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
+            let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
+            change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
+            if change != TreeEdit::new(partition) {
+                edit.push(Change::Tree(change));
+            }
+        }
+        edit.push(Change::Counters {
+            next_table: self.next_table,
+            next_keyspace: self.next_keyspace,
+            next_partition: self.next_partition,
+        });
+        edit.push(Change::LogStart {
+            segment: self.log_start,
+        });
+        if let Some((end, last)) = self.closed {
+            edit.push(Change::Closed { end, last });
+        }
+        edit
+    }
+
+    fn create_keyspace(&mut self, id: KeyspaceId, keyspace: Keyspace) -> Result<()> {
+        if self.keyspaces.contains_key(&id) {
+            return Err(misfit(format!("keyspace {} is created twice", id.0)));
+        }
+        if self.keyspaces.values().any(|k| k.name == keyspace.name) {
+            return Err(misfit(format!(
+                "two keyspaces are named `{}`",
+                keyspace.name
+            )));
+        }
+        raise(&mut self.next_keyspace, id.0.saturating_add(1));
+        self.keyspaces.insert(id, keyspace);
+        self.add_trees(id)
+    }
+
+    /// Adds an empty tree for each partition of a keyspace.
+    fn add_trees(&mut self, id: KeyspaceId) -> Result<()> {
+        let Some(keyspace) = self.keyspaces.get(&id) else {
+            return Err(no_keyspace(id));
+        };
+        let expected = keyspace.layout.partitioning.count();
+        if keyspace.partitions.len() != expected {
+            return Err(misfit(format!(
+                "expected {expected} partitions of keyspace {}, found {}",
+                id.0,
+                keyspace.partitions.len()
+            )));
+        }
+        for &partition in &keyspace.partitions {
+            let tree = Tree {
+                keyspace: id,
+                tables: BTreeMap::new(),
+                flushed_through: SeqNo(0),
+                draining: BTreeMap::new(),
+                depth: keyspace.depth,
+            };
+            if self.trees.insert(partition, tree).is_some() {
+                return Err(misfit(format!("partition {} is used twice", partition.0)));
+            }
+            raise(&mut self.next_partition, partition.0.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    fn remove_trees(&mut self, partitions: &[PartitionId]) {
+        for partition in partitions {
+            if let Some(tree) = self.trees.remove(partition) {
+                for id in tree.tables.keys() {
+                    self.owners.remove(id);
+                }
+            }
+        }
+    }
+
+    fn apply_tree(&mut self, edit: &TreeEdit) -> Result<()> {
+        let partition = edit.partition;
+        let Some(tree) = self.trees.get_mut(&partition) else {
+            return Err(misfit(format!("there is no partition {}", partition.0)));
+        };
+        for id in &edit.removed {
+            if tree.tables.remove(id).is_none() {
+                return Err(no_table("removed", *id, partition));
+            }
+            self.owners.remove(id);
+        }
+        for (id, placement) in &edit.moved {
+            match tree.tables.get_mut(id) {
+                Some(table) => table.0 = *placement,
+                None => return Err(no_table("moved", *id, partition)),
+            }
+        }
+        for (placement, meta) in &edit.added {
+            if meta.partition != partition.0 || meta.keyspace != tree.keyspace.0 {
+                return Err(misfit(format!(
+                    "table {} of partition {} is added to partition {}",
+                    meta.id.0, meta.partition, partition.0
+                )));
+            }
+            if self.owners.insert(meta.id, partition).is_some() {
+                return Err(misfit(format!("table {} is added twice", meta.id.0)));
+            }
+            raise(&mut self.next_table, meta.id.0.saturating_add(1));
+            tree.tables.insert(meta.id, (*placement, meta.clone()));
+        }
+        if let Some(seqno) = edit.flushed_through {
+            raise(&mut tree.flushed_through, seqno);
+        }
+        for (level, through) in &edit.draining {
+            match through {
+                Some(id) => tree.draining.insert(*level, *id),
+                None => tree.draining.remove(level),
+            };
+        }
+        if let Some(depth) = edit.depth {
+            tree.depth = depth;
+        }
+        Ok(())
+    }
+
+    fn keyspace_mut(&mut self, id: KeyspaceId) -> Result<&mut Keyspace> {
+        self.keyspaces.get_mut(&id).ok_or_else(|| no_keyspace(id))
+    }
+}
+
+fn raise<T: Ord + Copy>(number: &mut T, to: T) {
+    *number = to.max(*number);
+}
+
+fn misfit(message: String) -> Error {
+    Error::corruption(message)
+}
+
+fn no_keyspace(id: KeyspaceId) -> Error {
+    misfit(format!("there is no keyspace {}", id.0))
+}
+
+fn no_table(done: &str, id: TableId, partition: PartitionId) -> Error {
+    misfit(format!(
+        "table {} is {done} but not in partition {}",
+        id.0, partition.0
+    ))
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod text_tests;
