@@ -125,17 +125,8 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     let through = SeqNo(sealed_at.0 - 1);
     engine.publisher.wait(through.0);
 
-    let run = RunId(engine.writer()?.next_table().0);
-    let tables = write_tables(engine, partition, memtable, run)?;
-    let (entries, bytes) =
-        tables.iter().fold((0, 0), |(e, b), meta| (e + meta.entries, b + meta.file_bytes));
     engine.writer()?.log.sync_through(memtable.log_end())?;
-
-    let mut edit = TreeEdit::new(partition.id);
-    let placement = Placement { level: 0, group: 0, run };
-    edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
-    edit.flushed_through = Some(through);
-    engine.install(partition, edit, Some((memtable, through)))?;
+    let (entries, bytes) = to_tables(engine, partition, memtable, through)?;
 
     engine.sealed_bytes.fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
     if engine.sealed_bytes.load(Ordering::Relaxed) == 0 {
@@ -155,8 +146,28 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     Ok(())
 }
 
-/// Writes the entries that anybody can still see. Used by recovery, too.
-pub(crate) fn write_tables(
+/// Writes a sealed memtable's tables and puts them in its place. Returns their entries and bytes.
+/// Everything up to `through` must be durable in the log. Recovery flushes with this, too.
+pub(crate) fn to_tables(
+    engine: &Engine,
+    partition: &Partition,
+    memtable: &Arc<Memtable>,
+    through: SeqNo,
+) -> Result<(u64, u64)> {
+    let run = RunId(engine.writer()?.next_table().0);
+    let tables = write_tables(engine, partition, memtable, run)?;
+    let written =
+        tables.iter().fold((0, 0), |(e, b), meta| (e + meta.entries, b + meta.file_bytes));
+    let mut edit = TreeEdit::new(partition.id);
+    let placement = Placement { level: 0, group: 0, run };
+    edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
+    edit.flushed_through = Some(through);
+    engine.install(partition, edit, Some((memtable, through)))?;
+    Ok(written)
+}
+
+/// Writes the entries that anybody can still see.
+fn write_tables(
     engine: &Engine,
     partition: &Partition,
     memtable: &Arc<Memtable>,

@@ -1,20 +1,91 @@
-//! The engine.
+//! Hedgerow: an embeddable, parallel, tunable LSM-tree key-value engine.
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! use hedgerow::{Db, Layout};
+//!
+//! let db = Db::open(dir.path())?;
+//! let users = db.keyspace("users", Layout::sorted())?;
+//! users.put(b"ada", b"1815")?;
+//! assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"1815"[..]));
+//! # Ok::<(), hedgerow::Error>(())
+//! ```
+//!
+//! A [`Db`] is a directory of [`Keyspace`]s: named maps from byte strings to byte strings, each
+//! with a [`Layout`] (how keys are ordered and divided into trees, fixed when it is created) and a
+//! [`Design`] (how they are stored, which may change whenever the database is opened). Handles are
+//! cheap clones that may be used from any thread.
+//!
+//! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (read and write as one),
+//!   [`Batch`] (several keyspaces as one). Each is [`Durability::Buffered`] or
+//!   [`Durability::Synced`].
+//! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
+//!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
+//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`].
+//!
+//! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
+//! of all writes in the order in which they were committed, and everything that was synced.
 #![forbid(unsafe_code)]
-#![allow(dead_code, unused_imports, reason = "under construction")]
 
-mod block_index;
-mod codec;
-mod compaction;
-mod entry;
+// API
+mod db;
+mod keyspace;
+mod batch;
+mod snapshot;
+mod slice;
+mod stats;
+mod options;
 mod error;
-mod filter;
-mod iter;
+
+// The paths: read these first.
+mod write;
+mod read;
+mod scan;
+mod flush;
+mod compaction;
+mod recover;
+mod checkpoint;
+mod verify;
+mod repair;
+
+// What the paths work on.
+mod engine;
+mod partition;
+mod snapshot_list;
+mod memory;
+mod version;
+mod memtable;
+mod wal;
+mod table;
+mod page_cache;
+mod runtime;
+
+// The design space, and what all share.
 mod key_order;
 mod merge_policy;
-mod options;
+mod block_index;
+mod filter;
+mod iter;
 mod page;
-mod table;
-mod version;
-mod wal;
+mod entry;
+mod codec;
 
+pub use batch::Batch;
+pub use compaction::CompactProgress;
+pub use db::{Builder, Db};
+pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MAX};
 pub use error::{Error, ErrorKind, Result};
+pub use hedgerow_io as io;
+pub use keyspace::Keyspace;
+pub use options::{
+    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning,
+    PolicySpec, Residency,
+};
+pub use repair::{RepairReport, repair, repair_with};
+pub use scan::{Cursor, Scan};
+pub use slice::Slice;
+pub use snapshot::Snapshot;
+pub use stats::{
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, StallStats,
+};
+pub use verify::{VerifyProgress, VerifyReport};

@@ -208,6 +208,7 @@ impl Partition {
     /// No new work begins; the tables' files are removed when nobody reads them any more. The edit
     /// that drops the partition is durable.
     pub(crate) fn mark_dropped(&self) {
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         self.dropped.store(true, Ordering::Release);
         self.tree.load().version.tables().for_each(|(_, table)| table.mark_obsolete());
     }

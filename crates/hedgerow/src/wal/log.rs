@@ -385,23 +385,24 @@ impl Log {
             let _no_sync_begins = lock(&self.sync);
             self.durable.fetch_max(start.packed(), Ordering::AcqRel);
         }
-        let mut unwanted = Vec::new();
-        {
+        loop {
             let mut segments = lock(&self.segments);
-            while segments.live.front().is_some_and(|s| s.number < first_needed) {
-                let Some(segment) = segments.live.pop_front() else { break };
-                let file = (segment.path.clone(), segment.file.capacity_bytes());
-                if file.1 == self.segment_bytes && segments.retired.len() < RETIRED_MAX {
-                    segments.retired.push(file);
-                } else {
-                    unwanted.push(file.0);
-                }
-            }
+            let Some(segment) = segments.live.pop_front_if(|s| s.number < first_needed) else { return };
+            drop(segments);
+            self.reuse(segment.path.clone(), segment.file.capacity_bytes());
         }
-        for path in unwanted {
-            // What stays behind is removed by the next recovery.
-            let _ = self.storage.remove(&path);
+    }
+
+    /// A segment file of an earlier log, of which nothing is needed any more.
+    pub(crate) fn reuse(&self, path: PathBuf, bytes: u64) {
+        let mut segments = lock(&self.segments);
+        if bytes == self.segment_bytes && segments.retired.len() < RETIRED_MAX {
+            segments.retired.push((path, bytes));
+            return;
         }
+        drop(segments);
+        // What stays behind is tried again by the next recovery.
+        let _ = self.storage.remove(&path);
     }
 
     /// Who keeps the oldest segment: the partitions to flush when the log is too long.

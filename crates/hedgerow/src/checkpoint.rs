@@ -1,0 +1,96 @@
+//! Checkpoints: a copy of the database at one number, made of links.
+//!
+//! All memtables are sealed at one number and flushed. The trees are then held, so that their files
+//! stay, and linked (copied across file systems). The manifest comes last: a copy without one is
+//! not a database, so that a crash in the middle leaves nothing that opens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_io::{ReadMode, Storage};
+
+use crate::engine::{Engine, log_dir};
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::partition::tables_dir;
+use crate::version::manifest::{self, Manifest};
+use crate::wal::log::segment_number;
+use crate::write;
+
+const COPY_BYTES: usize = 1 << 20;
+
+/// Makes a checkpoint in a directory that does not exist or is empty.
+pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
+    let storage = &*engine.environment.storage;
+    refuse_used(storage, dir)?;
+    let tables = tables_dir(dir);
+    for made in [dir, &tables, &log_dir(dir)] {
+        storage.create_dir_all(made).map_err(|e| Error::io("create", made, e))?;
+    }
+
+    let catalog = engine.catalog.load_full();
+    let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
+    let at = write::seal_all(engine, &partitions)?;
+    flush::wait_for(engine, &partitions, at)?;
+
+    // The state and the trees that it names, at one moment: edits wait for the manifest's lock.
+    let (mut state, trees) = {
+        let manifest = engine.writer()?.manifest();
+        let catalog = engine.catalog.load();
+        let trees: Vec<_> = catalog.partitions.values().map(|p| p.tree_owned()).collect();
+        (manifest.state().clone(), trees)
+    };
+    for tree in &trees {
+        for (_, table) in tree.version.tables() {
+            let name = table.path().file_name().unwrap_or_default();
+            link_or_copy(storage, table.path(), &tables.join(name))?;
+        }
+    }
+    storage.sync_dir(&tables).map_err(|e| Error::io("sync", &tables, e))?;
+    // Its log begins empty.
+    state.log_start = 0;
+    state.closed = None;
+    Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
+    if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+        storage.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+    }
+    Ok(())
+}
+
+fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let used = storage.list(dir).is_ok_and(|files| !files.is_empty())
+        || storage.list(&tables_dir(dir)).is_ok_and(|files| !files.is_empty())
+        || storage
+            .list(&log_dir(dir))
+            .is_ok_and(|files| files.iter().any(|f| segment_number(&f.name).is_some()))
+        || manifest::exists(storage, dir)?;
+    if used {
+        return Err(Error::invalid(format!(
+            "expected a new or empty directory for the checkpoint, found files in {}",
+            dir.display()
+        )));
+    }
+    Ok(())
+}
+
+fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+    match storage.link(from, to) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => copy(storage, from, to),
+        Err(e) => Err(Error::io("link", from, e)),
+    }
+}
+
+fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+    let reader = storage.open(from, ReadMode::Pread).map_err(|e| Error::io("open", from, e))?;
+    let mut writer = storage.create(to).map_err(|e| Error::io("create", to, e))?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    while offset < reader.bytes() {
+        let count = COPY_BYTES.min((reader.bytes() - offset) as usize);
+        reader.read_at(offset, &mut buffer[..count]).map_err(|e| Error::io("read", from, e))?;
+        writer.write(&buffer[..count]).map_err(|e| Error::io("write", to, e))?;
+        offset += count as u64;
+    }
+    writer.sync().map_err(|e| Error::io("sync", to, e))
+}

@@ -1,0 +1,589 @@
+//! The database: opening, keyspaces, whole-database operations, closing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_io::{Environment, ReadMode};
+
+use crate::batch::{self, Batch};
+use crate::checkpoint;
+use crate::compaction;
+use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
+use crate::entry::SeqNo;
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::keyspace::{Keyspace, check_name};
+use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::options::{Design, Layout};
+use crate::partition::DesignInForce;
+use crate::recover::{self, OpenOptions};
+use crate::snapshot::Snapshot;
+use crate::stats::{DbStats, Event, KeyspaceStats, LevelStats, MemoryStats, StallStats};
+use crate::verify::{self, VerifyProgress, VerifyReport};
+use crate::version::Version;
+use crate::version::edit::{Change, PartitionId};
+use crate::version::state::Keyspace as KeyspaceDescription;
+use crate::write;
+
+/// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put(b"ada", b"1815")?;
+/// assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"1815"[..]));
+/// db.close()?;
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+///
+/// When the last handle (of the database, its keyspaces, snapshots and cursors) is dropped, the
+/// database is closed as by [`Db::close`], but errors are lost.
+#[derive(Clone)]
+pub struct Db {
+    engine: Arc<Engine>,
+}
+
+/// How to open a database. Made by [`Db::builder`].
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `open` is called"]
+pub struct Builder {
+    dir: PathBuf,
+    options: OpenOptions,
+}
+
+impl Builder {
+    /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
+    /// bytes; at least 1 MiB, 256 MiB unless set. More memory means fewer reads, and larger
+    /// memtables, hence less write amplification.
+    pub fn memory_budget(mut self, bytes: u64) -> Builder {
+        self.options.memory_budget = bytes;
+        self
+    }
+
+    /// Opens without the lock and without changing anything, beside a writer if there is one: reads
+    /// see what the writer had written when the database was opened.
+    pub fn read_only(mut self, read_only: bool) -> Builder {
+        self.options.read_only = read_only;
+        self
+    }
+
+    /// Whether a database is made where there is none; true unless set.
+    pub fn create_if_missing(mut self, create: bool) -> Builder {
+        self.options.create_if_missing = create;
+        self
+    }
+
+    /// How table files are read; `Pread` unless set.
+    pub fn read_mode(mut self, mode: ReadMode) -> Builder {
+        self.options.read_mode = mode;
+        self
+    }
+
+    /// How many bytes per second flushes and merges may write together; no limit unless set.
+    pub fn io_bytes_per_second(mut self, bytes: u64) -> Builder {
+        self.options.io_bytes_per_second = (bytes > 0).then_some(bytes);
+        self
+    }
+
+    /// How long the log may get before memtables are flushed for its sake, in bytes; three quarters
+    /// of the memory budget unless set.
+    pub fn log_bytes_max(mut self, bytes: u64) -> Builder {
+        self.options.log_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The size of a segment of the log, at least 4 KiB; derived from the budget unless set.
+    pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
+        self.options.log_segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Who hears of flushes, merges and failures. Called on the thread where they happen.
+    pub fn listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Builder {
+        self.options.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// The files, clock and threads to run on; the machine's unless set. A simulated one makes every
+    /// run repeatable.
+    pub fn environment(mut self, environment: Environment) -> Builder {
+        self.options.environment = environment;
+        self
+    }
+
+    /// How many threads flush and merge, at least 2; one per processor unless set.
+    pub fn background_threads(mut self, threads: usize) -> Builder {
+        self.options.environment.background = hedgerow_io::Background::Threads(threads.max(2));
+        self
+    }
+
+    /// Opens the database, creating it if there is none. Replays what is only in the log.
+    /// Cost: reads the log, at most as long as `log_bytes_max`; tables are opened when needed.
+    ///
+    /// # Errors
+    /// `Locked` if somebody else has it open for writing, `Corruption`, `FormatVersion`,
+    /// `InvalidArgument` for a budget too small or a database that is not there, `NoSpace`, `Io`.
+    pub fn open(self) -> Result<Db> {
+        if self.options.memory_budget < BUDGET_BYTES_MIN {
+            return Err(Error::invalid(format!(
+                "expected a memory budget of at least {BUDGET_BYTES_MIN} bytes, found {}",
+                self.options.memory_budget
+            )));
+        }
+        Ok(Db { engine: recover::open(&self.dir, &self.options)? })
+    }
+}
+
+impl Db {
+    /// Opens or creates a database with a memory budget of 256 MiB.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(dir).open()
+    }
+
+    /// The choices of how to open a database.
+    pub fn builder(dir: impl AsRef<Path>) -> Builder {
+        Builder {
+            dir: dir.as_ref().to_path_buf(),
+            options: OpenOptions {
+                environment: Environment::os(),
+                memory_budget: BUDGET_BYTES_DEFAULT,
+                read_only: false,
+                create_if_missing: true,
+                read_mode: ReadMode::default(),
+                io_bytes_per_second: None,
+                log_bytes_max: None,
+                log_segment_bytes: None,
+                listener: None,
+            },
+        }
+    }
+
+    // ---- keyspaces ----
+
+    /// Opens a keyspace, creating it with the default design if there is none. One that exists keeps
+    /// its design.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it exists with another layout, or for a bad name or layout;
+    /// `Unsupported` if it is not there and the database was opened for reading only; `Io`.
+    pub fn keyspace(&self, name: &str, layout: Layout) -> Result<Keyspace> {
+        self.keyspace_or(name, layout, None)
+    }
+
+    /// Opens or creates a keyspace with a design; one that exists with another design gets this
+    /// one, and its tables take it on as they are merged.
+    ///
+    /// # Errors
+    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds.
+    pub fn keyspace_with(&self, name: &str, layout: Layout, design: Design) -> Result<Keyspace> {
+        design.check()?;
+        self.keyspace_or(name, layout, Some(design))
+    }
+
+    /// A keyspace that exists, whatever its layout; `None` if there is none.
+    pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
+        let catalog = self.engine.catalog.load();
+        catalog.keyspaces.get(name).map(|cell| Keyspace::new(&self.engine, cell))
+    }
+
+    /// The names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.engine.catalog.load().keyspaces.keys().cloned().collect()
+    }
+
+    fn keyspace_or(&self, name: &str, layout: Layout, design: Option<Design>) -> Result<Keyspace> {
+        self.engine.check_open()?;
+        check_name(name)?;
+        layout.check()?;
+        let found = self.engine.catalog.load().keyspaces.get(name).cloned();
+        let cell = match found {
+            Some(cell) => cell,
+            None => self.create_keyspace(name, layout, design.unwrap_or_default())?,
+        };
+        if cell.facts.layout != layout {
+            return Err(Error::invalid(format!(
+                "expected the keyspace `{name}` to have the layout {layout:?}, found {:?}",
+                cell.facts.layout
+            )));
+        }
+        if let Some(design) = design
+            && cell.facts.design().design != design
+        {
+            self.set_design(&cell, design)?;
+        }
+        Ok(Keyspace::new(&self.engine, &cell))
+    }
+
+    fn create_keyspace(
+        &self,
+        name: &str,
+        layout: Layout,
+        design: Design,
+    ) -> Result<Arc<KeyspaceCell>> {
+        let engine = &self.engine;
+        let writer = engine.writer()?;
+        let mut manifest = writer.manifest();
+        if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
+            return Ok(cell.clone());
+        }
+        let id = crate::version::edit::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+        let count = layout.partitioning.count() as u32;
+        let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+        let depth = crate::merge_policy::policy(design.policy).depth() as u8;
+        let description = KeyspaceDescription {
+            name: name.to_owned(),
+            layout,
+            design,
+            seed: seed(engine, id.0),
+            partitions: (first..first + count).map(PartitionId).collect(),
+            depth,
+        };
+        let (cell, state) = recover::open_keyspace(engine, id, &description, |_, _| {
+            Ok((Version::new(usize::from(depth)), SeqNo(0)))
+        })?;
+        let change = Change::CreateKeyspace {
+            id,
+            name: description.name,
+            layout,
+            design,
+            seed: description.seed,
+            partitions: description.partitions,
+            depth,
+        };
+        engine.log_edit(writer, &mut manifest, vec![change])?;
+        engine.catalog.store(Arc::new(engine.catalog.load().with(&cell, &state)));
+        Ok(cell)
+    }
+
+    fn set_design(&self, cell: &Arc<KeyspaceCell>, design: Design) -> Result<()> {
+        let engine = &self.engine;
+        let writer = engine.writer()?;
+        {
+            let mut manifest = writer.manifest();
+            let change = Change::SetDesign { id: cell.facts.id, design };
+            engine.log_edit(writer, &mut manifest, vec![change])?;
+            let active = engine.memory.active();
+            cell.facts.set_design(DesignInForce::derive(design, cell.facts.layout, active));
+        }
+        for partition in &cell.state.load().partitions {
+            compaction::schedule(engine, partition);
+        }
+        Ok(())
+    }
+
+    /// Drops a keyspace with everything in it. Durable when it returns; its handles are `Closed`
+    /// from then on, its files go when no snapshot or cursor reads them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none of that name, `Unsupported` when opened for reading only,
+    /// `Io`, `Poisoned`.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let engine = &self.engine;
+        let writer = engine.writer()?;
+        {
+            let mut manifest = writer.manifest();
+            let catalog = engine.catalog.load_full();
+            let Some(cell) = catalog.keyspaces.get(name) else {
+                return Err(Error::invalid(format!("expected a keyspace, found none named `{name}`")));
+            };
+            let id = cell.facts.id;
+            engine.log_edit(writer, &mut manifest, vec![Change::DropKeyspace { id }])?;
+            cell.dropped.store(true, Ordering::Release);
+            retire_state(engine, writer, &cell.state.load_full(), catalog.without(id));
+        }
+        engine.release_log()?;
+        engine.remove_obsolete();
+        Ok(())
+    }
+
+    // ---- the whole database ----
+
+    /// A batch of writes, empty.
+    pub fn batch(&self) -> Batch {
+        Batch::new(&self.engine)
+    }
+
+    /// The state of all keyspaces now. It stays readable however much is written after.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::take(&self.engine)
+    }
+
+    /// Makes everything written so far durable. Cost: a sync of the log, shared.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned`, `Closed`, `Unsupported` when opened for reading only.
+    pub fn sync(&self) -> Result<()> {
+        batch::sync(&self.engine)
+    }
+
+    /// Writes all memtables to tables and waits for it.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
+    pub fn flush(&self) -> Result<()> {
+        let catalog = self.engine.catalog.load_full();
+        let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
+        let at = write::seal_all(&self.engine, &partitions)?;
+        flush::wait_for(&self.engine, &partitions, at)
+    }
+
+    /// Makes a copy of the database as it is now in a new directory, which opens like any other.
+    /// Tables are linked, not copied, where both are on one file system.
+    /// Cost: a flush; then one link per table.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory exists and is not empty; as [`Db::flush`].
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        checkpoint::make(&self.engine, dir.as_ref())
+    }
+
+    /// Reads everything and checks every checksum and every invariant: of the manifest, of each
+    /// table, of the log as far as it is durable.
+    ///
+    /// # Errors
+    /// `Corruption` with the file and offset of the first damage, `Io`, `Closed`.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(|_| true)
+    }
+
+    /// As [`Db::verify`]; `go_on` is told of the progress and ends the work by returning false.
+    ///
+    /// # Errors
+    /// As [`Db::verify`]; `Cancelled`.
+    pub fn verify_with(
+        &self,
+        mut go_on: impl FnMut(VerifyProgress) -> bool,
+    ) -> Result<VerifyReport> {
+        verify::verify(&self.engine, &mut go_on)
+    }
+
+    /// What was done since the database was opened, and what there is.
+    pub fn stats(&self) -> DbStats {
+        stats(&self.engine)
+    }
+
+    /// Makes everything durable and closes: every later call on any handle is `Closed`. Memtables
+    /// stay in the log and are read from it when the database is opened again.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned` if the log could not be made durable. The database is closed all the same.
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("dir", &self.engine.dir).finish()
+    }
+}
+
+impl Engine {
+    /// Closes once; later calls find it done.
+    fn close(&self) -> Result<()> {
+        let Some(writer) = &self.writer else {
+            self.closed.store(true, Ordering::Release);
+            self.scheduler.stop();
+            return Ok(());
+        };
+        let (end, last) = {
+            let state = writer.commit();
+            if self.closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
+            (state.tail.position(), SeqNo(state.next_seqno.0 - 1))
+        };
+        self.publisher.wait(last.0);
+        self.scheduler.notify_progress();
+        self.scheduler.stop();
+        let synced = writer.log.sync_through(end);
+        let noted = synced.and_then(|()| {
+            writer.log.check_poison()?;
+            writer.manifest().commit(vec![writer.counters(), Change::Closed { end, last }])
+        });
+        self.remove_obsolete();
+        drop(lock(&writer.lock).take());
+        noted
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Whoever wants to know of errors calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Seeds differ between keyspaces and databases, so that keys chosen to collide in one do not in
+/// another. They are stored: any value will do.
+fn seed(engine: &Engine, id: u32) -> u64 {
+    let clock = &engine.environment.clock;
+    let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
+    x ^= u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x ^ (x >> 31)
+}
+
+/// Replaces the catalog, inside the commit's critical section, so that every write is either routed
+/// to the old trees and numbered before, or routed again.
+fn retire_state(
+    engine: &Engine,
+    writer: &crate::engine::Writer,
+    old: &KeyspaceState,
+    catalog: crate::engine::Catalog,
+) {
+    let state = writer.commit();
+    for partition in &old.partitions {
+        partition.mark_dropped();
+        let tree = partition.tree();
+        let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
+        engine.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+        engine.active_bytes.fetch_sub(tree.active.reserved_bytes(), Ordering::Relaxed);
+    }
+    engine.catalog.store(Arc::new(catalog));
+    engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+    drop(state);
+}
+
+/// Empties a keyspace: new, empty trees take the place of the old ones.
+pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
+    let writer = engine.writer()?;
+    {
+        let mut manifest = writer.manifest();
+        if cell.dropped.load(Ordering::Acquire) {
+            return Err(write::dropped(&cell.facts.name));
+        }
+        let old = cell.state.load_full();
+        let count = old.partitions.len() as u32;
+        let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+        let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
+        let depth = cell.facts.design().policy.depth();
+        let partitions = ids.iter().enumerate().map(|(index, &id)| {
+            let version = Version::new(depth);
+            crate::partition::Partition::new(
+                id,
+                index,
+                cell.facts.clone(),
+                version,
+                SeqNo(0),
+                &engine.pool,
+            )
+        });
+        let new = Arc::new(KeyspaceState {
+            facts: cell.facts.clone(),
+            partitions: partitions.collect(),
+        });
+        let change = Change::ReplacePartitions { id: cell.facts.id, partitions: ids };
+        engine.log_edit(writer, &mut manifest, vec![change])?;
+        let catalog = engine.catalog.load().with(cell, &new);
+        cell.state.store(new);
+        retire_state(engine, writer, &old, catalog);
+    }
+    engine.release_log()?;
+    engine.remove_obsolete();
+    Ok(())
+}
+
+fn stats(engine: &Arc<Engine>) -> DbStats {
+    let s = &engine.stats;
+    let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
+    let [memtables, level0, merge_debt, log] = engine.throttle.stalled();
+    let catalog = engine.catalog.load();
+    DbStats {
+        puts: s.puts.get(),
+        deletes: s.deletes.get(),
+        gets: s.gets.get(),
+        get_hits: s.get_hits.get(),
+        memtable_hits: s.memtable_hits.get(),
+        seeks: s.seeks.get(),
+        nexts: s.nexts.get(),
+        user_bytes: s.user_bytes.get(),
+        log_bytes,
+        log_syncs,
+        log_live_bytes: engine.writer.as_ref().map_or(0, |w| w.log.live_bytes()),
+        flush_bytes: s.flush_bytes.get(),
+        merge_read_bytes: s.merge_read_bytes.get(),
+        merge_write_bytes: s.merge_write_bytes.get(),
+        flushes: s.flushes.get(),
+        merges: s.merges.get(),
+        moves: s.moves.get(),
+        block_reads: s.pages_asked.get(),
+        device_reads: s.device_reads.get(),
+        filter_probes: s.filter_probes.get(),
+        filter_false_positives: s.filter_false_positives.get(),
+        update_retries: s.update_retries.get(),
+        stalls: StallStats { memtables, level0, merge_debt, log },
+        memory: memory_stats(engine),
+        snapshots: engine.snapshots.oldest().0,
+        panics: engine.scheduler.panics(),
+        keyspaces: catalog.states.values().map(|state| keyspace_stats(engine, state)).collect(),
+    }
+}
+
+fn memory_stats(engine: &Engine) -> MemoryStats {
+    let catalog = engine.catalog.load();
+    let held = |p: &Arc<crate::partition::Partition>| -> u64 {
+        p.tree().memtables().map(|m| m.memory_bytes() as u64).sum()
+    };
+    let memtables: u64 = catalog.partitions.values().map(held).sum();
+    MemoryStats {
+        budget: engine.memory.budget,
+        memtables: memtables + engine.pool.retained_bytes() as u64,
+        page_cache: engine.tables.cache.memory_bytes(),
+        indexes: engine.tables.index_bytes.load(Ordering::Relaxed) as u64,
+        filters: engine.tables.filter_bytes.load(Ordering::Relaxed) as u64,
+        pinned: engine.tables.pinned_bytes.load(Ordering::Relaxed) as u64,
+        merges: engine.merge_bytes.load(Ordering::Relaxed) as u64,
+        tables: engine.described_bytes(),
+    }
+}
+
+pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> KeyspaceStats {
+    let mut stats = KeyspaceStats {
+        name: state.facts.name.clone(),
+        partitions: state.partitions.len(),
+        ..KeyspaceStats::default()
+    };
+    let mut levels: Vec<LevelStats> = Vec::new();
+    for partition in &state.partitions {
+        let tree = partition.tree();
+        for memtable in tree.memtables() {
+            stats.memtable_entries += memtable.entries() as u64;
+            stats.memtable_bytes += memtable.memory_bytes() as u64;
+        }
+        stats.debt_bytes += compaction::tree_debt(partition, &tree).bytes;
+        let targets = compaction::targets(partition, &tree.version);
+        for (i, level) in tree.version.levels.iter().enumerate() {
+            if levels.len() <= i {
+                let hits = engine.stats.hits_by_level.get(i).map_or(0, |hits| hits.get());
+                levels.push(LevelStats { level: i, hits, ..LevelStats::default() });
+            }
+            let sum = &mut levels[i];
+            let summary = level.summary();
+            sum.runs = sum.runs.max(summary.runs as usize);
+            sum.tables += level.tables().count();
+            sum.entries += summary.entries;
+            sum.tombstones += summary.tombstones;
+            sum.bytes += summary.bytes;
+            let target = targets.get(i).map(|t| t.capacity_bytes).filter(|&t| t != u64::MAX);
+            if let Some(target) = target {
+                sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
+            }
+        }
+        stats.raw_bytes += tree.version.tables().map(|(_, t)| t.meta().raw_bytes).sum::<u64>();
+    }
+    levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
+    stats.levels = levels;
+    stats
+}

@@ -1,0 +1,400 @@
+//! A keyspace: a named map from keys to values, with a layout and a design of its own.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::compaction::{self, CompactProgress};
+use crate::engine::{Engine, KeyspaceCell};
+use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_key, check_value};
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::options::{Design, Durability, Layout};
+use crate::read::{self, Want};
+use crate::scan::{Cursor, Scan, View, bounds};
+use crate::slice::Slice;
+use crate::stats::KeyspaceStats;
+use crate::version::edit::KeyspaceId;
+use crate::wal::record::Payload;
+use crate::write::{self, Condition, Outcome, WriteOp};
+
+thread_local! {
+    /// The payload of single writes, kept so that a put allocates nothing.
+    static PAYLOAD: RefCell<Payload> = RefCell::new(Payload::new());
+}
+
+/// A payload that grew beyond this is not kept.
+const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+
+/// A handle of a keyspace. Cheap to clone, `Send + Sync`; keeps the database open.
+///
+/// Every operation may be called from any thread. Keys have 1 byte to 64 KiB, values up to 64 MiB;
+/// beyond that is `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace
+/// was dropped, every operation is `Closed`.
+#[derive(Clone)]
+pub struct Keyspace {
+    engine: Arc<Engine>,
+    cell: Arc<KeyspaceCell>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Keyspace {
+        Keyspace { engine: engine.clone(), cell: cell.clone() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.cell.facts.name
+    }
+
+    /// Its layout.
+    pub fn layout(&self) -> Layout {
+        self.cell.facts.layout
+    }
+
+    /// The design in force.
+    pub fn design(&self) -> Design {
+        self.cell.facts.design().design
+    }
+
+    // ---- writing ----
+
+    /// Gives a key a value, buffered: it survives the end of the process.
+    /// Cost: no I/O; waits while background work is too far behind.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key or value out of bounds, `NoSpace`, `Unsupported` when opened for
+    /// reading only, `Closed`; `Poisoned` after a failed write of the log.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, Durability::Buffered)
+    }
+
+    /// Gives a key a value. Cost of `Synced`: one sync of the log, shared with others who wait.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.write(Tag::PUT, key.as_ref(), value.as_ref(), None, durability).map(drop)
+    }
+
+    /// Takes a key's value away, buffered; it need not have one.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, Durability::Buffered)
+    }
+
+    /// Takes a key's value away; it need not have one.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.write(Tag::DELETE, key.as_ref(), b"", None, durability).map(drop)
+    }
+
+    /// Replaces a key's value by what `new` makes of it, atomically: no other write to the key comes
+    /// between. `new` gets the value there is and returns the one there shall be, `None` for none;
+    /// it may be called several times. Returns the new value.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let counters = db.keyspace("counters", Layout::sorted())?;
+    /// counters.update(b"visits", |old| {
+    ///     let count = old.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    ///     Some((count + 1).to_le_bytes().to_vec())
+    /// })?;
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`] and [`Keyspace::get`].
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Slice>> {
+        self.update_with(key, new, Durability::Buffered)
+    }
+
+    /// As [`Keyspace::update`], with a choice of durability.
+    ///
+    /// # Errors
+    /// As [`Keyspace::update`].
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+        durability: Durability,
+    ) -> Result<Option<Slice>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
+        loop {
+            let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
+            self.engine.publisher.wait(seen);
+            let old = self.get(key)?;
+            let replacement = new(old.as_deref());
+            let (tag, value) = match &replacement {
+                // The writer knows what was there (SlimDB section 3.2, the non-blind write).
+                Some(value) if old.is_none() => {
+                    (Tag { kind: Kind::Put, flags: Flags::KNOWN_ABSENT }, value.as_slice())
+                }
+                Some(value) => (Tag::PUT, value.as_slice()),
+                None if old.is_none() => return Ok(None),
+                None => (Tag::DELETE, &b""[..]),
+            };
+            if self.write(tag, key, value, Some((stripe, SeqNo(seen))), durability)? {
+                return Ok(replacement.map(|value| Slice::copy_from(&value)));
+            }
+            self.engine.stats.update_retries.add(1);
+        }
+    }
+
+    /// One operation. False if the stripe of keys was changed after the number.
+    fn write(
+        &self,
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
+        unchanged: Option<(usize, SeqNo)>,
+        durability: Durability,
+    ) -> Result<bool> {
+        check_key(key)?;
+        check_value(value)?;
+        let hash = KeyHash::of(key, self.cell.facts.seed);
+        // A listener that writes in the middle of a write finds the payload taken.
+        let mut payload = PAYLOAD.take();
+        let result = loop {
+            self.check_not_dropped()?;
+            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
+            let state = self.cell.state.load();
+            let partition = state.route(hash);
+            payload.clear();
+            payload.push(partition.id, tag, key, value);
+            let op = WriteOp { partition, hash, tag, user_key: key, value };
+            let condition = Condition { routing_epoch, unchanged };
+            match write::commit(&self.engine, &[op], &payload, condition, durability) {
+                Ok(Outcome::Rerouted) => {}
+                Ok(outcome) => break Ok(outcome == Outcome::Committed),
+                Err(error) => break Err(error),
+            }
+        };
+        if payload.bytes().len() <= KEPT_PAYLOAD_BYTES_MAX {
+            PAYLOAD.set(payload);
+        }
+        result
+    }
+
+    // ---- reading ----
+
+    /// The value of a key. Values under 1 KiB are copied, longer ones pin their page.
+    /// Cost: at most one page of data, unless filters are wrong (about 1 % each at 10 bits).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key out of bounds, `Corruption`, `Io`, `Closed`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Value)
+    }
+
+    /// Whether a key has a value. Cost: as [`Keyspace::get`], but a long value is not read.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        let found = read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Existence)?;
+        Ok(found.is_some())
+    }
+
+    /// The values of several keys, in their order, each as of some moment during the call (for one
+    /// moment use a snapshot). Cost: as many gets, but pages that are not cached are read at the
+    /// same time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::multi_get(&self.engine, &state, keys, SeqNo::MAX)
+    }
+
+    /// The keys of a range with their values, in order, from both ends, as they are now.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let fruit = db.keyspace("fruit", Layout::sorted())?;
+    /// for name in ["apple", "fig", "pear"] {
+    ///     fruit.put(name, b"")?;
+    /// }
+    /// let mut scan = fruit.scan("b"..)?;
+    /// assert_eq!(scan.next().unwrap()?.0, "fig");
+    /// assert_eq!(fruit.scan::<&str>(..)?.rev().next().unwrap()?.0, "pear");
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bound that no key can have, `Closed`. Items are `Corruption` or `Io`.
+    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
+        let (lower, upper) = bounds(&range)?;
+        Scan::new(self.view()?, lower, upper)
+    }
+
+    /// The keys that begin with `prefix`, with their values, in order, from both ends.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
+    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        let prefix = prefix.as_ref();
+        let (lower, _) = bounds::<&[u8]>(&(prefix..))?;
+        Scan::new(self.view()?, lower, prefix_end(prefix))
+    }
+
+    /// A cursor over all keys, as they are now.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn cursor(&self) -> Result<Cursor> {
+        Cursor::new(self.view()?)
+    }
+
+    fn view(&self) -> Result<View> {
+        self.check_not_dropped()?;
+        View::present(&self.engine, &self.cell.state.load_full())
+    }
+
+    // ---- maintenance ----
+
+    /// Writes what is in memtables to tables and waits for it.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
+    pub fn flush(&self) -> Result<()> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load_full();
+        let at = write::seal_all(&self.engine, &state.partitions)?;
+        flush::wait_for(&self.engine, &state.partitions, at)
+    }
+
+    /// Flushes, and merges everything of a range into the deepest level; deleted and replaced data
+    /// in it is gone then, unless snapshots see it. Reads and writes go on meanwhile.
+    /// Cost: reads and writes every table of the range, once per level that it is in.
+    ///
+    /// # Errors
+    /// As [`Keyspace::flush`]; `Corruption`.
+    pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.compact_with(range, |_| true)
+    }
+
+    /// As [`Keyspace::compact`]; `go_on` is told of the progress after every step and ends the work
+    /// by returning false. What was done until then stays.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compact`]; `Cancelled` when `go_on` returned false.
+    pub fn compact_with<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        mut go_on: impl FnMut(CompactProgress) -> bool,
+    ) -> Result<()> {
+        let range = bounds(&range)?;
+        self.flush()?;
+        let state = self.cell.state.load_full();
+        let bytes = state.partitions.iter().map(|p| p.tree().version.bytes());
+        let mut progress = CompactProgress { done_bytes: 0, total_bytes: bytes.sum() };
+        for partition in &state.partitions {
+            compaction::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the background has nothing left to merge: for tests, benches and tools.
+    ///
+    /// # Errors
+    /// The error of a merge that failed; `Closed`.
+    pub fn wait_until_merged(&self) -> Result<()> {
+        self.engine.writer()?;
+        compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)
+    }
+
+    /// Takes everything away, at once: the files of its tables are removed when no snapshot or
+    /// cursor reads them. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Unsupported` when opened for reading only, `Io`, `Closed`, `Poisoned`.
+    pub fn clear(&self) -> Result<()> {
+        self.check_not_dropped()?;
+        crate::db::clear(&self.engine, &self.cell)
+    }
+
+    /// Its levels, memory and debt.
+    pub fn stats(&self) -> KeyspaceStats {
+        crate::db::keyspace_stats(&self.engine, &self.cell.state.load())
+    }
+
+    // ---- for the other parts of the API ----
+
+    pub(crate) fn id(&self) -> KeyspaceId {
+        self.cell.facts.id
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<KeyspaceCell> {
+        &self.cell
+    }
+
+    pub(crate) fn is_of(&self, engine: &Arc<Engine>) -> bool {
+        Arc::ptr_eq(&self.engine, engine)
+    }
+
+    #[inline]
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
+        self.engine.check_open()?;
+        if self.cell.dropped.load(Ordering::Acquire) {
+            return Err(write::dropped(self.name()));
+        }
+        Ok(())
+    }
+}
+
+/// The first key behind all keys with a prefix.
+fn prefix_end(prefix: &[u8]) -> std::ops::Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.last_mut() {
+        if *last < 0xFF {
+            *last += 1;
+            return std::ops::Bound::Excluded(end);
+        }
+        end.pop();
+    }
+    std::ops::Bound::Unbounded
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.name()).field("layout", &self.layout()).finish()
+    }
+}
+
+/// The error of naming a keyspace badly.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > 255 {
+        return Err(Error::invalid(format!(
+            "expected a keyspace name of 1 to 255 bytes, found {} bytes",
+            name.len()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,527 @@
+//! Opening a database: lock, manifest, tables, log, in this order.
+//!
+//! Recovery reads the log twice. The first pass ([`survey`]) changes nothing: it finds where the log
+//! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
+//! memtables are full, so that the budget holds; at its end everything is in tables, the manifest
+//! says that the log begins with a new segment, and the old ones are free. A crash at any moment of
+//! it leaves the old log in force.
+//!
+//! How the end of the log is told from damage (design section 5): records are good up to the first
+//! bad one. If any later record, or the manifest's note of a clean close, says that the log was
+//! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
+use hedgerow_mem::{ChunkPool, Publisher};
+
+use crate::compaction;
+use crate::engine::{
+    Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
+};
+use crate::entry::SeqNo;
+use crate::error::{Error, ErrorKind, Result};
+use crate::flush;
+use crate::memory::MemoryPlan;
+use crate::page_cache::PageCache;
+use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
+use crate::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::snapshot_list::SnapshotList;
+use crate::stats::{Event, Listener, Stats};
+use crate::table::TableContext;
+use crate::table::open::table_number;
+use crate::version::edit::{Change, KeyspaceId, LogPosition, TreeEdit};
+use crate::version::manifest;
+use crate::version::state::{Keyspace, State};
+use crate::version::{Version, VersionSet};
+use crate::wal::Log;
+use crate::wal::log::{segment_name, segment_number};
+use crate::wal::reader::SegmentReader;
+
+/// How many commits may be under way at once.
+const COMMITS_UNDER_WAY_MAX: usize = 1024;
+/// How often a read-only open tries again when a writer changes the files under it.
+const READ_ONLY_ATTEMPTS: usize = 20;
+
+/// What a database is opened with.
+#[derive(Clone)]
+pub(crate) struct OpenOptions {
+    pub(crate) environment: Environment,
+    pub(crate) memory_budget: u64,
+    pub(crate) read_only: bool,
+    pub(crate) create_if_missing: bool,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) io_bytes_per_second: Option<u64>,
+    pub(crate) log_bytes_max: Option<u64>,
+    pub(crate) log_segment_bytes: Option<u64>,
+    pub(crate) listener: Option<Listener>,
+}
+
+/// Opens or creates.
+pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
+    if options.read_only {
+        return open_read_only(dir, options);
+    }
+    let storage = &options.environment.storage;
+    if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
+        return Err(no_database(dir));
+    }
+    for made in [dir.to_path_buf(), tables_dir(dir), log_dir(dir)] {
+        storage.create_dir_all(&made).map_err(|e| Error::io("create", &made, e))?;
+    }
+    let lock = take_lock(&**storage, dir)?;
+    let mut state = if manifest::exists(&**storage, dir)? {
+        let replay = manifest::replay(&**storage, dir)?;
+        replay.check_writable()?;
+        State::replay(&replay.edits)?
+    } else {
+        refuse_leftovers(&**storage, dir)?;
+        State::default()
+    };
+    let began = options.environment.clock.now();
+    let survey = survey(&**storage, dir, &state)?;
+    let highest_file = remove_orphans(&**storage, dir, &state)?;
+    state.next_table = state.next_table.max(highest_file + 1);
+    state.closed = None;
+    let engine = assemble(dir, options, state, &survey, Some(lock))?;
+    let operations = replay(&engine, &survey)?;
+    begin_new_log(&engine, &survey)?;
+    engine.balance_memory();
+    engine.tell(&Event::Recovered {
+        operations,
+        took: options.environment.clock.now().saturating_sub(began),
+    });
+    for partition in engine.catalog.load().partitions.values() {
+        compaction::schedule(&engine, partition);
+    }
+    Ok(engine)
+}
+
+/// Opens beside a writer, which may drop files and segments meanwhile: then everything is read
+/// again.
+fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
+    let storage = &options.environment.storage;
+    let mut attempt = 0;
+    loop {
+        if !manifest::exists(&**storage, dir)? {
+            return Err(no_database(dir));
+        }
+        let before = manifest::replay(&**storage, dir)?;
+        let opened = State::replay(&before.edits).and_then(|state| {
+            let survey = survey(&**storage, dir, &state)?;
+            let engine = assemble(dir, options, state, &survey, None)?;
+            replay(&engine, &survey)?;
+            // An open file stays readable when the writer removes it.
+            for partition in engine.catalog.load().partitions.values() {
+                for (_, table) in partition.tree().version.tables() {
+                    table.reader()?;
+                }
+            }
+            Ok((engine, survey))
+        });
+        let still_there = |survey: &Survey| {
+            let exists = |n: &u32| storage.size(&segment_path(dir, *n)).is_ok();
+            survey.segments.iter().all(exists)
+        };
+        attempt += 1;
+        match opened {
+            Ok((engine, survey)) if still_there(&survey) || attempt >= READ_ONLY_ATTEMPTS => {
+                engine.balance_memory();
+                return Ok(engine);
+            }
+            Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
+            Err(error) => {
+                let after = manifest::replay(&**storage, dir)?;
+                if after.bytes == before.bytes && after.edits == before.edits {
+                    return Err(error);
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+fn no_database(dir: &Path) -> Error {
+    Error::invalid(format!("expected a database, found no manifest in {}", dir.display()))
+}
+
+fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
+    let path = dir.join("LOCK");
+    storage.lock(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::Locked,
+            format!("{} is open for writing elsewhere; `read_only` works beside that", dir.display()),
+        ),
+        _ => Error::io("lock", &path, e),
+    })
+}
+
+/// A directory with tables but without a manifest is not a new database.
+fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let tables = tables_dir(dir);
+    let found = storage.list(&tables).map_err(|e| Error::io("list", &tables, e))?;
+    if found.iter().any(|file| table_number(&file.name).is_some()) {
+        return Err(Error::corruption(
+            "expected a manifest beside the tables, found none; `repair` makes one from the tables",
+        )
+        .at(&dir.join(manifest::FILE_NAME), None));
+    }
+    Ok(())
+}
+
+// ---- the log's end ----
+
+/// What the log holds.
+struct Survey {
+    /// The segments that hold records, oldest first.
+    segments: Vec<u32>,
+    /// The number behind every segment file there is.
+    next_segment: u32,
+    /// Behind the last good record.
+    end: LogPosition,
+    /// The number of the last operation, in the log or in tables.
+    last: SeqNo,
+}
+
+fn segment_path(dir: &Path, number: u32) -> PathBuf {
+    log_dir(dir).join(segment_name(number))
+}
+
+/// Reads the log without changing anything.
+fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
+    let log = log_dir(dir);
+    let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
+    let mut numbers: Vec<u32> = files.iter().filter_map(|f| segment_number(&f.name)).collect();
+    let next_segment = numbers.iter().max().map_or(1, |n| n + 1).max(state.log_start + 1);
+    numbers.retain(|&n| n >= state.log_start);
+    numbers.sort_unstable();
+    let in_tables = state
+        .trees
+        .values()
+        .flat_map(|tree| {
+            let largest = tree.tables.values().map(|(_, meta)| meta.largest_seqno);
+            largest.chain([tree.flushed_through])
+        })
+        .max()
+        .unwrap_or_default();
+    let closed_last = state.closed.map_or(SeqNo(0), |(_, last)| last);
+    let mut survey = Survey {
+        segments: Vec::new(),
+        next_segment,
+        end: LogPosition { segment: state.log_start, offset: 0 },
+        last: in_tables.max(closed_last),
+    };
+    if state.log_start > 0 && numbers.first() != Some(&state.log_start) {
+        return Err(Error::corruption("expected a log segment that is still needed, found none")
+            .at(&segment_path(dir, state.log_start), None));
+    }
+    let ended_at = read_to_end(storage, dir, &numbers, &mut survey)?;
+    check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
+    Ok(survey)
+}
+
+/// Follows the records to the first bad one; returns the index of the segment that it is in.
+fn read_to_end(
+    storage: &dyn Storage,
+    dir: &Path,
+    numbers: &[u32],
+    survey: &mut Survey,
+) -> Result<usize> {
+    let mut last_in_log: Option<SeqNo> = None;
+    for (i, &number) in numbers.iter().enumerate() {
+        let path = segment_path(dir, number);
+        if i > 0 && number != numbers[i - 1] + 1 {
+            return Err(Error::corruption(format!("expected log segment {}, found none", numbers[i - 1] + 1))
+                .at(&path, None));
+        }
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        survey.segments.push(number);
+        let mut sealed = false;
+        while let Some(record) = reader.next()? {
+            let first = record.header.first_seqno;
+            if last_in_log.is_some_and(|last| first.0 != last.0 + 1) {
+                let expected = last_in_log.map_or(0, |last| last.0 + 1);
+                return Err(Error::corruption(format!(
+                    "expected a record numbered {expected}, found {}",
+                    first.0
+                ))
+                .at(&path, Some(u64::from(record.offset))));
+            }
+            sealed = record.header.ops == 0;
+            if sealed {
+                last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
+                break;
+            }
+            last_in_log = Some(record.header.last_seqno());
+        }
+        survey.end = reader.position();
+        survey.last = survey.last.max(last_in_log.unwrap_or_default());
+        if !sealed {
+            return Ok(i);
+        }
+    }
+    Ok(numbers.len().saturating_sub(1))
+}
+
+/// Nothing may say that the log was durable beyond its end.
+fn check_end(
+    storage: &dyn Storage,
+    dir: &Path,
+    numbers: &[u32],
+    survey: &Survey,
+    state: &State,
+) -> Result<()> {
+    let mut known_durable = state.closed.map(|(end, _)| end);
+    for &number in numbers {
+        let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+        let after = if number == survey.end.segment { survey.end.offset } else { 0 };
+        known_durable = known_durable.max(reader.scan_for_valid(after)?);
+    }
+    match known_durable {
+        Some(durable) if durable > survey.end => Err(Error::corruption(format!(
+            "expected a record of the log, which was durable up to segment {} offset {}",
+            durable.segment, durable.offset
+        ))
+        .at(&segment_path(dir, survey.end.segment), Some(u64::from(survey.end.offset)))),
+        _ => Ok(()),
+    }
+}
+
+// ---- building the engine ----
+
+/// Removes files that no edit ever named, and what dropped tables left behind. Returns the highest
+/// number of a table file.
+fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u64> {
+    let tables = tables_dir(dir);
+    let mut highest = 0;
+    for file in storage.list(&tables).map_err(|e| Error::io("list", &tables, e))? {
+        let Some(number) = table_number(&file.name) else { continue };
+        highest = highest.max(number);
+        let known = state.trees.values().any(|t| t.tables.contains_key(&crate::page::TableId(number)));
+        if !known {
+            let path = tables.join(&file.name);
+            storage.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(highest)
+}
+
+fn assemble(
+    dir: &Path,
+    options: &OpenOptions,
+    state: State,
+    survey: &Survey,
+    lock: Option<Box<dyn FileLock>>,
+) -> Result<Arc<Engine>> {
+    let environment = options.environment.clone();
+    let memory = MemoryPlan::new(options.memory_budget);
+    // Small chunks where memtables are small, so that an empty one costs little.
+    let chunk_bytes = (memory.active() / 16).next_power_of_two().clamp(16 << 10, 1 << 20) as usize;
+    let pool = ChunkPool::new(chunk_bytes, memory.active() as usize);
+    let stats = Arc::new(Stats::default());
+    let tables = Arc::new(TableContext {
+        storage: environment.storage.clone(),
+        read_mode: options.read_mode,
+        cache: PageCache::new(memory.cache_bytes(0)),
+        stats: stats.clone(),
+        index_bytes: AtomicUsize::new(0),
+        filter_bytes: AtomicUsize::new(0),
+        resident_bytes_max: memory.resident as usize,
+        pinned_bytes: Arc::new(AtomicUsize::new(0)),
+        graveyard: Mutex::new(Vec::new()),
+    });
+    let next = (state.next_table.max(1), state.next_keyspace, state.next_partition);
+    let keyspaces = state.keyspaces.clone();
+    let trees = state.trees.clone();
+    let writer = match lock {
+        None => None,
+        Some(lock) => Some(make_writer(dir, options, state, survey, lock, &memory, next)?),
+    };
+    let engine = Arc::new(Engine {
+        dir: dir.to_path_buf(),
+        scheduler: Scheduler::start(&environment)?,
+        throttle: Throttle::new(environment.clock.clone()),
+        rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
+        environment,
+        memory,
+        pool,
+        tables,
+        stats,
+        listener: options.listener.clone(),
+        catalog: ArcSwap::default(),
+        routing_epoch: AtomicU64::new(0),
+        snapshots: SnapshotList::default(),
+        publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
+        writer,
+        closed: AtomicBool::new(false),
+        merge_bytes: Arc::default(),
+        sealed_bytes: AtomicU64::new(0),
+        active_bytes: AtomicU64::new(0),
+    });
+    let mut catalog = Catalog::default();
+    for (&id, keyspace) in &keyspaces {
+        let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
+            let tree = trees.get(&partition);
+            let mut version = Version::new(usize::from(tree.map_or(keyspace.depth, |t| t.depth)));
+            let mut edit = TreeEdit::new(partition);
+            if let Some(tree) = tree {
+                edit.added = tree.tables.values().cloned().collect();
+                edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
+            }
+            version.apply(&edit, |meta| engine.table(meta, facts))?;
+            Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
+        })?;
+        catalog = catalog.with(&cell, &state);
+    }
+    engine.catalog.store(Arc::new(catalog));
+    Ok(engine)
+}
+
+fn make_writer(
+    dir: &Path,
+    options: &OpenOptions,
+    state: State,
+    survey: &Survey,
+    lock: Box<dyn FileLock>,
+    memory: &MemoryPlan,
+    (next_table, next_keyspace, next_partition): (u64, u32, u32),
+) -> Result<Writer> {
+    let storage = &options.environment.storage;
+    let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
+    let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment).max(4 << 10);
+    let log_bytes_max = options.log_bytes_max.unwrap_or(2 * memory.memtables).max(2 * segment_bytes);
+    let next_seqno = SeqNo(survey.last.0 + 1);
+    let log_dir = log_dir(dir);
+    let (log, tail) = Log::create(
+        storage.clone(),
+        &log_dir,
+        segment_bytes,
+        survey.next_segment,
+        next_seqno,
+        Vec::new(),
+    )?;
+    let manifest = VersionSet::create(storage.clone(), dir, state)?;
+    Ok(Writer {
+        log,
+        log_bytes_max,
+        commit: Mutex::new(CommitState { next_seqno, tail }),
+        stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+        manifest: Mutex::new(manifest),
+        next_table: AtomicU64::new(next_table),
+        next_keyspace: AtomicU32::new(next_keyspace),
+        next_partition: AtomicU32::new(next_partition),
+        preparing_spare: AtomicBool::new(false),
+        lock: Mutex::new(Some(lock)),
+    })
+}
+
+/// The handles' shared part of a keyspace, over trees that `tree` gives.
+pub(crate) fn open_keyspace(
+    engine: &Engine,
+    id: KeyspaceId,
+    keyspace: &Keyspace,
+    mut tree: impl FnMut(
+        crate::version::edit::PartitionId,
+        &KeyspaceFacts,
+    ) -> Result<(Version, SeqNo)>,
+) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
+    let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.active());
+    let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);
+    let mut partitions = Vec::with_capacity(keyspace.partitions.len());
+    for (index, &partition) in keyspace.partitions.iter().enumerate() {
+        let (version, flushed) = tree(partition, &facts)?;
+        let facts = facts.clone();
+        partitions.push(Partition::new(partition, index, facts, version, flushed, &engine.pool));
+    }
+    let state = Arc::new(KeyspaceState { facts: facts.clone(), partitions });
+    let cell = Arc::new(KeyspaceCell {
+        facts,
+        state: ArcSwap::new(state.clone()),
+        dropped: AtomicBool::new(false),
+    });
+    Ok((cell, state))
+}
+
+// ---- replay ----
+
+/// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
+/// full, and at the end.
+fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
+    let storage = &*engine.environment.storage;
+    let writing = engine.writer.is_some();
+    if writing {
+        // What an earlier process wrote but did not sync: tables made from it must not outlive it.
+        for &number in &survey.segments {
+            let path = segment_path(&engine.dir, number);
+            storage.sync_file(&path).map_err(|e| Error::io("sync", &path, e))?;
+        }
+    }
+    let catalog = engine.catalog.load_full();
+    let mut operations = 0;
+    let mut bytes = 0;
+    let mut scratch = Vec::new();
+    let mut last = SeqNo(0);
+    for &number in &survey.segments {
+        let path = segment_path(&engine.dir, number);
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        while reader.position() < survey.end || number < survey.end.segment {
+            let Some(record) = reader.next()? else { break };
+            let offset = u64::from(record.offset);
+            for (i, op) in record.ops().enumerate() {
+                let op = op.map_err(|e| e.at(&path, Some(offset)))?;
+                let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
+                last = last.max(seqno);
+                let Some(partition) = catalog.partitions.get(&op.partition) else { continue };
+                let tree = partition.tree();
+                if seqno <= tree.flushed_through {
+                    continue;
+                }
+                let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
+                let size = op.user_key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
+                tree.active.reserve(size, LogPosition::default());
+                tree.active.insert(key, seqno, op.tag, op.value);
+                bytes += size as u64;
+                operations += 1;
+            }
+            if writing && bytes >= engine.memory.active() {
+                flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+                bytes = 0;
+            }
+        }
+    }
+    if writing {
+        flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+    }
+    Ok(operations)
+}
+
+fn flush_replayed(engine: &Arc<Engine>, catalog: &Catalog, at: SeqNo) -> Result<()> {
+    for partition in catalog.partitions.values() {
+        if partition.seal(at, &engine.pool) {
+            let tree = partition.tree_owned();
+            for memtable in tree.sealed.iter().rev() {
+                flush::to_tables(engine, partition, memtable, SeqNo(at.0 - 1))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything is in tables: the log begins anew, and the old segments are free.
+fn begin_new_log(engine: &Arc<Engine>, survey: &Survey) -> Result<()> {
+    let writer = engine.writer()?;
+    let first = writer.commit().tail.segment_number();
+    let edit = vec![Change::LogStart { segment: first }, Change::Opened];
+    engine.log_edit(writer, &mut writer.manifest(), edit)?;
+    let storage = &engine.environment.storage;
+    let dir = log_dir(&engine.dir);
+    for file in storage.list(&dir).map_err(|e| Error::io("list", &dir, e))? {
+        if segment_number(&file.name).is_some_and(|n| n < survey.next_segment) {
+            writer.log.reuse(dir.join(&file.name), file.bytes);
+        }
+    }
+    Ok(())
+}
