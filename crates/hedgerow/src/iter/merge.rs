@@ -32,16 +32,21 @@ enum Direction {
     Backward,
 }
 
+/// A child in the tree, with the start of its key as a number that is smaller the sooner the key
+/// comes in the current direction; `u128::MAX` when the child has no more entries.
+#[derive(Debug, Clone, Copy)]
+struct Runner {
+    rank: u128,
+    child: usize,
+}
+
 /// See the module's comment. If two children have an entry with the same key and number, which
 /// never happens, the earlier child's comes first and turning round may skip the other.
 pub(crate) struct MergeIter {
     children: Vec<Box<dyn InternalIter>>,
-    /// By child: the start of its key as a number that is smaller the sooner the key comes in the
-    /// current direction. `u128::MAX` when the child has no more entries.
-    ranks: Vec<u128>,
     /// Node 0 is the winner; node n >= 1 is the loser between nodes 2n and 2n + 1; child i is node
     /// k + i.
-    tree: Vec<usize>,
+    tree: Vec<Runner>,
     /// `None` is nowhere.
     direction: Option<Direction>,
 }
@@ -49,9 +54,8 @@ pub(crate) struct MergeIter {
 impl MergeIter {
     pub(crate) fn new(children: Vec<Box<dyn InternalIter>>) -> MergeIter {
         MergeIter {
-            ranks: vec![u128::MAX; children.len()],
-            tree: vec![0; children.len()],
             children,
+            tree: Vec::new(),
             direction: None,
         }
     }
@@ -66,9 +70,6 @@ impl MergeIter {
         for (i, child) in self.children.iter_mut().enumerate() {
             place(i, &mut **child)?;
         }
-        for i in 0..self.children.len() {
-            self.ranks[i] = rank(&*self.children[i], direction);
-        }
         self.build(direction);
         self.direction = Some(direction);
         Ok(())
@@ -77,15 +78,20 @@ impl MergeIter {
     /// Plays every match, from the leaves up.
     fn build(&mut self, direction: Direction) {
         let k = self.children.len();
-        let mut winners: Vec<usize> = (0..2 * k).map(|node| node.saturating_sub(k)).collect();
+        self.tree = (0..k).map(|child| self.runner(child, direction)).collect();
+        // Winners of the nodes; the leaves' are the children. Node 1 of a single child is its leaf.
+        let mut winners = self.tree.repeat(2);
         for node in (1..k).rev() {
             let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let first_wins = self.is_before(a, b, direction);
-            winners[node] = if first_wins { a } else { b };
-            self.tree[node] = if first_wins { b } else { a };
+            let (winner, loser) = if self.is_before(a, b, direction) {
+                (a, b)
+            } else {
+                (b, a)
+            };
+            winners[node] = winner;
+            self.tree[node] = loser;
         }
         if let Some(root) = self.tree.first_mut() {
-            // With one child node 1 is its leaf.
             *root = winners[1];
         }
     }
@@ -93,24 +99,23 @@ impl MergeIter {
     /// Moves the winner and plays its matches again.
     #[inline]
     fn step(&mut self, direction: Direction) -> Result<()> {
-        let mut winner = self.tree[0];
-        let child = &mut self.children[winner];
+        let child = self.tree[0].child;
         let moved = match direction {
-            Direction::Forward => child.advance(),
-            Direction::Backward => child.retreat(),
+            Direction::Forward => self.children[child].advance(),
+            Direction::Backward => self.children[child].retreat(),
         };
         if let Err(error) = moved {
             self.direction = None;
             return Err(error);
         }
-        self.ranks[winner] = rank(&**child, direction);
-        let mut node = (winner + self.tree.len()) / 2;
+        let mut winner = self.runner(child, direction);
+        let mut node = (child + self.tree.len()) / 2;
         while node > 0 {
-            let loser = self.tree[node];
-            if self.is_before(loser, winner, direction) {
-                self.tree[node] = winner;
-                winner = loser;
-            }
+            let other = self.tree[node];
+            // Who wins cannot be predicted: selected, not jumped to.
+            let other_wins = self.is_before(other, winner, direction);
+            self.tree[node] = if other_wins { winner } else { other };
+            winner = if other_wins { other } else { winner };
             node /= 2;
         }
         self.tree[0] = winner;
@@ -133,7 +138,7 @@ impl MergeIter {
             return Ok(());
         };
         let (key, seqno) = (entry.key.to_vec(), entry.seqno);
-        let winner = self.tree[0];
+        let winner = self.tree[0].child;
         self.place(direction, |i, child| match direction {
             Direction::Forward if i == winner => child.advance(),
             Direction::Forward => child.seek(&key, seqno),
@@ -142,16 +147,40 @@ impl MergeIter {
         })
     }
 
-    /// Whether child `a` comes before child `b` in a direction.
+    /// Whether `a` comes before `b` in a direction.
     #[inline]
-    fn is_before(&self, a: usize, b: usize, direction: Direction) -> bool {
-        match self.ranks[a].cmp(&self.ranks[b]) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => self.is_before_by_entry(a, b, direction),
+    fn is_before(&self, a: Runner, b: Runner, direction: Direction) -> bool {
+        if a.rank == b.rank {
+            return self.is_before_by_entry(a.child, b.child, direction);
         }
+        a.rank < b.rank
     }
 
+    /// A child as it stands now.
+    #[inline]
+    fn runner(&self, child: usize, direction: Direction) -> Runner {
+        let Some(entry) = self.children[child].entry() else {
+            return Runner {
+                rank: u128::MAX,
+                child,
+            };
+        };
+        let start = match entry.key.first_chunk::<16>() {
+            Some(chunk) => u128::from_be_bytes(*chunk),
+            None => {
+                let mut padded = [0; 16];
+                padded[..entry.key.len()].copy_from_slice(entry.key);
+                u128::from_be_bytes(padded)
+            }
+        };
+        let rank = match direction {
+            Direction::Forward => start,
+            Direction::Backward => !start,
+        };
+        Runner { rank, child }
+    }
+
+    #[cold]
     fn is_before_by_entry(&self, a: usize, b: usize, direction: Direction) -> bool {
         let (Some(first), second) = (self.children[a].entry(), self.children[b].entry()) else {
             return false;
@@ -168,26 +197,6 @@ impl MergeIter {
             Direction::Forward => order == Ordering::Less,
             Direction::Backward => order == Ordering::Greater,
         }
-    }
-}
-
-/// See [`MergeIter::ranks`].
-#[inline]
-fn rank(child: &dyn InternalIter, direction: Direction) -> u128 {
-    let Some(entry) = child.entry() else {
-        return u128::MAX;
-    };
-    let start = match entry.key.first_chunk::<16>() {
-        Some(chunk) => u128::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0; 16];
-            padded[..entry.key.len()].copy_from_slice(entry.key);
-            u128::from_be_bytes(padded)
-        }
-    };
-    match direction {
-        Direction::Forward => start,
-        Direction::Backward => !start,
     }
 }
 
@@ -220,7 +229,7 @@ impl InternalIter for MergeIter {
 
     fn entry(&self) -> Option<Entry<'_>> {
         self.direction?;
-        self.children.get(*self.tree.first()?)?.entry()
+        self.children.get(self.tree.first()?.child)?.entry()
     }
 }
 
