@@ -87,7 +87,7 @@ impl<'r, 'a> FieldReader<'r, 'a> {
 
     /// Skips a field of a later version, or refuses it.
     pub(crate) fn unknown(&self, tag: u64) -> Result<()> {
-        if tag % 2 == 0 {
+        if tag.is_multiple_of(2) {
             return Ok(());
         }
         Err(Error::new(

@@ -2,8 +2,12 @@
 //!
 //! A loser tree: each inner node keeps the child that lost there, so that a step compares along one
 //! path from a leaf to the root, log2(k) comparisons. A comparison first looks at 16 bytes of the
-//! key kept beside the tree as one number; only if they are equal are the children asked for their
+//! key kept in the tree as one number; only if they are equal are the children asked for their
 //! entries. A tree that runs backward keeps the bits inverted and so takes the same path.
+//!
+//! The 16 bytes are not the key's first ones: a start that all children's keys had in common when
+//! the tree was built is skipped. Keys without that start come after all keys with it, in either
+//! direction, so the largest number stands for them.
 //!
 //! All children stand on their entry nearest to the winner's in the current direction. Turning
 //! round therefore seeks every child but the winner.
@@ -32,16 +36,27 @@ enum Direction {
     Backward,
 }
 
+/// How much of the common start stays in the ranks: over 8 more bytes it changes rarely.
+const COMMON_MARGIN_BYTES: usize = 8;
+
+/// A child in the tree, with a part of its key as a number that is smaller the sooner the key comes
+/// in the current direction; `u128::MAX` when the key has left the common start or the child has no
+/// more entries.
+#[derive(Debug, Clone, Copy)]
+struct Runner {
+    rank: u128,
+    child: usize,
+}
+
 /// See the module's comment. If two children have an entry with the same key and number, which
 /// never happens, the earlier child's comes first and turning round may skip the other.
 pub(crate) struct MergeIter {
     children: Vec<Box<dyn InternalIter>>,
-    /// By child: the start of its key as a number that is smaller the sooner the key comes in the
-    /// current direction. `u128::MAX` when the child has no more entries.
-    ranks: Vec<u128>,
     /// Node 0 is the winner; node n >= 1 is the loser between nodes 2n and 2n + 1; child i is node
     /// k + i.
-    tree: Vec<usize>,
+    tree: Vec<Runner>,
+    /// What ranks leave out of keys.
+    common: Vec<u8>,
     /// `None` is nowhere.
     direction: Option<Direction>,
 }
@@ -49,9 +64,9 @@ pub(crate) struct MergeIter {
 impl MergeIter {
     pub(crate) fn new(children: Vec<Box<dyn InternalIter>>) -> MergeIter {
         MergeIter {
-            ranks: vec![u128::MAX; children.len()],
-            tree: vec![0; children.len()],
             children,
+            tree: Vec::new(),
+            common: Vec::new(),
             direction: None,
         }
     }
@@ -66,9 +81,6 @@ impl MergeIter {
         for (i, child) in self.children.iter_mut().enumerate() {
             place(i, &mut **child)?;
         }
-        for i in 0..self.children.len() {
-            self.ranks[i] = rank(&*self.children[i], direction);
-        }
         self.build(direction);
         self.direction = Some(direction);
         Ok(())
@@ -77,44 +89,79 @@ impl MergeIter {
     /// Plays every match, from the leaves up.
     fn build(&mut self, direction: Direction) {
         let k = self.children.len();
-        let mut winners: Vec<usize> = (0..2 * k).map(|node| node.saturating_sub(k)).collect();
+        self.find_common();
+        self.tree = (0..k).map(|child| self.runner(child, direction)).collect();
+        // Winners of the nodes; the leaves' are the children. Node 1 of a single child is its leaf.
+        let mut winners = self.tree.repeat(2);
         for node in (1..k).rev() {
             let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let first_wins = self.is_before(a, b, direction);
-            winners[node] = if first_wins { a } else { b };
-            self.tree[node] = if first_wins { b } else { a };
+            let (winner, loser) = if self.is_before(a, b, direction) {
+                (a, b)
+            } else {
+                (b, a)
+            };
+            winners[node] = winner;
+            self.tree[node] = loser;
         }
         if let Some(root) = self.tree.first_mut() {
-            // With one child node 1 is its leaf.
             *root = winners[1];
         }
+    }
+
+    /// Sets the common start from where the children stand, except its last bytes, so that it lasts.
+    fn find_common(&mut self) {
+        self.common.clear();
+        let mut keys = self.children.iter().filter_map(|c| Some(c.entry()?.key));
+        let Some(first) = keys.next() else {
+            return;
+        };
+        let count = keys.fold(first.len(), |count, key| {
+            let pairs = first[..count].iter().zip(key);
+            pairs.take_while(|(a, b)| a == b).count()
+        });
+        // No more than leaves 16 bytes: padding costs more than looking at bytes in common.
+        let skip = count
+            .saturating_sub(COMMON_MARGIN_BYTES)
+            .min(first.len().saturating_sub(16));
+        self.common.extend_from_slice(&first[..skip]);
     }
 
     /// Moves the winner and plays its matches again.
     #[inline]
     fn step(&mut self, direction: Direction) -> Result<()> {
-        let mut winner = self.tree[0];
-        let child = &mut self.children[winner];
+        let child = self.tree[0].child;
         let moved = match direction {
-            Direction::Forward => child.advance(),
-            Direction::Backward => child.retreat(),
+            Direction::Forward => self.children[child].advance(),
+            Direction::Backward => self.children[child].retreat(),
         };
         if let Err(error) = moved {
             self.direction = None;
             return Err(error);
         }
-        self.ranks[winner] = rank(&**child, direction);
-        let mut node = (winner + self.tree.len()) / 2;
+        let mut winner = self.runner(child, direction);
+        let mut node = (child + self.tree.len()) / 2;
         while node > 0 {
-            let loser = self.tree[node];
-            if self.is_before(loser, winner, direction) {
-                self.tree[node] = winner;
-                winner = loser;
-            }
+            let other = self.tree[node];
+            // Who wins cannot be predicted: selected, not jumped to.
+            let other_wins = self.is_before(other, winner, direction);
+            self.tree[node] = if other_wins { winner } else { other };
+            winner = if other_wins { other } else { winner };
             node /= 2;
         }
         self.tree[0] = winner;
+        if winner.rank == u128::MAX {
+            self.renew(direction);
+        }
         Ok(())
+    }
+
+    /// Builds again if all keys with the common start are behind.
+    #[cold]
+    fn renew(&mut self, direction: Direction) {
+        let left = |entry: Entry<'_>| !entry.key.starts_with(&self.common);
+        if self.entry().is_some_and(left) {
+            self.build(direction);
+        }
     }
 
     /// Moves from the current entry in a direction, turning round first if need be.
@@ -133,7 +180,7 @@ impl MergeIter {
             return Ok(());
         };
         let (key, seqno) = (entry.key.to_vec(), entry.seqno);
-        let winner = self.tree[0];
+        let winner = self.tree[0].child;
         self.place(direction, |i, child| match direction {
             Direction::Forward if i == winner => child.advance(),
             Direction::Forward => child.seek(&key, seqno),
@@ -142,16 +189,49 @@ impl MergeIter {
         })
     }
 
-    /// Whether child `a` comes before child `b` in a direction.
+    /// Whether `a` comes before `b` in a direction.
     #[inline]
-    fn is_before(&self, a: usize, b: usize, direction: Direction) -> bool {
-        match self.ranks[a].cmp(&self.ranks[b]) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => self.is_before_by_entry(a, b, direction),
+    fn is_before(&self, a: Runner, b: Runner, direction: Direction) -> bool {
+        if a.rank == b.rank {
+            return self.is_before_by_entry(a.child, b.child, direction);
         }
+        a.rank < b.rank
     }
 
+    /// A child as it stands now.
+    #[inline]
+    fn runner(&self, child: usize, direction: Direction) -> Runner {
+        let rest = self.children[child].entry().and_then(|entry| {
+            // Comparing with an empty `Vec` costs 40 ns where memcmp uses masked loads: these
+            // suppress the fault at its dangling address, slowly.
+            if self.common.is_empty() {
+                Some(entry.key)
+            } else {
+                entry.key.strip_prefix(&self.common[..])
+            }
+        });
+        let Some(rest) = rest else {
+            return Runner {
+                rank: u128::MAX,
+                child,
+            };
+        };
+        let start = match rest.first_chunk::<16>() {
+            Some(chunk) => u128::from_be_bytes(*chunk),
+            None => {
+                let mut padded = [0; 16];
+                padded[..rest.len()].copy_from_slice(rest);
+                u128::from_be_bytes(padded)
+            }
+        };
+        let rank = match direction {
+            Direction::Forward => start,
+            Direction::Backward => !start,
+        };
+        Runner { rank, child }
+    }
+
+    #[cold]
     fn is_before_by_entry(&self, a: usize, b: usize, direction: Direction) -> bool {
         let (Some(first), second) = (self.children[a].entry(), self.children[b].entry()) else {
             return false;
@@ -168,26 +248,6 @@ impl MergeIter {
             Direction::Forward => order == Ordering::Less,
             Direction::Backward => order == Ordering::Greater,
         }
-    }
-}
-
-/// See [`MergeIter::ranks`].
-#[inline]
-fn rank(child: &dyn InternalIter, direction: Direction) -> u128 {
-    let Some(entry) = child.entry() else {
-        return u128::MAX;
-    };
-    let start = match entry.key.first_chunk::<16>() {
-        Some(chunk) => u128::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0; 16];
-            padded[..entry.key.len()].copy_from_slice(entry.key);
-            u128::from_be_bytes(padded)
-        }
-    };
-    match direction {
-        Direction::Forward => start,
-        Direction::Backward => !start,
     }
 }
 
@@ -220,7 +280,7 @@ impl InternalIter for MergeIter {
 
     fn entry(&self) -> Option<Entry<'_>> {
         self.direction?;
-        self.children.get(*self.tree.first()?)?.entry()
+        self.children.get(self.tree.first()?.child)?.entry()
     }
 }
 

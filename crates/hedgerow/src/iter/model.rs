@@ -130,12 +130,15 @@ impl Move {
     }
 }
 
-/// Few different keys of 0 to 20 bytes, many with common starts, and small numbers.
+/// Few different keys of 0 to 42 bytes, many with common starts.
 pub(crate) fn any_key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(prop_oneof![Just(0u8), Just(255), Just(7)], 0..4),
         prop::collection::vec(0u8..3, 0..3)
             .prop_map(|end| [b"sixteen bytes...", &end[..]].concat()),
+        prop::collection::vec(0u8..3, 0..3).prop_map(|end| [&[b'a'; 40], &end[..]].concat()),
+        (0u8..3, prop::sample::select(vec![0u8, 1, 255]), 0usize..20)
+            .prop_map(|(start, byte, count)| [&[start; 12][..], &vec![byte; count]].concat()),
         any::<u8>().prop_map(|byte| vec![byte]),
     ]
 }

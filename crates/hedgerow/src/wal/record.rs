@@ -134,7 +134,7 @@ pub(crate) fn seal(
     at: LogPosition,
 ) -> [u8; RECORD_HEADER_BYTES] {
     assert!(payload.len() <= u32::MAX as usize);
-    debug_assert!(at.offset as usize % RECORD_ALIGN == 0);
+    debug_assert!((at.offset as usize).is_multiple_of(RECORD_ALIGN));
     debug_assert!(known_durable <= at);
     let mut header = [0; RECORD_HEADER_BYTES];
     header[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());

@@ -210,3 +210,29 @@ proptest! {
         prop_assert_eq!(reader.scan_for_valid(0).unwrap(), None);
     }
 }
+
+/// Prints how long it takes to look through a segment full of bytes of a former life.
+#[test]
+#[ignore = "a measurement"]
+fn scan_speed() {
+    use hedgerow_io::Clock;
+    let clock = hedgerow_io::os::OsClock::new();
+    for (what, value) in [("random", None), ("small", Some(1u8)), ("zero", Some(0))] {
+        let mut image = Image::new(SEGMENT, 64 << 20);
+        let mut state = 1u64;
+        for byte in &mut image.bytes[SEGMENT_HEADER_BYTES..] {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            *byte = value.unwrap_or((state >> 33) as u8);
+        }
+        if value == Some(1) {
+            // Sizes that fit: every offset needs a checksum.
+            for word in image.bytes[SEGMENT_HEADER_BYTES..].chunks_exact_mut(4) {
+                word[1..].fill(0);
+            }
+        }
+        let mut reader = image.reader();
+        let start = clock.now();
+        assert_eq!(reader.scan_for_valid(0).unwrap(), None);
+        println!("64 MiB of {what} bytes: {:?}", clock.now() - start);
+    }
+}
