@@ -70,7 +70,6 @@ impl Arena {
     }
 
     /// As [`front`](Self::front), but aligned to [`BACK_ALIGN`].
-    #[allow(dead_code, reason = "for the nodes of the tree to come")]
     #[inline]
     pub(crate) fn back(&self, bytes: usize) -> NonNull<u8> {
         self.allocate(bytes.next_multiple_of(BACK_ALIGN), End::Back)

@@ -11,8 +11,8 @@ mod entry;
 mod ordered_map;
 mod pool;
 mod publisher;
-mod skiplist;
 mod sync;
+mod tree;
 
 pub use entry::EntryRef;
 pub use ordered_map::{Cursor, OrderedMap};

@@ -3,13 +3,13 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicU64, AtomicUsize, fence},
+    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence},
     sync::{Condvar, Mutex},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, fence},
+    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence},
     sync::{Condvar, Mutex},
     thread::yield_now,
 };

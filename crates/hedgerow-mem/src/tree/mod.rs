@@ -1,0 +1,425 @@
+//! The order of a map: a B-link tree of small sorted nodes that readers walk without a lock.
+//!
+//! After Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees" (every node
+//! knows its right neighbour and where it begins, so that a walk survives a split), and Mao,
+//! Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage" (an order word per
+//! node, versions instead of read locks). Simpler than both, as nothing is ever removed or moved
+//! out of memory.
+//!
+//! What an operation costs at half a million entries: six levels, of which the upper four stay in
+//! the cache, so two nodes of which it waits for about two cache lines each, and the entry.
+//!
+//! Invariants, besides the rules in [`node`]:
+//!
+//! 1. A node holds the entries from its `low` (inclusive, fixed, and itself an entry of the leaf
+//!    and of every right neighbour's left bound) to its `high` (exclusive); `high` only decreases.
+//! 2. A node that splits, and its new right neighbour, stay locked until the parent knows the
+//!    neighbour. So a parent is at most one split of each child behind, and learns the splits of
+//!    one node in their order.
+//! 3. Locks are taken upwards only.
+
+mod node;
+mod order;
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use crate::arena::Arena;
+use crate::entry::{Entry, Position};
+use crate::sync::AtomicPtr;
+use node::{Item, Node, NodeRef, View};
+
+/// Entries in a node. An order word has room for 15; loom explores the protocol with fewer.
+pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
+/// The most levels: 7 entries in each node of a tree of 2^48 entries.
+const LEVELS_MAX: usize = 20;
+/// Prefixes are rewritten when so many of their eight bytes say nothing.
+const IDLE_BYTES_MAX: usize = 4;
+
+/// Which of two neighbours a position between them belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Looking for what is before a position: an entry at it does not count as passed.
+    At,
+    /// Looking for what is at a position or behind it: an entry at it counts as passed.
+    Behind,
+}
+
+impl Side {
+    #[inline]
+    fn counts(self, entry_to_position: std::cmp::Ordering) -> bool {
+        match self {
+            Self::At => entry_to_position.is_lt(),
+            Self::Behind => entry_to_position.is_le(),
+        }
+    }
+}
+
+/// An ordered set of entries, in an arena that it owns.
+pub(crate) struct Tree {
+    root: AtomicPtr<Node>,
+    /// The leaf with the smallest entries: it never changes, as splits make nodes to the right.
+    first_leaf: NonNull<Node>,
+    arena: Arena,
+}
+
+// SAFETY: nodes and entries are memory of the arena, which moves with the tree.
+unsafe impl Send for Tree {}
+// SAFETY: nodes are shared by atomics alone, entries are immutable.
+unsafe impl Sync for Tree {}
+
+/// The views through which a walk came down, by level.
+struct Path<'a>([Option<View<'a>>; LEVELS_MAX]);
+
+impl Tree {
+    pub(crate) fn new(arena: Arena) -> Self {
+        let leaf = NodeRef::new(&arena, 0, 0, None, None);
+        leaf.unlock();
+        let first_leaf = leaf.as_ptr();
+        let root = AtomicPtr::new(first_leaf);
+        let first_leaf = NonNull::new(first_leaf).expect("a node has an address");
+        Self {
+            root,
+            first_leaf,
+            arena,
+        }
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn root(&self) -> NodeRef<'_> {
+        let root = self.root.load(Ordering::Acquire);
+        // SAFETY: only nodes of this tree's arena are stored in `root`, with release.
+        unsafe { NodeRef::from_ptr(root) }.expect("a tree has a root")
+    }
+
+    /// The node at `level` that `position` belongs to: the one in which an entry there would stand
+    /// ([`Side::Behind`]), or in which the last entry before it stands ([`Side::At`]). True while
+    /// the view holds.
+    #[inline]
+    fn descend<'a>(
+        &'a self,
+        position: &Position<'_>,
+        level: u32,
+        side: Side,
+        mut visit: impl FnMut(View<'a>),
+    ) -> View<'a> {
+        let mut at = View::new(self.root());
+        // The first node of a level, which the root is, leaves out no bytes.
+        let mut known = true;
+        loop {
+            if at.is_beyond(position, side, known) {
+                let next = at.node.next();
+                // The neighbour may have split since: nothing is known of the bytes it leaves out.
+                known = false;
+                at = View::new(next.filter(|_| at.holds()).unwrap_or(at.node));
+                continue;
+            }
+            if at.node.level() == level {
+                return at;
+            }
+            let child = View::new(at.node.child(at.order, at.rank(position, side)));
+            // If the parent has not changed until the child's version was read, the position is
+            // between the bounds that the parent knows, for which the child's `skip` was made.
+            known = at.is_current();
+            if known {
+                visit(at);
+                at = child;
+            } else {
+                at = View::new(at.node);
+            }
+        }
+    }
+
+    /// The first entry at or behind `position`, if its key may be `position.key`.
+    #[inline]
+    pub(crate) fn get(&self, position: &Position<'_>) -> Option<Entry<'_>> {
+        loop {
+            let leaf = self.descend(position, 0, Side::Behind, |_| ());
+            let rank = leaf.rank(position, Side::At);
+            let found = if rank < leaf.order.count() {
+                let slot = leaf.order.slot(rank);
+                (!leaf.differs(slot, position.key)).then(|| leaf.node.entry(slot))
+            } else {
+                leaf.high()
+            };
+            if leaf.holds() {
+                return found;
+            }
+        }
+    }
+
+    /// Copies the leaf in which the first entry at or behind `position` stands, if there is one,
+    /// and stands on it.
+    pub(crate) fn seek<'a>(&'a self, position: &Position<'_>, run: &mut Run<'a>) {
+        loop {
+            let leaf = self.descend(position, 0, Side::Behind, |_| ());
+            let rank = leaf.rank(position, Side::At);
+            if run.copy(&leaf, rank) {
+                break;
+            }
+        }
+        if run.entry().is_none() {
+            run.next_leaf(|entry| !entry.cmp_position(position).is_lt());
+        }
+    }
+
+    /// Copies the leaf in which the last entry before `position` stands, and stands on it.
+    pub(crate) fn seek_before<'a>(&'a self, position: &Position<'_>, run: &mut Run<'a>) {
+        loop {
+            let leaf = self.descend(position, 0, Side::At, |_| ());
+            let rank = leaf.rank(position, Side::At);
+            let Some(rank) = rank.checked_sub(1) else {
+                // Only the first leaf may have nothing before the position.
+                if leaf.holds() {
+                    run.clear();
+                    return;
+                }
+                continue;
+            };
+            if run.copy(&leaf, rank) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn seek_first<'a>(&'a self, run: &mut Run<'a>) {
+        // SAFETY: the first leaf is a node of this tree's arena and was there before the tree.
+        let leaf = unsafe { NodeRef::from_ptr(self.first_leaf.as_ptr()) };
+        let leaf = leaf.expect("the first leaf has an address");
+        while !run.copy(&View::new(leaf), 0) {}
+    }
+
+    pub(crate) fn seek_last<'a>(&'a self, run: &mut Run<'a>) {
+        let mut at = View::new(self.root());
+        loop {
+            let down = (at.node.level() > 0).then(|| at.node.child(at.order, at.order.count()));
+            if at.high().is_some() {
+                at = View::new(at.node.next().unwrap_or(at.node));
+            } else if let Some(child) = down {
+                at = View::new(if at.holds() { child } else { at.node });
+            } else if run.copy(&at, at.order.count().saturating_sub(1)) {
+                return;
+            } else {
+                at = View::new(at.node);
+            }
+        }
+    }
+
+    /// Adds an entry of the tree's own arena.
+    #[inline]
+    pub(crate) fn insert<'a>(&'a self, entry: Entry<'a>) {
+        let position = entry.position();
+        let mut path = Path([const { None }; LEVELS_MAX]);
+        let leaf = loop {
+            let leaf = self.descend(&position, 0, Side::Behind, |view| {
+                path.0[view.node.level() as usize] = Some(view);
+            });
+            if leaf.lock() {
+                break leaf.node;
+            }
+        };
+        self.add(leaf, Item { entry, child: None }, &mut path);
+    }
+
+    /// Adds an item to a locked node, by a split if it is full, and unlocks the node.
+    #[inline]
+    fn add<'a>(&'a self, node: NodeRef<'a>, item: Item<'a>, path: &mut Path<'a>) {
+        let rank = node.rank_locked(&item.entry.position());
+        if node.order().count() < SLOTS {
+            node.put(rank, item);
+        } else {
+            let right = self.split(node, rank, item);
+            let low = right.low().expect("a right neighbour has a lower bound");
+            self.tell_parent(
+                node,
+                Item {
+                    entry: low,
+                    child: Some(right),
+                },
+                path,
+            );
+            if let Some(skip) = better_skip(node) {
+                node.rewrite(skip);
+            }
+            right.unlock();
+        }
+        node.unlock();
+    }
+
+    /// Cuts a full, locked node in two and adds the item, which belongs at `rank`, to its part.
+    /// Returns the right part, locked.
+    #[cold]
+    fn split<'a>(&'a self, node: NodeRef<'a>, rank: usize, item: Item<'a>) -> NodeRef<'a> {
+        let order = node.order();
+        let inner = usize::from(node.level() > 0);
+        // The item of rank `cut`, the new one counted in, goes right. Fills in ascending or
+        // descending order leave full nodes behind.
+        let cut = if rank == SLOTS && order.is_ascending() {
+            SLOTS - inner
+        } else if rank == 0 && node.low().is_none() {
+            1
+        } else {
+            SLOTS.div_ceil(2)
+        };
+        let keep = if rank < cut { cut - 1 } else { cut };
+        let first = if rank == cut {
+            item
+        } else {
+            node.item(order.slot(keep))
+        };
+        // An inner node's first item to go right moves up instead, its child becomes the first.
+        let taken = keep + usize::from(inner == 1 && rank != cut);
+        let skip = shared_bytes(Some(first.entry), node.high())
+            .filter(|skip| *skip >= node.skip() + IDLE_BYTES_MAX)
+            .unwrap_or_else(|| {
+                if node.high().is_some() {
+                    node.skip()
+                } else {
+                    0
+                }
+            });
+        let right = NodeRef::new(
+            &self.arena,
+            node.level(),
+            skip,
+            Some(first.entry),
+            first.child,
+        );
+        node.move_to(right, taken, keep);
+        if rank < cut {
+            node.put(rank, item);
+        } else if rank > cut || inner == 0 {
+            right.put(rank - cut - inner, item);
+        }
+        right
+    }
+
+    /// Adds the new right neighbour of `left` to the level above, growing a level if need be.
+    #[cold]
+    fn tell_parent<'a>(&'a self, left: NodeRef<'a>, right: Item<'a>, path: &mut Path<'a>) {
+        let level = left.level() + 1;
+        // Only who holds the lock of the root replaces it.
+        if self.root() == left {
+            let root = NodeRef::new(&self.arena, level, 0, None, Some(left));
+            root.put(0, right);
+            root.unlock();
+            self.root.store(root.as_ptr(), Ordering::Release);
+            return;
+        }
+        let position = right.entry.position();
+        let parent = loop {
+            let view = path.0[level as usize]
+                .take()
+                .unwrap_or_else(|| self.descend(&position, level, Side::Behind, |_| ()));
+            if view.lock() {
+                break view.node;
+            }
+        };
+        self.add(parent, right, path);
+    }
+}
+
+/// How many bytes the keys between two bounds share.
+fn shared_bytes(low: Option<Entry<'_>>, high: Option<Entry<'_>>) -> Option<usize> {
+    let (low, high) = (low?.key(), high?.key());
+    Some(
+        low.iter()
+            .zip(high)
+            .take_while(|(low, high)| low == high)
+            .count(),
+    )
+}
+
+/// The `skip` a node should have, if it is worth the rewriting.
+fn better_skip(node: NodeRef<'_>) -> Option<usize> {
+    shared_bytes(node.low(), node.high()).filter(|skip| *skip >= node.skip() + IDLE_BYTES_MAX)
+}
+
+/// A copy of a leaf's entries, and a place among them: what a cursor walks without looking at the
+/// tree until it leaves the leaf.
+pub(crate) struct Run<'a> {
+    entries: [Option<Entry<'a>>; SLOTS],
+    len: usize,
+    at: usize,
+    next: Option<NodeRef<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// A place outside any tree.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: [None; SLOTS],
+            len: 0,
+            at: 0,
+            next: None,
+        }
+    }
+
+    pub(crate) fn entry(&self) -> Option<Entry<'a>> {
+        if self.at < self.len {
+            self.entries[self.at]
+        } else {
+            None
+        }
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.next = None;
+    }
+
+    /// Copies a leaf and stands on rank `at`. False if the view does not hold.
+    #[inline]
+    fn copy(&mut self, leaf: &View<'a>, at: usize) -> bool {
+        self.len = leaf.order.count();
+        self.at = at;
+        for (rank, entry) in self.entries[..self.len].iter_mut().enumerate() {
+            *entry = Some(leaf.node.entry(leaf.order.slot(rank)));
+        }
+        self.next = leaf.node.next();
+        leaf.holds()
+    }
+
+    /// Goes on to the first entry of the following leaves that is `wanted`. (The neighbour may be
+    /// newer than the copy and hold some of the same entries.)
+    fn next_leaf(&mut self, wanted: impl Fn(Entry<'a>) -> bool) {
+        while let Some(leaf) = self.next {
+            while !self.copy(&View::new(leaf), 0) {}
+            while let Some(entry) = self.entry() {
+                if wanted(entry) {
+                    return;
+                }
+                self.at += 1;
+            }
+        }
+        self.clear();
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        let Some(last) = self.entry() else { return };
+        self.at += 1;
+        if self.at == self.len {
+            let last = last.position();
+            self.next_leaf(|entry| entry.cmp_position(&last).is_gt());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn retreat(&mut self, tree: &'a Tree) {
+        if self.at >= self.len {
+            return;
+        }
+        match self.at.checked_sub(1) {
+            Some(at) => self.at = at,
+            None => {
+                if let Some(first) = self.entry() {
+                    tree.seek_before(&first.position(), self);
+                }
+            }
+        }
+    }
+}
