@@ -182,7 +182,10 @@ impl Runner {
                 let runs = self.shape.levels.iter().flat_map(|level| level.runs());
                 let found = runs.filter_map(|(_, run)| run.table_for(&key));
                 let ids: Vec<_> = found.map(|table| format!("#{}", table.id.0)).collect();
-                Ok(format!("{}\n", ids.join(" ")))
+                Ok(match ids.as_slice() {
+                    [] => "none\n".into(),
+                    ids => format!("{}\n", ids.join(" ")),
+                })
             }
             "edit" => self.edit(input),
             _ => panic!("unknown command {command}"),
@@ -390,7 +393,7 @@ impl Runner {
         }
         let mut starts: Vec<&[u8]> = inputs.iter().map(|it| it.smallest_key.as_slice()).collect();
         starts.dedup();
-        let wanted = (bytes / self.table_bytes).clamp(1, starts.len() as u64) as usize;
+        let wanted = (bytes / self.table_bytes.max(1)).clamp(1, starts.len() as u64) as usize;
         let starts: Vec<&[u8]> = (0..wanted)
             .map(|i| starts[i * starts.len() / wanted])
             .collect();
