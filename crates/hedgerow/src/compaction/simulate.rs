@@ -1,5 +1,6 @@
 //! A tree of virtual tables: real keys, numbers and tombstones, no values and no disk. It runs the
 //! real planner, the real rule of what to retain and the real [`Shape::apply`] against a model.
+//! Its last test measures what docs/design/0003-merge-cuts.md quotes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use super::retain::Retain;
 use crate::entry::{SeqNo, Tag};
 use crate::merge_policy::plan::{Plan, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
-use crate::merge_policy::{LevelTarget, Policy};
+use crate::merge_policy::{Cut, LevelTarget, Leveling, Policy, Summary};
 use crate::page::TableId;
 use crate::table::TableMeta;
 use crate::version::edit::{PartitionId, Placement, TreeEdit};
@@ -386,4 +387,118 @@ fn retained(
         rule.keep(key_is_new, SeqNo(*seqno), tag, || nothing_older(*key))
     };
     entries.into_iter().filter(keep).collect()
+}
+
+/// A policy with the capacities between level 0 and the last level multiplied.
+#[derive(Debug)]
+struct Scaled(Leveling, u64);
+
+impl Policy for Scaled {
+    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
+        let mut targets = self.0.targets(summary);
+        for target in &mut targets {
+            target.capacity_bytes = target.capacity_bytes.saturating_mul(self.1);
+        }
+        targets
+    }
+
+    fn depth(&self) -> usize {
+        self.0.depth()
+    }
+}
+
+/// What growing by so many memtables costs.
+struct Cost {
+    write_amplification: f64,
+    per_level: String,
+    /// All bytes over those of the last level: the mean and the largest.
+    space_mean: f64,
+    space_max: f64,
+    /// Inputs, in memtables.
+    largest_merge: f64,
+}
+
+const MEMTABLES: u64 = 700;
+const MEMTABLE_ENTRIES: u64 = 256;
+
+fn grow(policy: Scaled, keys: u64) -> Cost {
+    let depth = policy.depth();
+    let mut tree = Tree::new(Arc::new(policy), depth);
+    tree.memtable_entries = MEMTABLE_ENTRIES;
+    // Four tables to a memtable, so that a level has enough of them to choose from.
+    tree.table_entries = MEMTABLE_ENTRIES / 4;
+    tree.merge_bytes_max = 4 * MEMTABLE_ENTRIES * ENTRY_BYTES;
+    let mut random = Random(1);
+    let mut largest_merge = 0;
+    let mut spaces = Vec::new();
+    for _ in 0..MEMTABLES {
+        let writes: Vec<(u32, bool)> = (0..MEMTABLE_ENTRIES)
+            .map(|_| (random.below(keys) as u32, false))
+            .collect();
+        tree.flush(writes);
+        while let Some((plan, _)) = tree.plan(&[]) {
+            if let Some(job) = tree.start(&plan) {
+                largest_merge = largest_merge.max(job.running.inputs.len());
+                tree.finish(job);
+            }
+        }
+        let last = tree.shape.levels.last().unwrap().bytes();
+        if last > 0 {
+            spaces.push(tree.shape.bytes() as f64 / last as f64);
+        }
+    }
+    tree.check();
+    tree.check_targets();
+    let per_flushed = |bytes: u64| bytes as f64 / tree.flushed_bytes as f64;
+    let levels = tree.written_bytes.iter().filter(|bytes| **bytes > 0);
+    let per_level: Vec<String> = levels
+        .map(|it| format!("{:.1}", per_flushed(*it)))
+        .collect();
+    // While the tree is small it is all in level 0 and one level: not what is asked about.
+    let settled = &spaces[spaces.len() / 4..];
+    Cost {
+        // The flush is the first write.
+        write_amplification: 1.0 + per_flushed(tree.written_bytes.iter().sum()),
+        per_level: per_level.join(" + "),
+        space_mean: settled.iter().sum::<f64>() / settled.len() as f64,
+        space_max: settled.iter().copied().fold(0.0, f64::max),
+        largest_merge: largest_merge as f64 / 4.0,
+    }
+}
+
+/// Run with `--nocapture` to see the table.
+#[test]
+fn write_amplification_of_the_three_cuts() {
+    println!(
+        "{:12} {:16} {:8} {:>5} {:24} {:>10} {:>9} {:>13}",
+        "policy", "cut", "keys", "cost", "levels", "space mean", "space max", "largest merge"
+    );
+    let cuts = [
+        (Cut::OneTable, 1),
+        (Cut::PartitionedFull, 1),
+        (Cut::PartitionedFull, 2),
+        (Cut::WholeLevel, 1),
+        (Cut::WholeLevel, 2),
+    ];
+    let new = u64::from(u32::MAX);
+    let updates = MEMTABLES * MEMTABLE_ENTRIES / 4;
+    for (ratio, keys) in [(10, new), (10, updates), (4, new)] {
+        for (cut, scale) in cuts {
+            let cost = grow(Scaled(Leveling::new(ratio, cut), scale), keys);
+            println!(
+                "{:12} {:16} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
+                format!("leveling:{ratio}"),
+                format!("{cut:?} x{scale}"),
+                if keys == new { "new" } else { "updates" },
+                cost.write_amplification,
+                cost.per_level,
+                cost.space_mean,
+                cost.space_max,
+                cost.largest_merge,
+            );
+            // Loose: what a later change must not break unnoticed.
+            assert!((4.0..18.0).contains(&cost.write_amplification));
+            assert!(cost.space_max < 2.5);
+        }
+    }
 }

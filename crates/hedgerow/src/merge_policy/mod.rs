@@ -8,6 +8,7 @@
 mod leveling;
 pub(crate) mod plan;
 pub(crate) mod shape;
+pub(crate) mod text;
 
 use std::fmt::Debug;
 use std::sync::Arc;

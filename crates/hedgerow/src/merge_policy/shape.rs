@@ -121,7 +121,7 @@ pub(crate) struct Level<T> {
     /// meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
     /// begins again, which is merely more merging than necessary.
     pub(crate) drained_to: Option<Vec<u8>>,
-    totals: LevelSummary,
+    totals: Totals,
 }
 
 impl<T: Facts> Level<T> {
@@ -135,7 +135,7 @@ impl<T: Facts> Level<T> {
                 .collect(),
             draining: None,
             drained_to: None,
-            totals: LevelSummary::default(),
+            totals: Totals::default(),
         }
     }
 
@@ -143,8 +143,9 @@ impl<T: Facts> Level<T> {
         self.groups.iter().all(|group| group.runs.is_empty())
     }
 
+    /// The size of all tables; sums stop at the largest number.
     pub(crate) fn bytes(&self) -> u64 {
-        self.totals.bytes
+        clamp(self.totals.bytes)
     }
 
     /// The group that a key belongs to.
@@ -178,8 +179,10 @@ impl<T: Facts> Level<T> {
     pub(crate) fn summary(&self) -> LevelSummary {
         let runs = self.groups.iter().map(|group| group.runs.len()).max();
         LevelSummary {
+            bytes: self.bytes(),
             runs: runs.unwrap_or(0) as u32,
-            ..self.totals
+            entries: clamp(self.totals.entries),
+            tombstones: clamp(self.totals.tombstones),
         }
     }
 
@@ -194,13 +197,17 @@ impl<T: Facts> Level<T> {
 }
 
 /// Order keys of levels with several ranges begin with a hash: the ranges cut the 64-bit numbers
-/// into equal parts.
+/// into equal parts. Without the zero bytes at the end, which say nothing.
 fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
     if index == 0 {
         return Vec::new();
     }
     let start = (u128::from(index) << 64).div_ceil(u128::from(ranges));
-    (start as u64).to_be_bytes().to_vec()
+    let mut bytes = (start as u64).to_be_bytes().to_vec();
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
 }
 
 /// A whole tree on disk.
@@ -511,18 +518,30 @@ fn remove_places<T>(tables: &mut Vec<T>, places: &[usize]) {
     });
 }
 
-impl LevelSummary {
+/// Sums over tables, wide enough that what was added can be taken away again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    bytes: u128,
+    entries: u128,
+    tombstones: u128,
+}
+
+impl Totals {
     fn add(&mut self, table: &TableMeta) {
-        self.bytes = self.bytes.saturating_add(table.file_bytes);
-        self.entries = self.entries.saturating_add(table.entries);
-        self.tombstones = self.tombstones.saturating_add(table.tombstones);
+        self.bytes += u128::from(table.file_bytes);
+        self.entries += u128::from(table.entries);
+        self.tombstones += u128::from(table.tombstones);
     }
 
     fn remove(&mut self, table: &TableMeta) {
-        self.bytes = self.bytes.saturating_sub(table.file_bytes);
-        self.entries = self.entries.saturating_sub(table.entries);
-        self.tombstones = self.tombstones.saturating_sub(table.tombstones);
+        self.bytes -= u128::from(table.file_bytes);
+        self.entries -= u128::from(table.entries);
+        self.tombstones -= u128::from(table.tombstones);
     }
+}
+
+fn clamp(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 impl<T: Facts> Run<T> {
@@ -626,7 +645,7 @@ impl<T: Facts> Level<T> {
                 "S3: expected the groups of level {index} in key order"
             ));
         }
-        let mut totals = LevelSummary::default();
+        let mut totals = Totals::default();
         for (at, group) in self.groups.iter().enumerate() {
             if group.runs.len() > RUNS_MAX || !group.runs.is_sorted_by(|a, b| a.id > b.id) {
                 return fail(format!(

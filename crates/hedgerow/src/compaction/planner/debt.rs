@@ -36,6 +36,9 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
     let mut bytes = 0.0;
     let mut incoming = 0.0;
     for (level, target) in targets.iter().enumerate().take(shape.depth()) {
+        if level > 0 && !used(level) {
+            continue; // What comes from above passes it by.
+        }
         let summary = shape.levels[level].summary();
         let held = summary.bytes as f64 + incoming;
         let runs_due = if level == 0 {

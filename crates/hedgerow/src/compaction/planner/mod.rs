@@ -518,3 +518,5 @@ fn compare_ratios(a: (u64, u64), b: (u64, u64)) -> Ordering {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;

@@ -1,1 +1,119 @@
+use std::sync::Arc;
 
+use super::*;
+use crate::entry::SeqNo;
+use crate::merge_policy::text::parse_table;
+use crate::version::edit::PartitionId;
+
+fn table(id: u64, lo: u64, hi: u64) -> TableMeta {
+    parse_table(&format!("#{id}[{lo:08}-{hi:08}]@1M")).unwrap()
+}
+
+const BOTTOM: Placement = Placement {
+    level: 6,
+    group: 0,
+    run: RunId(0),
+};
+
+/// A merge that touches few tables of a large run looks at few of them: counted by `make`, and in
+/// time small enough that a quadratic way would be noticed.
+#[test]
+fn edits_of_a_large_run_cost_little() {
+    const TABLES: u64 = 20_000;
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    // In an order that is not the order of keys.
+    edit.added = (0..TABLES)
+        .map(|i| (i * 7919) % TABLES)
+        .map(|i| (BOTTOM, table(i + 1, 10 * i, 10 * i + 9)))
+        .collect();
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    shape.check().unwrap();
+    for round in 0..2000 {
+        let at = (round * 7) % (TABLES - 3);
+        let lo = shape.levels[6].groups[0].runs[0].tables[at as usize].clone();
+        let hi = shape.levels[6].groups[0].runs[0].tables[at as usize + 1].clone();
+        let mut edit = TreeEdit::new(PartitionId(0));
+        edit.removed = vec![hi.id, lo.id];
+        for i in 0..2 {
+            let mut meta = TableMeta::clone(if i == 0 { &lo } else { &hi });
+            meta.id = TableId(TABLES + 1 + 2 * round + i);
+            edit.added.push((BOTTOM, meta));
+        }
+        let mut made = 0;
+        shape
+            .apply(&edit, |meta| {
+                made += 1;
+                Arc::new(meta.clone())
+            })
+            .unwrap();
+        assert_eq!(made, 2);
+    }
+    shape.check().unwrap();
+    assert_eq!(shape.len(), TABLES as usize);
+}
+
+#[test]
+fn lookups_find_the_one_table_that_may_hold_a_key() {
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added = (0..100)
+        .map(|i| (BOTTOM, table(i + 1, 10 * i, 10 * i + 5)))
+        .collect();
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    let run = &shape.levels[6].groups[0].runs[0];
+    let key = |key: u64| format!("{key:08}").into_bytes();
+    let ids = |tables: &[Arc<TableMeta>]| tables.iter().map(|it| it.id.0).collect::<Vec<_>>();
+    for i in 0..100 {
+        for offset in [0, 3, 5] {
+            let found = run.table_for(&key(10 * i + offset));
+            assert_eq!(found.map(|it| it.id.0), Some(i + 1));
+        }
+        assert!(run.table_for(&key(10 * i + 6)).is_none());
+        assert!(run.table_for(&key(10 * i + 9)).is_none());
+    }
+    assert_eq!(ids(run.overlapping(&key(15), &key(20))), [2, 3]);
+    assert_eq!(ids(run.overlapping(&key(16), &key(19))), [0; 0]);
+    assert_eq!(ids(run.overlapping(&key(0), &key(3))), [1]);
+    assert_eq!(ids(run.overlapping(&key(996), &key(2000))), [0; 0]);
+    assert_eq!(run.overlapping(b"", b"99999999").len(), 100);
+}
+
+#[test]
+fn a_group_holds_at_most_64_runs() {
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(1);
+    for run in 0..65 {
+        let mut edit = TreeEdit::new(PartitionId(0));
+        let to = Placement {
+            level: 0,
+            group: 0,
+            run: RunId(run),
+        };
+        edit.added = vec![(to, table(run + 1, 0, 9))];
+        let result = shape.apply(&edit, |meta| Arc::new(meta.clone()));
+        assert_eq!(result.is_ok(), run < 64, "{result:?}");
+    }
+}
+
+#[test]
+fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
+    let shape = crate::merge_policy::text::parse_shape(
+        "L0: #9[a-z]@1M #8[a-c]@1M #7[d-f]@1M\nL2: #1[a-b]@1M",
+    )
+    .unwrap();
+    let asks = |level, run, key: &str, inputs: &[u64]| {
+        shape.older_may_hold(level, run, key.as_bytes(), |id| inputs.contains(&id.0))
+    };
+    // Into level 0 as run 9: runs 8 and 7 are older, so is level 2.
+    assert!(asks(0, Some(RunId(9)), "c", &[9]));
+    assert!(!asks(0, Some(RunId(9)), "c", &[9, 8]));
+    assert!(asks(0, Some(RunId(9)), "e", &[9, 8]));
+    assert!(asks(0, Some(RunId(9)), "a", &[9, 8, 7]));
+    assert!(!asks(0, Some(RunId(9)), "x", &[9]));
+    // Into level 2: nothing is below.
+    assert!(!asks(2, Some(RunId(0)), "a", &[9, 1]));
+    // As a new run of level 2, what is there is older.
+    assert!(asks(2, None, "a", &[9]));
+    assert_eq!(shape.summary(1, 1).levels[0].runs, 3);
+    assert_eq!(shape.table(TableId(1)).unwrap().1.largest_seqno, SeqNo(1));
+}
