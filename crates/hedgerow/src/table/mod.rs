@@ -7,6 +7,9 @@
 
 pub(crate) mod block_based;
 pub(crate) mod meta;
+pub(crate) mod page_io;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::sync::Arc;
 
