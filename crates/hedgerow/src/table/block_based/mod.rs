@@ -1,1 +1,2 @@
-
+mod block;
+mod footer;
