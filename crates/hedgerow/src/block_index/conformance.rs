@@ -120,7 +120,7 @@ fn subjects() -> Vec<(&'static str, Blocks)> {
         .flat_map(|key| vec![key; 1 + random(&mut 77) as usize % 40])
         .collect();
     let endless = vec![b"hot".to_vec(); 20_000];
-    let mut cut = |keys, max| cut(keys, max, &mut 3);
+    let cut = |keys, max| cut(keys, max, &mut 3);
     vec![
         ("one key", vec![vec![b"k".to_vec()]]),
         ("spread", cut(spread, 5)),

@@ -19,6 +19,8 @@ const VERSION: u32 = 0;
 /// The features that this version knows, per word. Files with an unknown incompatible one are
 /// refused; tables are never changed, so an unknown read-only compatible one is none of our concern.
 const INCOMPATIBLE_KNOWN: u32 = 0;
+/// [`Footer::key_order`]: by the bytes of the user key.
+pub(super) const KEY_ORDER_SORTED: u8 = 0;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
 /// What is read at once when a table is opened: footer, facts, and nearly always the top of the

@@ -95,6 +95,11 @@ impl BlockBuilder {
         }
     }
 
+    /// The key of the last entry, also after its block is finished.
+    pub(in super::super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
     pub(in super::super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
