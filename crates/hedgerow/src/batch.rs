@@ -115,7 +115,10 @@ impl Batch {
                     value: op.value,
                 });
             }
-            let condition = Condition { routing_epoch: self.routing_epoch, unchanged: None };
+            let condition = Condition {
+                routing_epoch: self.routing_epoch,
+                unchanged: None,
+            };
             match write::commit(&self.engine, &ops, &self.payload, condition, durability)? {
                 Outcome::Committed => return Ok(()),
                 Outcome::Rerouted | Outcome::Changed => self.route_again()?,
@@ -142,7 +145,11 @@ impl Batch {
         let hash = KeyHash::of(key, cell.facts.seed);
         let partition = cell.state.load().route(hash).clone();
         self.payload.push(partition.id, tag, key, value);
-        self.routes.push(Route { cell, partition, hash });
+        self.routes.push(Route {
+            cell,
+            partition,
+            hash,
+        });
         Ok(self)
     }
 
@@ -177,7 +184,16 @@ pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let deletes = |op: &Result<_>| {
-            matches!(op, Ok(crate::wal::record::Op { tag: Tag { kind: Kind::Delete, .. }, .. }))
+            matches!(
+                op,
+                Ok(crate::wal::record::Op {
+                    tag: Tag {
+                        kind: Kind::Delete,
+                        ..
+                    },
+                    ..
+                })
+            )
         };
         f.debug_struct("Batch")
             .field("operations", &self.len())

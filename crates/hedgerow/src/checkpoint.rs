@@ -25,7 +25,9 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     refuse_used(storage, dir)?;
     let tables = tables_dir(dir);
     for made in [dir, &tables, &log_dir(dir)] {
-        storage.create_dir_all(made).map_err(|e| Error::io("create", made, e))?;
+        storage
+            .create_dir_all(made)
+            .map_err(|e| Error::io("create", made, e))?;
     }
 
     let catalog = engine.catalog.load_full();
@@ -37,7 +39,11 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     let (mut state, trees) = {
         let manifest = engine.writer()?.manifest();
         let catalog = engine.catalog.load();
-        let trees: Vec<_> = catalog.partitions.values().map(|p| p.tree_owned()).collect();
+        let trees: Vec<_> = catalog
+            .partitions
+            .values()
+            .map(|p| p.tree_owned())
+            .collect();
         (manifest.state().clone(), trees)
     };
     for tree in &trees {
@@ -46,20 +52,26 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             link_or_copy(storage, table.path(), &tables.join(name))?;
         }
     }
-    storage.sync_dir(&tables).map_err(|e| Error::io("sync", &tables, e))?;
+    storage
+        .sync_dir(&tables)
+        .map_err(|e| Error::io("sync", &tables, e))?;
     // Its log begins empty.
     state.log_start = 0;
     state.closed = None;
     Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
     if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
-        storage.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+        storage
+            .sync_dir(parent)
+            .map_err(|e| Error::io("sync", parent, e))?;
     }
     Ok(())
 }
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let used = storage.list(dir).is_ok_and(|files| !files.is_empty())
-        || storage.list(&tables_dir(dir)).is_ok_and(|files| !files.is_empty())
+        || storage
+            .list(&tables_dir(dir))
+            .is_ok_and(|files| !files.is_empty())
         || storage
             .list(&log_dir(dir))
             .is_ok_and(|files| files.iter().any(|f| segment_number(&f.name).is_some()))
@@ -82,14 +94,20 @@ fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
-    let reader = storage.open(from, ReadMode::Pread).map_err(|e| Error::io("open", from, e))?;
+    let reader = storage
+        .open(from, ReadMode::Pread)
+        .map_err(|e| Error::io("open", from, e))?;
     let mut writer = storage.create(to).map_err(|e| Error::io("create", to, e))?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;
     while offset < reader.bytes() {
         let count = COPY_BYTES.min((reader.bytes() - offset) as usize);
-        reader.read_at(offset, &mut buffer[..count]).map_err(|e| Error::io("read", from, e))?;
-        writer.write(&buffer[..count]).map_err(|e| Error::io("write", to, e))?;
+        reader
+            .read_at(offset, &mut buffer[..count])
+            .map_err(|e| Error::io("read", from, e))?;
+        writer
+            .write(&buffer[..count])
+            .map_err(|e| Error::io("write", to, e))?;
         offset += count as u64;
     }
     writer.sync().map_err(|e| Error::io("sync", to, e))

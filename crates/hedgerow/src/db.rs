@@ -135,7 +135,9 @@ impl Builder {
                 self.options.memory_budget
             )));
         }
-        Ok(Db { engine: recover::open(&self.dir, &self.options)? })
+        Ok(Db {
+            engine: recover::open(&self.dir, &self.options)?,
+        })
     }
 }
 
@@ -191,12 +193,21 @@ impl Db {
     /// A keyspace that exists, whatever its layout; `None` if there is none.
     pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
         let catalog = self.engine.catalog.load();
-        catalog.keyspaces.get(name).map(|cell| Keyspace::new(&self.engine, cell))
+        catalog
+            .keyspaces
+            .get(name)
+            .map(|cell| Keyspace::new(&self.engine, cell))
     }
 
     /// The names of all keyspaces, sorted.
     pub fn keyspaces(&self) -> Vec<String> {
-        self.engine.catalog.load().keyspaces.keys().cloned().collect()
+        self.engine
+            .catalog
+            .load()
+            .keyspaces
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn keyspace_or(&self, name: &str, layout: Layout, design: Option<Design>) -> Result<Keyspace> {
@@ -234,7 +245,8 @@ impl Db {
         if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
             return Ok(cell.clone());
         }
-        let id = crate::version::edit::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+        let id =
+            crate::version::edit::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
         let count = layout.partitioning.count() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
         let depth = crate::merge_policy::policy(design.policy).depth() as u8;
@@ -259,7 +271,9 @@ impl Db {
             depth,
         };
         engine.log_edit(writer, &mut manifest, vec![change])?;
-        engine.catalog.store(Arc::new(engine.catalog.load().with(&cell, &state)));
+        engine
+            .catalog
+            .store(Arc::new(engine.catalog.load().with(&cell, &state)));
         Ok(cell)
     }
 
@@ -268,10 +282,14 @@ impl Db {
         let writer = engine.writer()?;
         {
             let mut manifest = writer.manifest();
-            let change = Change::SetDesign { id: cell.facts.id, design };
+            let change = Change::SetDesign {
+                id: cell.facts.id,
+                design,
+            };
             engine.log_edit(writer, &mut manifest, vec![change])?;
             let active = engine.memory.active();
-            cell.facts.set_design(DesignInForce::derive(design, cell.facts.layout, active));
+            cell.facts
+                .set_design(DesignInForce::derive(design, cell.facts.layout, active));
         }
         for partition in &cell.state.load().partitions {
             compaction::schedule(engine, partition);
@@ -292,7 +310,9 @@ impl Db {
             let mut manifest = writer.manifest();
             let catalog = engine.catalog.load_full();
             let Some(cell) = catalog.keyspaces.get(name) else {
-                return Err(Error::invalid(format!("expected a keyspace, found none named `{name}`")));
+                return Err(Error::invalid(format!(
+                    "expected a keyspace, found none named `{name}`"
+                )));
             };
             let id = cell.facts.id;
             engine.log_edit(writer, &mut manifest, vec![Change::DropKeyspace { id }])?;
@@ -410,7 +430,9 @@ impl Engine {
         let synced = writer.log.sync_through(end);
         let noted = synced.and_then(|()| {
             writer.log.check_poison()?;
-            writer.manifest().commit(vec![writer.counters(), Change::Closed { end, last }])
+            writer
+                .manifest()
+                .commit(vec![writer.counters(), Change::Closed { end, last }])
         });
         self.remove_obsolete();
         drop(lock(&writer.lock).take());
@@ -449,7 +471,9 @@ fn retire_state(
         let tree = partition.tree();
         let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
         engine.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
-        engine.active_bytes.fetch_sub(tree.active.reserved_bytes(), Ordering::Relaxed);
+        engine
+            .active_bytes
+            .fetch_sub(tree.active.reserved_bytes(), Ordering::Relaxed);
     }
     engine.catalog.store(Arc::new(catalog));
     engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
@@ -484,7 +508,10 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
             facts: cell.facts.clone(),
             partitions: partitions.collect(),
         });
-        let change = Change::ReplacePartitions { id: cell.facts.id, partitions: ids };
+        let change = Change::ReplacePartitions {
+            id: cell.facts.id,
+            partitions: ids,
+        };
         engine.log_edit(writer, &mut manifest, vec![change])?;
         let catalog = engine.catalog.load().with(cell, &new);
         cell.state.store(new);
@@ -523,11 +550,20 @@ fn stats(engine: &Arc<Engine>) -> DbStats {
         filter_probes: s.filter_probes.get(),
         filter_false_positives: s.filter_false_positives.get(),
         update_retries: s.update_retries.get(),
-        stalls: StallStats { memtables, level0, merge_debt, log },
+        stalls: StallStats {
+            memtables,
+            level0,
+            merge_debt,
+            log,
+        },
         memory: memory_stats(engine),
         snapshots: engine.snapshots.oldest().0,
         panics: engine.scheduler.panics(),
-        keyspaces: catalog.states.values().map(|state| keyspace_stats(engine, state)).collect(),
+        keyspaces: catalog
+            .states
+            .values()
+            .map(|state| keyspace_stats(engine, state))
+            .collect(),
     }
 }
 
@@ -566,8 +602,16 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         let targets = compaction::targets(partition, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
-                let hits = engine.stats.hits_by_level.get(i).map_or(0, |hits| hits.get());
-                levels.push(LevelStats { level: i, hits, ..LevelStats::default() });
+                let hits = engine
+                    .stats
+                    .hits_by_level
+                    .get(i)
+                    .map_or(0, |hits| hits.get());
+                levels.push(LevelStats {
+                    level: i,
+                    hits,
+                    ..LevelStats::default()
+                });
             }
             let sum = &mut levels[i];
             let summary = level.summary();
@@ -576,12 +620,19 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
-            let target = targets.get(i).map(|t| t.capacity_bytes).filter(|&t| t != u64::MAX);
+            let target = targets
+                .get(i)
+                .map(|t| t.capacity_bytes)
+                .filter(|&t| t != u64::MAX);
             if let Some(target) = target {
                 sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
             }
         }
-        stats.raw_bytes += tree.version.tables().map(|(_, t)| t.meta().raw_bytes).sum::<u64>();
+        stats.raw_bytes += tree
+            .version
+            .tables()
+            .map(|(_, t)| t.meta().raw_bytes)
+            .sum::<u64>();
     }
     levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
     stats.levels = levels;

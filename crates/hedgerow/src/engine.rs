@@ -111,8 +111,12 @@ impl Catalog {
     /// The same with a keyspace added or its trees replaced.
     pub(crate) fn with(&self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Catalog {
         let mut catalog = self.without(cell.facts.id);
-        catalog.keyspaces.insert(cell.facts.name.clone(), cell.clone());
-        catalog.partitions.extend(state.partitions.iter().map(|p| (p.id, p.clone())));
+        catalog
+            .keyspaces
+            .insert(cell.facts.name.clone(), cell.clone());
+        catalog
+            .partitions
+            .extend(state.partitions.iter().map(|p| (p.id, p.clone())));
         catalog.states.insert(cell.facts.id, state.clone());
         catalog
     }
@@ -122,7 +126,10 @@ impl Catalog {
         let mut catalog = self.clone();
         catalog.keyspaces.retain(|_, cell| cell.facts.id != id);
         if let Some(state) = catalog.states.remove(&id) {
-            state.partitions.iter().for_each(|p| drop(catalog.partitions.remove(&p.id)));
+            state
+                .partitions
+                .iter()
+                .for_each(|p| drop(catalog.partitions.remove(&p.id)));
         }
         catalog
     }
@@ -166,7 +173,12 @@ impl Engine {
     /// The table as the tree will hold it.
     pub(crate) fn table(&self, meta: &TableMeta, facts: &KeyspaceFacts) -> Arc<Table> {
         let residency = facts.design().design.residency;
-        Table::new(meta.clone(), self.table_path(meta.id), residency, self.tables.clone())
+        Table::new(
+            meta.clone(),
+            self.table_path(meta.id),
+            residency,
+            self.tables.clone(),
+        )
     }
 
     /// Logs an edit of a tree and then puts its result in place, as one step among all others that
@@ -182,12 +194,19 @@ impl Engine {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         if partition.is_dropped() {
-            return Err(Error::new(ErrorKind::Closed, "the keyspace was dropped or cleared"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the keyspace was dropped or cleared",
+            ));
         }
         let tree = partition.tree_owned();
         let mut version = (*tree.version).clone();
         version.apply(&edit, |meta| self.table(meta, &partition.keyspace))?;
-        let removed: Vec<_> = edit.removed.iter().filter_map(|id| tree.version.table(*id)).collect();
+        let removed: Vec<_> = edit
+            .removed
+            .iter()
+            .filter_map(|id| tree.version.table(*id))
+            .collect();
         self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
         partition.install(Arc::new(version), flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
@@ -204,14 +223,20 @@ impl Engine {
         edit.push(writer.counters());
         manifest.commit(edit).map_err(|e| {
             let cause = writer.log.poison_with(e);
-            self.tell(&Event::Poisoned { error: cause.clone() });
+            self.tell(&Event::Poisoned {
+                error: cause.clone(),
+            });
             cause
         })
     }
 
     /// How far a partition is flushed; `None` if it was dropped.
     pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
-        self.catalog.load().partitions.get(&id).map(|p| p.tree().flushed_through)
+        self.catalog
+            .load()
+            .partitions
+            .get(&id)
+            .map(|p| p.tree().flushed_through)
     }
 
     /// Lets go of log segments that nothing needs any more.
@@ -222,7 +247,13 @@ impl Engine {
         if manifest.log_start() >= first_needed {
             return Ok(());
         }
-        self.log_edit(writer, &mut manifest, vec![Change::LogStart { segment: first_needed }])?;
+        self.log_edit(
+            writer,
+            &mut manifest,
+            vec![Change::LogStart {
+                segment: first_needed,
+            }],
+        )?;
         writer.log.retire(first_needed);
         Ok(())
     }
@@ -241,13 +272,18 @@ impl Engine {
         let resident = self.tables.index_bytes.load(Ordering::Relaxed)
             + self.tables.filter_bytes.load(Ordering::Relaxed);
         let described = self.described_bytes();
-        self.tables.cache.set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
+        self.tables
+            .cache
+            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
     }
 
     /// Roughly what the descriptions of all tables take.
     pub(crate) fn described_bytes(&self) -> u64 {
         let catalog = self.catalog.load();
-        let tables = catalog.partitions.values().map(|p| p.tree().version.len() as u64);
+        let tables = catalog
+            .partitions
+            .values()
+            .map(|p| p.tree().version.len() as u64);
         tables.sum::<u64>() * 1024
     }
 }

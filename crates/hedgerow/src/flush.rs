@@ -25,12 +25,13 @@ use crate::stats::Event;
 use crate::table::TableMeta;
 use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
-
 /// Has the sealed memtables of a partition flushed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
     let engine_ref = Arc::downgrade(engine);
     engine.scheduler.submit(Priority::Flush, move || {
-        let Some(engine) = engine_ref.upgrade() else { return };
+        let Some(engine) = engine_ref.upgrade() else {
+            return;
+        };
         let partition = engine.catalog.load().partitions.get(&partition).cloned();
         if let Some(partition) = partition {
             flush_all(&engine, &partition);
@@ -56,7 +57,10 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             work.flushing = false;
             work.flush_failure = result.err();
             if let Some(error) = &work.flush_failure {
-                let event = Event::BackgroundError { doing: "flush a memtable", error: error.clone() };
+                let event = Event::BackgroundError {
+                    doing: "flush a memtable",
+                    error: error.clone(),
+                };
                 engine.tell(&event);
             }
         }
@@ -73,7 +77,11 @@ pub(crate) fn failure(engine: &Engine) -> Option<Error> {
     let catalog = engine.catalog.load();
     catalog.partitions.values().find_map(|p| {
         let work = p.work();
-        if work.flushing { None } else { work.flush_failure.clone() }
+        if work.flushing {
+            None
+        } else {
+            work.flush_failure.clone()
+        }
     })
 }
 
@@ -87,18 +95,28 @@ pub(crate) fn retry(engine: &Arc<Engine>) {
 }
 
 /// Waits until everything that some partitions wrote below `at` is in tables.
-pub(crate) fn wait_for(engine: &Arc<Engine>, partitions: &[Arc<Partition>], at: SeqNo) -> Result<()> {
+pub(crate) fn wait_for(
+    engine: &Arc<Engine>,
+    partitions: &[Arc<Partition>],
+    at: SeqNo,
+) -> Result<()> {
     retry(engine);
     for partition in partitions {
         let pending = |partition: &Partition| {
             let tree = partition.tree();
-            tree.sealed.iter().any(|m| m.sealed_at().is_some_and(|sealed| sealed <= at))
+            tree.sealed
+                .iter()
+                .any(|m| m.sealed_at().is_some_and(|sealed| sealed <= at))
         };
         let mut failure = None;
         let ended = engine.scheduler.wait_until(|| {
             failure = {
                 let work = partition.work();
-                if work.flushing { None } else { work.flush_failure.clone() }
+                if work.flushing {
+                    None
+                } else {
+                    work.flush_failure.clone()
+                }
             };
             failure.is_some()
                 || !pending(partition)
@@ -110,7 +128,10 @@ pub(crate) fn wait_for(engine: &Arc<Engine>, partitions: &[Arc<Partition>], at: 
         }
         engine.check_open()?;
         if !ended && pending(partition) && !partition.is_dropped() {
-            return Err(Error::new(crate::ErrorKind::Io, "a flush was not carried out"));
+            return Err(Error::new(
+                crate::ErrorKind::Io,
+                "a flush was not carried out",
+            ));
         }
     }
     Ok(())
@@ -119,7 +140,9 @@ pub(crate) fn wait_for(engine: &Arc<Engine>, partitions: &[Arc<Partition>], at: 
 /// One memtable to tables.
 fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> {
     let tree = partition.tree_owned();
-    let Some(memtable) = tree.sealed.last() else { return Ok(()) };
+    let Some(memtable) = tree.sealed.last() else {
+        return Ok(());
+    };
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);
@@ -128,7 +151,9 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     engine.writer()?.log.sync_through(memtable.log_end())?;
     let (entries, bytes) = to_tables(engine, partition, memtable, through)?;
 
-    engine.sealed_bytes.fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
+    engine
+        .sealed_bytes
+        .fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
     if engine.sealed_bytes.load(Ordering::Relaxed) == 0 {
         engine.throttle.set(Pressure::Memtables, 0.0);
     }
@@ -156,10 +181,15 @@ pub(crate) fn to_tables(
 ) -> Result<(u64, u64)> {
     let run = RunId(engine.writer()?.next_table().0);
     let tables = write_tables(engine, partition, memtable, run)?;
-    let written =
-        tables.iter().fold((0, 0), |(e, b), meta| (e + meta.entries, b + meta.file_bytes));
+    let written = tables.iter().fold((0, 0), |(e, b), meta| {
+        (e + meta.entries, b + meta.file_bytes)
+    });
     let mut edit = TreeEdit::new(partition.id);
-    let placement = Placement { level: 0, group: 0, run };
+    let placement = Placement {
+        level: 0,
+        group: 0,
+        run,
+    };
     edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
     edit.flushed_through = Some(through);
     engine.install(partition, edit, Some((memtable, through)))?;

@@ -41,7 +41,10 @@ pub struct Keyspace {
 
 impl Keyspace {
     pub(crate) fn new(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Keyspace {
-        Keyspace { engine: engine.clone(), cell: cell.clone() }
+        Keyspace {
+            engine: engine.clone(),
+            cell: cell.clone(),
+        }
     }
 
     /// Its name.
@@ -81,7 +84,8 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Result<()> {
-        self.write(Tag::PUT, key.as_ref(), value.as_ref(), None, durability).map(drop)
+        self.write(Tag::PUT, key.as_ref(), value.as_ref(), None, durability)
+            .map(drop)
     }
 
     /// Takes a key's value away, buffered; it need not have one.
@@ -97,7 +101,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        self.write(Tag::DELETE, key.as_ref(), b"", None, durability).map(drop)
+        self.write(Tag::DELETE, key.as_ref(), b"", None, durability)
+            .map(drop)
     }
 
     /// Replaces a key's value by what `new` makes of it, atomically: no other write to the key comes
@@ -146,9 +151,13 @@ impl Keyspace {
             let replacement = new(old.as_deref());
             let (tag, value) = match &replacement {
                 // The writer knows what was there (SlimDB section 3.2, the non-blind write).
-                Some(value) if old.is_none() => {
-                    (Tag { kind: Kind::Put, flags: Flags::KNOWN_ABSENT }, value.as_slice())
-                }
+                Some(value) if old.is_none() => (
+                    Tag {
+                        kind: Kind::Put,
+                        flags: Flags::KNOWN_ABSENT,
+                    },
+                    value.as_slice(),
+                ),
                 Some(value) => (Tag::PUT, value.as_slice()),
                 None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),
@@ -181,8 +190,17 @@ impl Keyspace {
             let partition = state.route(hash);
             payload.clear();
             payload.push(partition.id, tag, key, value);
-            let op = WriteOp { partition, hash, tag, user_key: key, value };
-            let condition = Condition { routing_epoch, unchanged };
+            let op = WriteOp {
+                partition,
+                hash,
+                tag,
+                user_key: key,
+                value,
+            };
+            let condition = Condition {
+                routing_epoch,
+                unchanged,
+            };
             match write::commit(&self.engine, &[op], &payload, condition, durability) {
                 Ok(Outcome::Rerouted) => {}
                 Ok(outcome) => break Ok(outcome == Outcome::Committed),
@@ -215,7 +233,13 @@ impl Keyspace {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
-        let found = read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Existence)?;
+        let found = read::get(
+            &self.engine,
+            &state,
+            key.as_ref(),
+            SeqNo::MAX,
+            Want::Existence,
+        )?;
         Ok(found.is_some())
     }
 
@@ -314,7 +338,10 @@ impl Keyspace {
         self.flush()?;
         let state = self.cell.state.load_full();
         let bytes = state.partitions.iter().map(|p| p.tree().version.bytes());
-        let mut progress = CompactProgress { done_bytes: 0, total_bytes: bytes.sum() };
+        let mut progress = CompactProgress {
+            done_bytes: 0,
+            total_bytes: bytes.sum(),
+        };
         for partition in &state.partitions {
             compaction::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
         }
@@ -384,7 +411,10 @@ fn prefix_end(prefix: &[u8]) -> std::ops::Bound<Vec<u8>> {
 
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyspace").field("name", &self.name()).field("layout", &self.layout()).finish()
+        f.debug_struct("Keyspace")
+            .field("name", &self.name())
+            .field("layout", &self.layout())
+            .finish()
     }
 }
 

@@ -21,54 +21,53 @@
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
-//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`].
+//! * Care: [`Db::checkpoint`], [`Db::verify`], [`Keyspace::compact`], [`Db::stats`].
 //!
 //! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
 //! of all writes in the order in which they were committed, and everything that was synced.
 #![forbid(unsafe_code)]
 
 // API
-mod db;
-mod keyspace;
 mod batch;
-mod snapshot;
-mod slice;
-mod stats;
-mod options;
+mod db;
 mod error;
+mod keyspace;
+mod options;
+mod slice;
+mod snapshot;
+mod stats;
 
 // The paths: read these first.
-mod write;
-mod read;
-mod scan;
-mod flush;
-mod compaction;
-mod recover;
 mod checkpoint;
+mod compaction;
+mod flush;
+mod read;
+mod recover;
+mod scan;
 mod verify;
-mod repair;
+mod write;
 
 // What the paths work on.
 mod engine;
-mod partition;
-mod snapshot_list;
 mod memory;
-mod version;
 mod memtable;
-mod wal;
-mod table;
 mod page_cache;
+mod partition;
 mod runtime;
+mod snapshot_list;
+mod table;
+mod version;
+mod wal;
 
 // The design space, and what all share.
-mod key_order;
-mod merge_policy;
 mod block_index;
+mod codec;
+mod entry;
 mod filter;
 mod iter;
+mod key_order;
+mod merge_policy;
 mod page;
-mod entry;
-mod codec;
 
 pub use batch::Batch;
 pub use compaction::CompactProgress;
@@ -78,14 +77,11 @@ pub use error::{Error, ErrorKind, Result};
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
-    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning,
-    PolicySpec, Residency,
+    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout,
+    Partitioning, PolicySpec, Residency,
 };
-pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
-pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, StallStats,
-};
+pub use stats::{DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, StallStats};
 pub use verify::{VerifyProgress, VerifyReport};

@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+/// What follows the stored bytes of every page: a byte that says how they are compressed, then the
+/// seeded checksum of both.
+pub(crate) const TRAILER_BYTES: u32 = 5;
+
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableId(pub(crate) u64);

@@ -18,7 +18,10 @@ struct Key {
 
 impl From<PageId> for Key {
     fn from(id: PageId) -> Key {
-        Key { table: id.table, offset: id.handle.offset }
+        Key {
+            table: id.table,
+            offset: id.handle.offset,
+        }
     }
 }
 

@@ -101,7 +101,11 @@ fn get_together<K: AsRef<[u8]>>(
     values.resize(first + user_keys.len(), None);
     let mut under_way = Vec::with_capacity(user_keys.len());
     for (i, (hash, key, tree)) in routed.iter().enumerate() {
-        let query = Query { key, hash: *hash, seqno };
+        let query = Query {
+            key,
+            hash: *hash,
+            seqno,
+        };
         match in_memtables(engine, tree, &query)? {
             Some(found) => values[first + i] = found,
             None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
@@ -136,12 +140,18 @@ fn get_together<K: AsRef<[u8]>>(
         }
     }
     engine.stats.gets.add(user_keys.len() as u64);
-    engine.stats.get_hits.add(values[first..].iter().flatten().count() as u64);
+    engine
+        .stats
+        .get_hits
+        .add(values[first..].iter().flatten().count() as u64);
     Ok(())
 }
 
 /// `Some(None)` is a tombstone: an answer, too.
-#[allow(clippy::option_option, reason = "no answer, the answer that there is no value, a value")]
+#[allow(
+    clippy::option_option,
+    reason = "no answer, the answer that there is no value, a value"
+)]
 fn in_memtables(
     engine: &Engine,
     tree: &SuperVersion,
@@ -163,7 +173,9 @@ pub(crate) fn has_value(tag: Tag) -> Result<bool> {
         Kind::Delete => Ok(false),
         other => Err(Error::new(
             ErrorKind::FormatVersion,
-            format!("expected a put or a delete, found an entry of kind {other:?} of a later version"),
+            format!(
+                "expected a put or a delete, found an entry of kind {other:?} of a later version"
+            ),
         )),
     }
 }
@@ -176,7 +188,9 @@ pub(crate) struct Answer {
 }
 
 fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Option<Slice>> {
-    let Some(answer) = answer else { return Ok(None) };
+    let Some(answer) = answer else {
+        return Ok(None);
+    };
     if !has_value(answer.tag)? {
         return Ok(None);
     }
@@ -187,8 +201,10 @@ fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Opt
             let page = answer.table.page(page)?;
             if page.len() != bytes as usize {
                 let found = page.len();
-                return Err(Error::corruption(format!("expected a value of {bytes} bytes, found {found}"))
-                    .at(answer.table.path(), None));
+                return Err(Error::corruption(format!(
+                    "expected a value of {bytes} bytes, found {found}"
+                ))
+                .at(answer.table.path(), None));
             }
             let all = 0..page.len();
             page.slice(all)
@@ -211,16 +227,28 @@ pub(crate) struct TableLookup<'a> {
 
 impl<'a> TableLookup<'a> {
     pub(crate) fn new(version: &'a Version, query: Query<'a>) -> Self {
-        TableLookup { version, query, level: 0, run: 0, current: None, state: GetState::default() }
+        TableLookup {
+            version,
+            query,
+            level: 0,
+            run: 0,
+            current: None,
+            state: GetState::default(),
+        }
     }
 
     /// The table that asked for a page.
     pub(crate) fn table(&self) -> &'a Arc<Table> {
-        self.current.expect("a lookup that asks for a page is in a table")
+        self.current
+            .expect("a lookup that asks for a page is in a table")
     }
 
     /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.
-    pub(crate) fn step(&mut self, stats: &Stats, mut page: Option<Page>) -> Result<Step<Option<Answer>>> {
+    pub(crate) fn step(
+        &mut self,
+        stats: &Stats,
+        mut page: Option<Page>,
+    ) -> Result<Step<Option<Answer>>> {
         loop {
             let table = match self.current {
                 Some(table) => table,
@@ -230,7 +258,10 @@ impl<'a> TableLookup<'a> {
                 },
             };
             self.current = Some(table);
-            let lookup = match table.reader()?.get(&self.query, &mut self.state, page.take())? {
+            let lookup = match table
+                .reader()?
+                .get(&self.query, &mut self.state, page.take())?
+            {
                 Step::Read(id) => return Ok(Step::Read(id)),
                 Step::Done(lookup) => lookup,
             };
@@ -242,7 +273,11 @@ impl<'a> TableLookup<'a> {
             match lookup {
                 Lookup::Found { tag, value, .. } => {
                     stats.count_hit(self.level);
-                    return Ok(Step::Done(Some(Answer { table: table.clone(), tag, value })));
+                    return Ok(Step::Done(Some(Answer {
+                        table: table.clone(),
+                        tag,
+                        value,
+                    })));
                 }
                 Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
                 Lookup::Absent => {}

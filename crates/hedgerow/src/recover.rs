@@ -70,7 +70,9 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         return Err(no_database(dir));
     }
     for made in [dir.to_path_buf(), tables_dir(dir), log_dir(dir)] {
-        storage.create_dir_all(&made).map_err(|e| Error::io("create", &made, e))?;
+        storage
+            .create_dir_all(&made)
+            .map_err(|e| Error::io("create", &made, e))?;
     }
     let lock = take_lock(&**storage, dir)?;
     let mut state = if manifest::exists(&**storage, dir)? {
@@ -145,7 +147,10 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
 }
 
 fn no_database(dir: &Path) -> Error {
-    Error::invalid(format!("expected a database, found no manifest in {}", dir.display()))
+    Error::invalid(format!(
+        "expected a database, found no manifest in {}",
+        dir.display()
+    ))
 }
 
 fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
@@ -153,7 +158,10 @@ fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
     storage.lock(&path).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
-            format!("{} is open for writing elsewhere; `read_only` works beside that", dir.display()),
+            format!(
+                "{} is open for writing elsewhere; `read_only` works beside that",
+                dir.display()
+            ),
         ),
         _ => Error::io("lock", &path, e),
     })
@@ -162,7 +170,9 @@ fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
 /// A directory with tables but without a manifest is not a new database.
 fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let tables = tables_dir(dir);
-    let found = storage.list(&tables).map_err(|e| Error::io("list", &tables, e))?;
+    let found = storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?;
     if found.iter().any(|file| table_number(&file.name).is_some()) {
         return Err(Error::corruption(
             "expected a manifest beside the tables, found none; `repair` makes one from the tables",
@@ -194,8 +204,15 @@ fn segment_path(dir: &Path, number: u32) -> PathBuf {
 fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     let log = log_dir(dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
-    let mut numbers: Vec<u32> = files.iter().filter_map(|f| segment_number(&f.name)).collect();
-    let next_segment = numbers.iter().max().map_or(1, |n| n + 1).max(state.log_start + 1);
+    let mut numbers: Vec<u32> = files
+        .iter()
+        .filter_map(|f| segment_number(&f.name))
+        .collect();
+    let next_segment = numbers
+        .iter()
+        .max()
+        .map_or(1, |n| n + 1)
+        .max(state.log_start + 1);
     numbers.retain(|&n| n >= state.log_start);
     numbers.sort_unstable();
     let in_tables = state
@@ -211,12 +228,17 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     let mut survey = Survey {
         segments: Vec::new(),
         next_segment,
-        end: LogPosition { segment: state.log_start, offset: 0 },
+        end: LogPosition {
+            segment: state.log_start,
+            offset: 0,
+        },
         last: in_tables.max(closed_last),
     };
     if state.log_start > 0 && numbers.first() != Some(&state.log_start) {
-        return Err(Error::corruption("expected a log segment that is still needed, found none")
-            .at(&segment_path(dir, state.log_start), None));
+        return Err(
+            Error::corruption("expected a log segment that is still needed, found none")
+                .at(&segment_path(dir, state.log_start), None),
+        );
     }
     let ended_at = read_to_end(storage, dir, &numbers, &mut survey)?;
     check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
@@ -234,8 +256,11 @@ fn read_to_end(
     for (i, &number) in numbers.iter().enumerate() {
         let path = segment_path(dir, number);
         if i > 0 && number != numbers[i - 1] + 1 {
-            return Err(Error::corruption(format!("expected log segment {}, found none", numbers[i - 1] + 1))
-                .at(&path, None));
+            return Err(Error::corruption(format!(
+                "expected log segment {}, found none",
+                numbers[i - 1] + 1
+            ))
+            .at(&path, None));
         }
         let mut reader = SegmentReader::open(storage, &path, number)?;
         survey.segments.push(number);
@@ -277,7 +302,11 @@ fn check_end(
     let mut known_durable = state.closed.map(|(end, _)| end);
     for &number in numbers {
         let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
-        let after = if number == survey.end.segment { survey.end.offset } else { 0 };
+        let after = if number == survey.end.segment {
+            survey.end.offset
+        } else {
+            0
+        };
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {
@@ -285,7 +314,10 @@ fn check_end(
             "expected a record of the log, which was durable up to segment {} offset {}",
             durable.segment, durable.offset
         ))
-        .at(&segment_path(dir, survey.end.segment), Some(u64::from(survey.end.offset)))),
+        .at(
+            &segment_path(dir, survey.end.segment),
+            Some(u64::from(survey.end.offset)),
+        )),
         _ => Ok(()),
     }
 }
@@ -297,13 +329,23 @@ fn check_end(
 fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u64> {
     let tables = tables_dir(dir);
     let mut highest = 0;
-    for file in storage.list(&tables).map_err(|e| Error::io("list", &tables, e))? {
-        let Some(number) = table_number(&file.name) else { continue };
+    for file in storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?
+    {
+        let Some(number) = table_number(&file.name) else {
+            continue;
+        };
         highest = highest.max(number);
-        let known = state.trees.values().any(|t| t.tables.contains_key(&crate::page::TableId(number)));
+        let known = state
+            .trees
+            .values()
+            .any(|t| t.tables.contains_key(&crate::page::TableId(number)));
         if !known {
             let path = tables.join(&file.name);
-            storage.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+            storage
+                .remove(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
         }
     }
     Ok(highest)
@@ -319,7 +361,9 @@ fn assemble(
     let environment = options.environment.clone();
     let memory = MemoryPlan::new(options.memory_budget);
     // Small chunks where memtables are small, so that an empty one costs little.
-    let chunk_bytes = (memory.active() / 16).next_power_of_two().clamp(16 << 10, 1 << 20) as usize;
+    let chunk_bytes = (memory.active() / 16)
+        .next_power_of_two()
+        .clamp(16 << 10, 1 << 20) as usize;
     let pool = ChunkPool::new(chunk_bytes, memory.active() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
@@ -333,12 +377,18 @@ fn assemble(
         pinned_bytes: Arc::new(AtomicUsize::new(0)),
         graveyard: Mutex::new(Vec::new()),
     });
-    let next = (state.next_table.max(1), state.next_keyspace, state.next_partition);
+    let next = (
+        state.next_table.max(1),
+        state.next_keyspace,
+        state.next_partition,
+    );
     let keyspaces = state.keyspaces.clone();
     let trees = state.trees.clone();
     let writer = match lock {
         None => None,
-        Some(lock) => Some(make_writer(dir, options, state, survey, lock, &memory, next)?),
+        Some(lock) => Some(make_writer(
+            dir, options, state, survey, lock, &memory, next,
+        )?),
     };
     let engine = Arc::new(Engine {
         dir: dir.to_path_buf(),
@@ -391,8 +441,14 @@ fn make_writer(
 ) -> Result<Writer> {
     let storage = &options.environment.storage;
     let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
-    let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment).max(4 << 10);
-    let log_bytes_max = options.log_bytes_max.unwrap_or(2 * memory.memtables).max(2 * segment_bytes);
+    let segment_bytes = options
+        .log_segment_bytes
+        .unwrap_or(default_segment)
+        .max(4 << 10);
+    let log_bytes_max = options
+        .log_bytes_max
+        .unwrap_or(2 * memory.memtables)
+        .max(2 * segment_bytes);
     let next_seqno = SeqNo(survey.last.0 + 1);
     let log_dir = log_dir(dir);
     let (log, tail) = Log::create(
@@ -423,10 +479,7 @@ pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
     keyspace: &Keyspace,
-    mut tree: impl FnMut(
-        crate::version::edit::PartitionId,
-        &KeyspaceFacts,
-    ) -> Result<(Version, SeqNo)>,
+    mut tree: impl FnMut(crate::version::edit::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.active());
     let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);
@@ -434,9 +487,19 @@ pub(crate) fn open_keyspace(
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
         let (version, flushed) = tree(partition, &facts)?;
         let facts = facts.clone();
-        partitions.push(Partition::new(partition, index, facts, version, flushed, &engine.pool));
+        partitions.push(Partition::new(
+            partition,
+            index,
+            facts,
+            version,
+            flushed,
+            &engine.pool,
+        ));
     }
-    let state = Arc::new(KeyspaceState { facts: facts.clone(), partitions });
+    let state = Arc::new(KeyspaceState {
+        facts: facts.clone(),
+        partitions,
+    });
     let cell = Arc::new(KeyspaceCell {
         facts,
         state: ArcSwap::new(state.clone()),
@@ -456,7 +519,9 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
         // What an earlier process wrote but did not sync: tables made from it must not outlive it.
         for &number in &survey.segments {
             let path = segment_path(&engine.dir, number);
-            storage.sync_file(&path).map_err(|e| Error::io("sync", &path, e))?;
+            storage
+                .sync_file(&path)
+                .map_err(|e| Error::io("sync", &path, e))?;
         }
     }
     let catalog = engine.catalog.load_full();
@@ -474,13 +539,16 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
                 let op = op.map_err(|e| e.at(&path, Some(offset)))?;
                 let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
                 last = last.max(seqno);
-                let Some(partition) = catalog.partitions.get(&op.partition) else { continue };
+                let Some(partition) = catalog.partitions.get(&op.partition) else {
+                    continue;
+                };
                 let tree = partition.tree();
                 if seqno <= tree.flushed_through {
                     continue;
                 }
                 let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-                let size = op.user_key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
+                let size =
+                    op.user_key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
                 tree.active.reserve(size, LogPosition::default());
                 tree.active.insert(key, seqno, op.tag, op.value);
                 bytes += size as u64;

@@ -24,7 +24,6 @@ use crate::snapshot::SnapshotGuard;
 use crate::table::Table;
 use crate::version::{SuperVersion, Version};
 
-
 /// The trees of a keyspace, at one sequence number.
 #[derive(Clone)]
 pub(crate) struct View {
@@ -44,11 +43,20 @@ impl View {
             let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
             let seqno = SeqNo(engine.publisher.published());
             // Unchanged trees hold everything up to the number (invariant I3).
-            let unchanged =
-                state.partitions.iter().zip(&*trees).all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
+            let unchanged = state
+                .partitions
+                .iter()
+                .zip(&*trees)
+                .all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
             if unchanged {
                 let (engine, state) = (engine.clone(), state.clone());
-                return Ok(View { engine, state, trees, seqno, _snapshot: None });
+                return Ok(View {
+                    engine,
+                    state,
+                    trees,
+                    seqno,
+                    _snapshot: None,
+                });
             }
         }
     }
@@ -80,7 +88,10 @@ impl View {
             for (l, level) in tree.version.levels.iter().enumerate() {
                 for (g, group) in level.groups.iter().enumerate() {
                     for r in 0..group.runs.len() {
-                        let run = RunTables { version: tree.version.clone(), place: (l, g, r) };
+                        let run = RunTables {
+                            version: tree.version.clone(),
+                            place: (l, g, r),
+                        };
                         sources.push(Box::new(ConcatIter::new(run)));
                     }
                 }
@@ -165,7 +176,14 @@ impl Cursor {
         }
         let (merged, sources) = view.merged();
         let pin = Pin::new(&view.engine.tables.pinned_bytes, sources * SOURCE_BYTES);
-        Ok(Cursor { view, merged, key: Vec::new(), value: Found::Here, at: At::Nowhere, pin })
+        Ok(Cursor {
+            view,
+            merged,
+            key: Vec::new(),
+            value: Found::Here,
+            at: At::Nowhere,
+            pin,
+        })
     }
 
     /// To the first key at or after `key`. True if there is one.
@@ -223,7 +241,10 @@ impl Cursor {
     ///
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
-    #[allow(clippy::should_implement_trait, reason = "a cursor moves both ways and is no iterator")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a cursor moves both ways and is no iterator"
+    )]
     pub fn next(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
         self.view.engine.stats.nexts.add(1);
@@ -345,7 +366,9 @@ impl Cursor {
             }
             self.merged.retreat()?;
         }
-        let Some(found) = candidate else { return Ok(false) };
+        let Some(found) = candidate else {
+            return Ok(false);
+        };
         self.value = found;
         self.at = At::BeforeKey;
         Ok(true)
@@ -375,15 +398,24 @@ impl Cursor {
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cursor").field("key", &self.key()).field("pin", &self.pin).finish()
+        f.debug_struct("Cursor")
+            .field("key", &self.key())
+            .field("pin", &self.pin)
+            .finish()
     }
 }
 
 /// The table that a page belongs to, among those of the view.
 fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
-    let found = view.trees.iter().find_map(|tree| tree.version.table(page.table));
+    let found = view
+        .trees
+        .iter()
+        .find_map(|tree| tree.version.table(page.table));
     found.map(|(_, table)| table.clone()).ok_or_else(|| {
-        Error::corruption(format!("a value is in table {}, which is not there", page.table.0))
+        Error::corruption(format!(
+            "a value is in table {}, which is not there",
+            page.table.0
+        ))
     })
 }
 
@@ -408,8 +440,17 @@ struct End {
 impl Scan {
     pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
         // Refuses what cannot be scanned now, and not at the first item.
-        let front = End { cursor: Some(Cursor::new(view.clone())?), ..End::default() };
-        Ok(Scan { front, back: End::default(), view, lower, upper })
+        let front = End {
+            cursor: Some(Cursor::new(view.clone())?),
+            ..End::default()
+        };
+        Ok(Scan {
+            front,
+            back: End::default(),
+            view,
+            lower,
+            upper,
+        })
     }
 
     fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
@@ -430,13 +471,20 @@ impl Scan {
         {
             there = cursor.next()?;
         }
-        let Some(key) = cursor.key().filter(|_| there) else { return Ok(None) };
+        let Some(key) = cursor.key().filter(|_| there) else {
+            return Ok(None);
+        };
         let inside = match &self.upper {
             Bound::Unbounded => true,
             Bound::Included(upper) => key <= upper.as_slice(),
             Bound::Excluded(upper) => key < upper.as_slice(),
         };
-        let met = self.back.cursor.as_ref().and_then(Cursor::key).is_some_and(|back| key >= back);
+        let met = self
+            .back
+            .cursor
+            .as_ref()
+            .and_then(Cursor::key)
+            .is_some_and(|back| key >= back);
         if !inside || met {
             return Ok(None);
         }
@@ -456,13 +504,20 @@ impl Scan {
             Bound::Included(key) => cursor.seek_for_prev(key)?,
             Bound::Excluded(key) => cursor.seek_before(key)?,
         };
-        let Some(key) = cursor.key().filter(|_| there) else { return Ok(None) };
+        let Some(key) = cursor.key().filter(|_| there) else {
+            return Ok(None);
+        };
         let inside = match &self.lower {
             Bound::Unbounded => true,
             Bound::Included(lower) => key >= lower.as_slice(),
             Bound::Excluded(lower) => key > lower.as_slice(),
         };
-        let met = self.front.cursor.as_ref().and_then(Cursor::key).is_some_and(|front| key <= front);
+        let met = self
+            .front
+            .cursor
+            .as_ref()
+            .and_then(Cursor::key)
+            .is_some_and(|front| key <= front);
         if !inside || met {
             return Ok(None);
         }

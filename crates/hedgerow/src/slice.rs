@@ -24,7 +24,10 @@ pub struct Slice(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Inline { len: u8, bytes: [u8; INLINE_BYTES_MAX] },
+    Inline {
+        len: u8,
+        bytes: [u8; INLINE_BYTES_MAX],
+    },
     Heap(Arc<[u8]>),
     Pinned(Arc<Pinned>),
 }
@@ -44,7 +47,10 @@ pub(crate) struct Pin {
 impl Pin {
     pub(crate) fn new(gauge: &Arc<AtomicUsize>, bytes: usize) -> Pin {
         gauge.fetch_add(bytes, Ordering::Relaxed);
-        Pin { gauge: gauge.clone(), bytes }
+        Pin {
+            gauge: gauge.clone(),
+            bytes,
+        }
     }
 }
 
@@ -60,7 +66,10 @@ impl Slice {
         if bytes.len() <= INLINE_BYTES_MAX {
             let mut inline = [0; INLINE_BYTES_MAX];
             inline[..bytes.len()].copy_from_slice(bytes);
-            return Slice(Repr::Inline { len: bytes.len() as u8, bytes: inline });
+            return Slice(Repr::Inline {
+                len: bytes.len() as u8,
+                bytes: inline,
+            });
         }
         Slice(Repr::Heap(Arc::from(bytes)))
     }

@@ -64,7 +64,13 @@ impl Snapshot {
         // After the number: a clear that is seen comes before everything that is not.
         let catalog = engine.catalog.load_full();
         let engine = engine.clone();
-        Ok(Snapshot(Arc::new(SnapshotGuard { engine, registration, seqno, taken, catalog })))
+        Ok(Snapshot(Arc::new(SnapshotGuard {
+            engine,
+            registration,
+            seqno,
+            taken,
+            catalog,
+        })))
     }
 
     /// The sequence number that it reads at.
@@ -74,7 +80,12 @@ impl Snapshot {
 
     /// How long ago it was taken.
     pub fn age(&self) -> Duration {
-        self.0.engine.environment.clock.now().saturating_sub(self.0.taken)
+        self.0
+            .engine
+            .environment
+            .clock
+            .now()
+            .saturating_sub(self.0.taken)
     }
 
     /// The value of a key then.
@@ -84,7 +95,13 @@ impl Snapshot {
     /// later.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let state = self.state(keyspace)?;
-        read::get(&self.0.engine, state, key.as_ref(), self.0.seqno, Want::Value)
+        read::get(
+            &self.0.engine,
+            state,
+            key.as_ref(),
+            self.0.seqno,
+            Want::Value,
+        )
     }
 
     /// Whether a key had a value then.
@@ -93,7 +110,13 @@ impl Snapshot {
     /// As [`Snapshot::get`].
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let state = self.state(keyspace)?;
-        let found = read::get(&self.0.engine, state, key.as_ref(), self.0.seqno, Want::Existence)?;
+        let found = read::get(
+            &self.0.engine,
+            state,
+            key.as_ref(),
+            self.0.seqno,
+            Want::Existence,
+        )?;
         Ok(found.is_some())
     }
 
@@ -144,7 +167,10 @@ impl Snapshot {
         self.0.catalog.states.get(&keyspace.id()).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
-                format!("the keyspace `{}` was made after the snapshot", keyspace.name()),
+                format!(
+                    "the keyspace `{}` was made after the snapshot",
+                    keyspace.name()
+                ),
             )
         })
     }

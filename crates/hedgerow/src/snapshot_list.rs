@@ -56,7 +56,10 @@ impl SnapshotList {
     /// How many are open, and when the oldest was taken.
     pub(crate) fn oldest(&self) -> (usize, Option<Duration>) {
         let open = self.lock();
-        (open.snapshots.len(), open.snapshots.values().map(|s| s.1).min())
+        (
+            open.snapshots.len(),
+            open.snapshots.values().map(|s| s.1).min(),
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

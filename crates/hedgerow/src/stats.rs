@@ -34,7 +34,10 @@ impl Counter {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.stripes.iter().map(|s| s.0.load(Ordering::Relaxed)).sum()
+        self.stripes
+            .iter()
+            .map(|s| s.0.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
@@ -237,8 +240,17 @@ impl KeyspaceStats {
     /// Bytes of all levels over bytes of the last one: at most how many times the tables are larger
     /// than if they were merged into one level. 1.0 for an empty keyspace.
     pub fn space_amplification(&self) -> f64 {
-        let last = self.levels.iter().rev().find(|l| l.bytes > 0).map_or(0, |l| l.bytes);
-        if last == 0 { 1.0 } else { self.table_bytes() as f64 / last as f64 }
+        let last = self
+            .levels
+            .iter()
+            .rev()
+            .find(|l| l.bytes > 0)
+            .map_or(0, |l| l.bytes);
+        if last == 0 {
+            1.0
+        } else {
+            self.table_bytes() as f64 / last as f64
+        }
     }
 }
 
@@ -334,6 +346,10 @@ impl DbStats {
 
     /// Pages asked for per point lookup; 0.0 before the first.
     pub fn read_amplification(&self) -> f64 {
-        if self.gets == 0 { 0.0 } else { self.block_reads as f64 / self.gets as f64 }
+        if self.gets == 0 {
+            0.0
+        } else {
+            self.block_reads as f64 / self.gets as f64
+        }
     }
 }

@@ -45,7 +45,11 @@ pub(crate) fn verify(
     verify_manifest(engine)?;
     // The trees are held, so that no file goes while it is read.
     let catalog = engine.catalog.load_full();
-    let trees: Vec<_> = catalog.partitions.values().map(|p| p.tree_owned()).collect();
+    let trees: Vec<_> = catalog
+        .partitions
+        .values()
+        .map(|p| p.tree_owned())
+        .collect();
     let mut progress = VerifyProgress {
         done_bytes: 0,
         total_bytes: trees.iter().map(|tree| tree.version.bytes()).sum(),
@@ -54,7 +58,10 @@ pub(crate) fn verify(
         tree.version.check()?;
         for (_, table) in tree.version.tables() {
             if !go_on(progress) {
-                return Err(Error::new(ErrorKind::Cancelled, "the verification was ended by its caller"));
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "the verification was ended by its caller",
+                ));
             }
             engine.check_open()?;
             verify_table(table)?;
@@ -73,10 +80,14 @@ fn verify_table(table: &Arc<Table>) -> Result<()> {
     let reader = table.reader()?;
     if reader.meta() != table.meta() {
         let id = table.meta().id.0;
-        return Err(Error::corruption(format!("the manifest and the footer of table {id} differ"))
-            .at(table.path(), None));
+        return Err(
+            Error::corruption(format!("the manifest and the footer of table {id} differ"))
+                .at(table.path(), None),
+        );
     }
-    reader.verify(&Uncached(table)).map_err(|e| e.at(table.path(), None))
+    reader
+        .verify(&Uncached(table))
+        .map_err(|e| e.at(table.path(), None))
 }
 
 /// Pages from the file: a page in the cache would prove nothing about the disk.
@@ -90,12 +101,16 @@ impl PageSource for Uncached<'_> {
 
 /// The manifest on disk describes what the engine works with.
 fn verify_manifest(engine: &Engine) -> Result<()> {
-    let Ok(writer) = engine.writer() else { return Ok(()) };
+    let Ok(writer) = engine.writer() else {
+        return Ok(());
+    };
     let manifest = writer.manifest();
     let replay = manifest::replay(&*engine.environment.storage, &engine.dir)?;
     if State::replay(&replay.edits)? != *manifest.state() {
-        return Err(Error::corruption("the manifest does not describe the open database")
-            .at(&engine.dir.join(manifest::FILE_NAME), None));
+        return Err(
+            Error::corruption("the manifest does not describe the open database")
+                .at(&engine.dir.join(manifest::FILE_NAME), None),
+        );
     }
     Ok(())
 }
@@ -103,7 +118,9 @@ fn verify_manifest(engine: &Engine) -> Result<()> {
 /// Every record below the durable position is there. Segments that are recycled meanwhile are
 /// passed over.
 fn verify_log(engine: &Engine) -> Result<u64> {
-    let Ok(writer) = engine.writer() else { return Ok(0) };
+    let Ok(writer) = engine.writer() else {
+        return Ok(0);
+    };
     let durable = writer.log.durable();
     let storage = &*engine.environment.storage;
     let dir = log_dir(&engine.dir);

@@ -105,13 +105,21 @@ pub(crate) fn commit(
             payload.bytes().len()
         )));
     }
-    admit(engine, payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES)?;
+    admit(
+        engine,
+        payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES,
+    )?;
     let reserved = match reserve(engine, writer, ops, payload, condition)? {
         Ok(reserved) => reserved,
         Err(outcome) => return Ok(outcome),
     };
 
-    let written = writer.log.write(&reserved.place, payload.bytes(), payload.count(), reserved.first);
+    let written = writer.log.write(
+        &reserved.place,
+        payload.bytes(),
+        payload.count(),
+        reserved.first,
+    );
     if written.is_ok() {
         apply(ops, &reserved);
     }
@@ -135,7 +143,9 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     let sealed = engine.sealed_bytes.load(Ordering::Relaxed);
     if sealed != 0 {
         let used = sealed + engine.active_bytes.load(Ordering::Relaxed);
-        engine.throttle.set(Pressure::Memtables, used as f64 / plan.memtables as f64);
+        engine
+            .throttle
+            .set(Pressure::Memtables, used as f64 / plan.memtables as f64);
         if sealed + plan.active() > plan.memtables {
             wait_for_memory(engine)?;
         }
@@ -190,7 +200,10 @@ fn reserve(
         let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
         let Some(place) = state.tail.reserve(payload.bytes().len()) else {
             let next = state.next_seqno;
-            if writer.log.roll(&mut state.tail, payload.bytes().len(), next)? {
+            if writer
+                .log
+                .roll(&mut state.tail, payload.bytes().len(), next)?
+            {
                 after_roll(engine, writer, &mut state);
             } else {
                 drop(state);
@@ -206,7 +219,13 @@ fn reserve(
         };
         let first = std::mem::replace(&mut state.next_seqno, SeqNo(last.0 + 1));
         let memtables = assign(engine, writer, &mut state, ops, first, place.end());
-        return Ok(Ok(Reserved { place, first, last, ticket, memtables }));
+        return Ok(Ok(Reserved {
+            place,
+            first,
+            last,
+            ticket,
+            memtables,
+        }));
     }
 }
 
@@ -221,7 +240,9 @@ fn assign(
 ) -> Memtables {
     // Full memtables are sealed below the whole batch, so that no seal divides it.
     for op in ops {
-        if op.partition.tree().active.reserved_bytes() >= op.partition.keyspace.design().memtable_bytes {
+        if op.partition.tree().active.reserved_bytes()
+            >= op.partition.keyspace.design().memtable_bytes
+        {
             seal(engine, op.partition, first);
         }
     }
@@ -234,13 +255,19 @@ fn assign(
         writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
         op.partition.latest_write.store(seqno, Ordering::Relaxed);
         if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
-            op.partition.log_segment.store(state.tail.segment_number(), Ordering::Relaxed);
-            state.tail.touch(op.partition.id, &op.partition.latest_write);
+            op.partition
+                .log_segment
+                .store(state.tail.segment_number(), Ordering::Relaxed);
+            state
+                .tail
+                .touch(op.partition.id, &op.partition.latest_write);
         }
         let bytes = op.user_key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
         let memtable = op.partition.tree().active.clone();
         memtable.reserve(bytes, log_end);
-        engine.active_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        engine
+            .active_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         if ops.len() == 1 {
             return Memtables::One(memtable);
         }
@@ -254,14 +281,27 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
     let mut scratch = Vec::new();
     for (i, op) in ops.iter().enumerate() {
         let seqno = SeqNo(reserved.first.0 + i as u64);
-        let key = op.partition.keyspace.order.borrow(op.user_key, &mut scratch);
-        reserved.memtables.get(i).insert(key, seqno, op.tag, op.value);
+        let key = op
+            .partition
+            .keyspace
+            .order
+            .borrow(op.user_key, &mut scratch);
+        reserved
+            .memtables
+            .get(i)
+            .insert(key, seqno, op.tag, op.value);
     }
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
-    let deletes = ops.iter().filter(|op| op.tag.kind == crate::entry::Kind::Delete).count() as u64;
-    let bytes: usize = ops.iter().map(|op| op.user_key.len() + op.value.len()).sum();
+    let deletes = ops
+        .iter()
+        .filter(|op| op.tag.kind == crate::entry::Kind::Delete)
+        .count() as u64;
+    let bytes: usize = ops
+        .iter()
+        .map(|op| op.user_key.len() + op.value.len())
+        .sum();
     engine.stats.user_bytes.add(bytes as u64);
     engine.stats.puts.add(ops.len() as u64 - deletes);
     if deletes > 0 {
@@ -286,7 +326,10 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
 /// The active memtables of all partitions take what they may: the largest goes.
 fn seal_largest(engine: &Arc<Engine>, at: SeqNo) {
     let catalog = engine.catalog.load();
-    let largest = catalog.partitions.values().max_by_key(|p| p.tree().active.reserved_bytes());
+    let largest = catalog
+        .partitions
+        .values()
+        .max_by_key(|p| p.tree().active.reserved_bytes());
     if let Some(partition) = largest {
         seal(engine, partition, at);
     }
@@ -325,7 +368,9 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
         let next = state.next_seqno;
         let engine_ref = Arc::downgrade(engine);
         engine.scheduler.submit(Priority::Log, move || {
-            let Some(engine) = engine_ref.upgrade() else { return };
+            let Some(engine) = engine_ref.upgrade() else {
+                return;
+            };
             if let Ok(writer) = engine.writer() {
                 // A failure shows when a commit needs the segment and prepares it itself.
                 let _ = writer.log.prepare_spare(0, next);
@@ -337,5 +382,8 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
 
 /// The error of writing to a keyspace that is gone.
 pub(crate) fn dropped(name: &str) -> Error {
-    Error::new(ErrorKind::Closed, format!("the keyspace `{name}` was dropped"))
+    Error::new(
+        ErrorKind::Closed,
+        format!("the keyspace `{name}` was dropped"),
+    )
 }

@@ -71,7 +71,10 @@ impl Storage for SimStorage {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        let file = self.look_up("sync_file", path)?.names.find(&Name::new(path)?)?;
+        let file = self
+            .look_up("sync_file", path)?
+            .names
+            .find(&Name::new(path)?)?;
         self.handle(file, path).sync()
     }
 

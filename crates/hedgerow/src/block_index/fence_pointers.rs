@@ -1,1 +1,440 @@
+//! Fence pointers: between each block and the next the shortest key that separates them, taken from
+//! the true neighbours. The format is in `docs/format/fence_pointers.md`.
+//!
+//! Two levels: pages of about 4 KiB that hold some hundreds of separators and block places each,
+//! and one top page that separates the pages. A resident index keeps all pages as they are stored,
+//! 6 to 12 bytes per block; a paged index keeps the top and asks for one page per lookup.
 
+mod node;
+
+use std::ops::Range;
+
+use crate::codec::packed;
+use crate::codec::reader::put_sized;
+use crate::codec::{ByteReader, shared_prefix, varint};
+use crate::error::{Error, Result};
+use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
+
+use super::Index;
+use node::{Child, Node, NodeBuilder, NodeLayout};
+
+/// The size at which a page of separators is closed: what a device reads at least.
+const PAGE_BYTES: usize = 4096;
+
+/// Builds the index of one table. Keeps the finished pages in memory until `finish`: 6 to 12 bytes
+/// per block.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    /// The last key added.
+    last_key: Vec<u8>,
+    /// The block that keys are being added to, without its place.
+    open: Option<Child>,
+    /// The block before, stored; it waits for the separator after it.
+    stored: Option<Child>,
+    node: NodeBuilder,
+    pages: Vec<FinishedPage>,
+    page_bytes: usize,
+    /// The number of blocks in `node` and `pages`.
+    blocks: usize,
+}
+
+#[derive(Debug)]
+struct FinishedPage {
+    bytes: Vec<u8>,
+    first_block: usize,
+    first_child: Child,
+}
+
+impl super::Builder for Builder {
+    fn add(&mut self, key: &[u8], block: usize) {
+        if self.open.is_none() {
+            self.open_block(key, block);
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+    }
+
+    fn finish_block(&mut self, block: usize, handle: Handle) {
+        let mut child = self.open.take().expect("a block has keys");
+        assert!(
+            block == self.blocks + usize::from(self.stored.is_some()),
+            "blocks are finished in order"
+        );
+        child.handle = handle;
+        self.store(child);
+    }
+}
+
+impl Builder {
+    /// The bytes that the index would take in the file if it were finished now.
+    pub(crate) fn estimated_bytes(&self) -> usize {
+        self.page_bytes + self.node.estimated_bytes()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.page_bytes
+            + self.pages.capacity() * size_of::<FinishedPage>()
+            + self.node.memory_bytes()
+            + self.last_key.capacity()
+    }
+
+    /// Hands the pages, in order, to `write_page`, which says where it stored them, then the top.
+    /// Returns where the top is.
+    pub(crate) fn finish(
+        mut self,
+        mut write_page: impl FnMut(&[u8]) -> Result<Handle>,
+    ) -> Result<Handle> {
+        assert!(self.open.is_none(), "the last block is finished");
+        if let Some(mut last) = self.stored.take() {
+            last.cut(0);
+            self.node.push(last);
+            self.blocks += 1;
+        }
+        self.finish_page();
+        let mut top = NodeBuilder::default();
+        let mut firsts = Vec::new();
+        for page in self.pages {
+            firsts.push(page.first_block as u64);
+            top.push(Child {
+                handle: write_page(&page.bytes)?,
+                ..page.first_child
+            });
+        }
+        let mut bytes = top.encode(0);
+        varint::put(&mut bytes, self.blocks as u64);
+        for first in firsts {
+            packed::put(&mut bytes, first, packed::width_for(self.blocks as u64));
+        }
+        put_sized(&mut bytes, &self.last_key);
+        write_page(&bytes)
+    }
+
+    fn open_block(&mut self, key: &[u8], block: usize) {
+        let first = self.stored.is_none();
+        assert!(
+            block == self.blocks + usize::from(!first),
+            "keys are added to blocks in order"
+        );
+        let shared = shared_prefix(&self.last_key, key);
+        let touching = !first && shared == key.len();
+        self.open = Some(Child {
+            first_key: key.to_vec(),
+            needed: if first { 0 } else { key.len().min(shared + 1) },
+            touching,
+            handle: Handle {
+                offset: 0,
+                bytes: 0,
+            },
+        });
+    }
+
+    fn store(&mut self, child: Child) {
+        if let Some(mut before) = self.stored.take() {
+            before.cut(child.needed);
+            self.push(before);
+        }
+        self.stored = Some(child);
+    }
+
+    fn push(&mut self, child: Child) {
+        // No page begins in the middle of one key's versions, so that one page always tells all
+        // the blocks of a key.
+        if self.node.estimated_bytes() >= PAGE_BYTES && !child.touching {
+            self.finish_page();
+        }
+        self.node.push(child);
+        self.blocks += 1;
+    }
+
+    fn finish_page(&mut self) {
+        let node = std::mem::take(&mut self.node);
+        let Some(first_child) = node.children.first() else {
+            return;
+        };
+        let first_block = self.blocks - node.children.len();
+        let bytes = node.encode(first_block);
+        self.page_bytes += bytes.len();
+        self.pages.push(FinishedPage {
+            bytes,
+            first_block,
+            first_child: first_child.clone(),
+        });
+    }
+}
+
+/// The index of one table.
+#[derive(Debug)]
+pub(crate) struct FencePointers {
+    table: TableId,
+    top: NodeLayout,
+    top_page: Box<[u8]>,
+    /// The number of the first block of each page, in `top_page`.
+    firsts: usize,
+    first_bytes: usize,
+    blocks: usize,
+    last_key: Range<usize>,
+    /// The pages one after the other, and their layouts with where they are: when resident.
+    pages: Vec<u8>,
+    nodes: Vec<(NodeLayout, Range<usize>)>,
+}
+
+impl FencePointers {
+    /// An index that asks for its pages, from its top page.
+    pub(crate) fn paged(table: TableId, top_page: &[u8]) -> Result<FencePointers> {
+        let (top, parsed) = NodeLayout::parse(top_page)?;
+        let mut rest = ByteReader::new(&top_page[parsed..]);
+        let blocks: usize = rest.varint_as("number of blocks")?;
+        let first_bytes = packed::width_for(blocks as u64);
+        let firsts = parsed + rest.position();
+        rest.take(top.count * first_bytes, "numbers of first blocks")?;
+        let last_key_bytes = rest.sized("last key")?.len();
+        let last_key_end = parsed + rest.position();
+        rest.finish("the top of the index")?;
+        let index = FencePointers {
+            table,
+            top,
+            top_page: top_page.into(),
+            firsts,
+            first_bytes,
+            blocks,
+            last_key: last_key_end - last_key_bytes..last_key_end,
+            pages: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let firsts = (0..=index.top.count).map(|page| index.first_block(page));
+        if index.first_block(0) != 0 || !firsts.is_sorted_by(|a, b| a < b) {
+            return Err(Error::corruption(
+                "expected the numbers of first blocks to increase from 0",
+            ));
+        }
+        Ok(index)
+    }
+
+    /// Puts all pages, in order, into memory.
+    pub(crate) fn load<'a>(
+        mut self,
+        pages: impl Iterator<Item = Result<&'a [u8]>>,
+    ) -> Result<FencePointers> {
+        for (i, page) in pages.enumerate() {
+            let page = page?;
+            let layout = self.parse_page(i, page)?;
+            let start = self.pages.len();
+            self.pages.extend_from_slice(page);
+            self.nodes.push((layout, start..self.pages.len()));
+        }
+        if self.nodes.len() != self.top.count {
+            return Err(Error::corruption(format!(
+                "expected an index of {} pages, found {}",
+                self.top.count,
+                self.nodes.len()
+            )));
+        }
+        self.pages.shrink_to_fit();
+        self.nodes.shrink_to_fit();
+        Ok(self)
+    }
+
+    /// Where the pages below the top are stored, in order.
+    pub(crate) fn page_ids(&self) -> impl Iterator<Item = PageId> + '_ {
+        (0..self.top.count).map(|i| self.page_id(i))
+    }
+
+    /// Keys that cut the table into about `pieces` pieces of as many bytes, without reading.
+    pub(crate) fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let units = if self.nodes.is_empty() {
+            self.top.count
+        } else {
+            self.blocks
+        };
+        for piece in 1..pieces {
+            let key = match self.nodes.is_empty() {
+                true => self.top().separator(units * piece / pieces),
+                false => self.resident_separator(self.block_at_share(piece, pieces)),
+            };
+            let above_first = key > self.resident_or_top_first();
+            if above_first && keys.last().is_none_or(|last| *last < key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    fn resident_or_top_first(&self) -> Vec<u8> {
+        match self.nodes.is_empty() {
+            true => self.top().separator(0),
+            false => self.resident_separator(0),
+        }
+    }
+
+    /// The first block that begins after `piece / pieces` of the bytes. Only when resident.
+    fn block_at_share(&self, piece: usize, pieces: usize) -> usize {
+        let offset = |block: usize| {
+            let page = self.page_of_block(block);
+            self.resident(page)
+                .handle(block - self.first_block(page))
+                .offset
+        };
+        let (start, end) = (offset(0), offset(self.blocks - 1));
+        let wanted = start + (u128::from(end - start) * piece as u128 / pieces as u128) as u64;
+        let (mut low, mut high) = (0, self.blocks - 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if offset(middle) < wanted {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn resident_separator(&self, block: usize) -> Vec<u8> {
+        let page = self.page_of_block(block);
+        self.resident(page)
+            .separator(block - self.first_block(page))
+    }
+
+    fn top(&self) -> Node<'_> {
+        Node {
+            layout: &self.top,
+            page: &self.top_page,
+        }
+    }
+
+    fn resident(&self, page: usize) -> Node<'_> {
+        let (layout, range) = &self.nodes[page];
+        Node {
+            layout,
+            page: &self.pages[range.clone()],
+        }
+    }
+
+    fn page_id(&self, page: usize) -> PageId {
+        PageId {
+            table: self.table,
+            handle: self.top().handle(page),
+            class: PageClass::Index,
+        }
+    }
+
+    /// The number of the first block of a page; of all blocks for the page after the last.
+    fn first_block(&self, page: usize) -> usize {
+        if page == self.top.count {
+            return self.blocks;
+        }
+        let at = self.firsts + page * self.first_bytes;
+        packed::get(&self.top_page, at, self.first_bytes) as usize
+    }
+
+    fn page_of_block(&self, block: usize) -> usize {
+        let (mut low, mut high) = (0, self.top.count);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.first_block(middle) <= block {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.saturating_sub(1)
+    }
+
+    fn last_key(&self) -> &[u8] {
+        &self.top_page[self.last_key.clone()]
+    }
+
+    fn parse_page(&self, page: usize, bytes: &[u8]) -> Result<NodeLayout> {
+        let (layout, parsed) = NodeLayout::parse(bytes)?;
+        let expected = self.first_block(page)..self.first_block(page + 1);
+        let found = layout.first..layout.first.saturating_add(layout.count);
+        if page >= self.top.count || expected != found || parsed != bytes.len() {
+            return Err(Error::corruption(format!(
+                "expected the index page of blocks {expected:?}, found {found:?} and {} more bytes",
+                bytes.len() - parsed
+            )));
+        }
+        Ok(layout)
+    }
+
+    /// Asks the node of a page, which is resident or given or to be read.
+    fn ask<T>(
+        &self,
+        page: usize,
+        given: Option<&Page>,
+        answer: impl FnOnce(Node<'_>) -> T,
+    ) -> Result<Step<T>> {
+        if !self.nodes.is_empty() {
+            return Ok(Step::Done(answer(self.resident(page))));
+        }
+        let Some(given) = given else {
+            return Ok(Step::Read(self.page_id(page)));
+        };
+        let layout = self.parse_page(page, given)?;
+        Ok(Step::Done(answer(Node {
+            layout: &layout,
+            page: given,
+        })))
+    }
+}
+
+/// The children of `node` that may hold `key`.
+fn candidates(node: Node<'_>, key: &[u8]) -> Range<usize> {
+    let first = node.layout.first;
+    let end = node.at_or_below(key);
+    if end == 0 {
+        // Above the page's separator in the top, which may be shorter than the one here.
+        return first..first;
+    }
+    let mut start = end - 1;
+    while start > 0 && node.touches(start, key) {
+        start -= 1;
+    }
+    first + start..first + end
+}
+
+impl Index for FencePointers {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>> {
+        let pages = self.top().at_or_below(key);
+        if pages == 0 || key > self.last_key() {
+            return Ok(Step::Done(0..0));
+        }
+        self.ask(pages - 1, page, |node| candidates(node, key))
+    }
+
+    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+        let pages = self.top().at_or_below(key);
+        if pages == 0 {
+            return Ok(Step::Done(0));
+        }
+        if key > self.last_key() {
+            return Ok(Step::Done(self.blocks));
+        }
+        self.ask(pages - 1, page, |node| candidates(node, key).start)
+    }
+
+    fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>> {
+        assert!(
+            block < self.blocks,
+            "block {block} of {} blocks",
+            self.blocks
+        );
+        let at = self.page_of_block(block);
+        let within = block - self.first_block(at);
+        self.ask(at, page, |node| node.handle(within))
+    }
+
+    fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.top_page.len()
+            + self.pages.capacity()
+            + self.nodes.capacity() * size_of::<(NodeLayout, Range<usize>)>()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 
 #[cfg(test)]
 mod conformance;
-mod fence_pointers;
+pub(crate) mod fence_pointers;
 
 use std::ops::Range;
 

@@ -59,7 +59,14 @@ fn move_down(
         let table = table_of(&version, id)?;
         bytes += table.meta().file_bytes;
         let group = version.levels[target.level].group_for(&table.meta().smallest_key) as u32;
-        edit.moved.push((id, Placement { level: target.level as u8, group, run }));
+        edit.moved.push((
+            id,
+            Placement {
+                level: target.level as u8,
+                group,
+                run,
+            },
+        ));
     }
     engine.install(partition, edit, None)?;
     engine.stats.moves.add(1);
@@ -94,10 +101,18 @@ fn merge(
     let began = engine.environment.clock.now();
     let version = partition.tree_owned().version.clone();
     let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
-        input.tables.iter().map(|&id| table_of(&version, id).cloned()).collect()
+        input
+            .tables
+            .iter()
+            .map(|&id| table_of(&version, id).cloned())
+            .collect()
     };
     let tables: Vec<Vec<Arc<Table>>> = inputs.iter().map(tables_of).collect::<Result<_>>()?;
-    let by_id: HashMap<_, _> = tables.iter().flatten().map(|t| (t.meta().id, t.clone())).collect();
+    let by_id: HashMap<_, _> = tables
+        .iter()
+        .flatten()
+        .map(|t| (t.meta().id, t.clone()))
+        .collect();
     let read_bytes = by_id.values().map(|t| t.meta().file_bytes).sum();
     let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
     let merge = Arc::new(Merge {
@@ -118,7 +133,14 @@ fn merge(
     edit.removed.sort_unstable();
     let placed = outputs.iter().map(|meta| {
         let group = version.levels[target.level].group_for(&meta.smallest_key) as u32;
-        (Placement { level: target.level as u8, group, run }, meta.clone())
+        (
+            Placement {
+                level: target.level as u8,
+                group,
+                run,
+            },
+            meta.clone(),
+        )
     });
     edit.added = placed.collect();
     if let Err(error) = engine.install(partition, edit, None) {
@@ -126,7 +148,10 @@ fn merge(
             // What stays behind is removed when the database is opened again. If the edit may have
             // reached the disk, the tables must stay.
             if engine.writer().is_ok() {
-                let _ = engine.environment.storage.remove(&engine.table_path(meta.id));
+                let _ = engine
+                    .environment
+                    .storage
+                    .remove(&engine.table_path(meta.id));
             }
         }
         return Err(error);
@@ -182,7 +207,9 @@ impl Merge {
                 }
             }
         }
-        let Some(error) = failure else { return Ok(outputs) };
+        let Some(error) = failure else {
+            return Ok(outputs);
+        };
         for meta in outputs {
             // What stays behind is removed when the database is opened again.
             let path = self.engine.table_path(meta.id);
@@ -250,7 +277,9 @@ impl Merge {
             }
             let keep = retain.keep(is_new, entry.seqno, entry.tag, || {
                 let is_input = |id| self.by_id.contains_key(&id);
-                !self.version.older_may_hold(target.level, Some(self.run), &key, is_input)
+                !self
+                    .version
+                    .older_may_hold(target.level, Some(self.run), &key, is_input)
             });
             if keep {
                 match entry.value {
@@ -270,8 +299,12 @@ impl Merge {
 
     /// The tables of the level below the target's, which a too wide output would overlap.
     fn below(&self) -> Vec<Below> {
-        let Some(level) = self.version.levels.get(self.target.level + 1) else { return Vec::new() };
-        let tables = level.tables().map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes));
+        let Some(level) = self.version.levels.get(self.target.level + 1) else {
+            return Vec::new();
+        };
+        let tables = level
+            .tables()
+            .map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes));
         let mut below: Vec<Below> = tables.collect();
         below.sort_unstable();
         below

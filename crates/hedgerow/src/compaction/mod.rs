@@ -36,7 +36,9 @@ const SLICE_TABLES: u64 = 16;
 /// What the policy in force wants of each level of a tree.
 pub(crate) fn targets(partition: &Partition, version: &Version) -> Vec<LevelTarget> {
     let design = partition.keyspace.design();
-    design.policy.targets(&version.summary(design.memtable_bytes, design.table_bytes))
+    design
+        .policy
+        .targets(&version.summary(design.memtable_bytes, design.table_bytes))
 }
 
 fn limits(engine: &Engine, partition: &Partition) -> PlanLimits {
@@ -51,18 +53,29 @@ fn limits(engine: &Engine, partition: &Partition) -> PlanLimits {
 /// what runs on it, has changed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     while engine.check_open().is_ok() && !partition.is_dropped() {
-        let Some((plan, job)) = begin(engine, partition) else { break };
+        let Some((plan, job)) = begin(engine, partition) else {
+            break;
+        };
         let Some(job) = job else {
             if let Err(error) = drain(engine, partition, &plan) {
-                engine.tell(&Event::BackgroundError { doing: "begin a merge", error });
+                engine.tell(&Event::BackgroundError {
+                    doing: "begin a merge",
+                    error,
+                });
                 break;
             }
             continue;
         };
-        let priority = if job.top == 0 { Priority::MergeTop } else { Priority::Merge };
+        let priority = if job.top == 0 {
+            Priority::MergeTop
+        } else {
+            Priority::Merge
+        };
         let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
         engine.scheduler.submit(priority, move || {
-            let Some(engine) = engine_ref.upgrade() else { return };
+            let Some(engine) = engine_ref.upgrade() else {
+                return;
+            };
             let result = job::run(&engine, &partition, &plan);
             end(&engine, &partition, &job, result.as_ref().err());
             engine.remove_obsolete();
@@ -83,7 +96,12 @@ fn begin(engine: &Engine, partition: &Partition) -> Option<(Plan, Option<Running
     }
     let tree = partition.tree_owned();
     let targets = targets(partition, &tree.version);
-    let (plan, _) = plan(&tree.version, &targets, &work.running, &limits(engine, partition))?;
+    let (plan, _) = plan(
+        &tree.version,
+        &targets,
+        &work.running,
+        &limits(engine, partition),
+    )?;
     let job = RunningJob::of(&tree.version, &plan);
     work.running.extend(job.clone());
     Some((plan, job))
@@ -97,7 +115,10 @@ fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&
         work.merge_failure = error.cloned();
     }
     if let Some(error) = error.filter(|e| e.kind() != ErrorKind::Closed) {
-        engine.tell(&Event::BackgroundError { doing: "merge tables", error: error.clone() });
+        engine.tell(&Event::BackgroundError {
+            doing: "merge tables",
+            error: error.clone(),
+        });
     }
     engine.scheduler.notify_progress();
 }
@@ -174,7 +195,10 @@ pub(crate) fn compact(
     let mut manual = Manual::new(lower.clone(), upper.clone(), through);
     loop {
         if !go_on(*progress) {
-            return Err(Error::new(ErrorKind::Cancelled, "the compaction was ended by its caller"));
+            return Err(Error::new(
+                ErrorKind::Cancelled,
+                "the compaction was ended by its caller",
+            ));
         }
         engine.writer()?;
         let step = {

@@ -83,7 +83,8 @@ impl<'a> OutputTables<'a> {
             self.pass(entry.key);
             let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= self.table_bytes || (too_wide && c.writer.entries() > 0)
+                c.writer.estimated_bytes() >= self.table_bytes
+                    || (too_wide && c.writer.entries() > 0)
             };
             // The versions of one key stay in one table, so that tables of a run do not overlap.
             if self.current.as_ref().is_some_and(full) {
@@ -153,23 +154,37 @@ impl<'a> OutputTables<'a> {
             partition: self.partition.id.0,
             level: self.level as u8,
             run: self.run.0,
-            path_id: 0,
+            path: 0,
+            hash_seed: facts.seed,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits: match design.filter {
+            filter_bits_per_key: match design.filter {
                 FilterSpec::None => None,
                 FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
             },
+            drop_cached: self.level > 0,
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));
-        Ok(Current { writer, path, paced_bytes: 0, held_bytes: 0 })
+        Ok(Current {
+            writer,
+            path,
+            paced_bytes: 0,
+            held_bytes: 0,
+        })
     }
 
     fn finish_table(&mut self) -> Result<()> {
-        let Some(current) = self.current.take() else { return Ok(()) };
-        self.engine.merge_bytes.fetch_sub(current.held_bytes, Ordering::Relaxed);
-        let finished = current.writer.finish().map_err(|e| e.at(&current.path, None));
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        self.engine
+            .merge_bytes
+            .fetch_sub(current.held_bytes, Ordering::Relaxed);
+        let finished = current
+            .writer
+            .finish()
+            .map_err(|e| e.at(&current.path, None));
         self.finished.push(finished?);
         Ok(())
     }
@@ -178,7 +193,9 @@ impl<'a> OutputTables<'a> {
 impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
         if let Some(current) = self.current.take() {
-            self.engine.merge_bytes.fetch_sub(current.held_bytes, Ordering::Relaxed);
+            self.engine
+                .merge_bytes
+                .fetch_sub(current.held_bytes, Ordering::Relaxed);
         }
         if !self.complete {
             for path in &self.written {

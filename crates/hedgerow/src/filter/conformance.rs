@@ -1,1 +1,68 @@
+//! What every filter does: it never says no for a member, answers the same from memory and from
+//! pages, asks for pages that exist, and is wrong no more often than it promises.
 
+use super::{Probe, RunMask};
+use crate::entry::KeyHash;
+use crate::page::{Handle, Page, Step};
+
+/// One filter in both forms.
+pub(super) struct Filter {
+    pub(super) resident: Box<dyn Probe>,
+    pub(super) paged: Box<dyn Probe>,
+    pub(super) pages: Vec<(Handle, Vec<u8>)>,
+    /// The bound on the rate of false positives for a large filter.
+    pub(super) false_positives_max: f64,
+}
+
+impl Filter {
+    fn ask(&self, hash: KeyHash) -> RunMask {
+        let Step::Done(resident) = self.resident.candidates(hash, None).unwrap() else {
+            panic!("a resident filter asks for no page");
+        };
+        let Step::Read(id) = self.paged.candidates(hash, None).unwrap() else {
+            panic!("a paged filter asks for a page");
+        };
+        let (_, bytes) = self
+            .pages
+            .iter()
+            .find(|(handle, _)| *handle == id.handle)
+            .expect("the page exists");
+        let page = Page::filled(bytes.len(), |page| {
+            page.copy_from_slice(bytes);
+            Ok(())
+        })
+        .unwrap();
+        let Step::Done(paged) = self.paged.candidates(hash, Some(&page)).unwrap() else {
+            panic!("one page is enough");
+        };
+        assert_eq!(resident, paged);
+        resident
+    }
+}
+
+fn hash(i: usize) -> KeyHash {
+    KeyHash::of(&i.to_le_bytes(), 7)
+}
+
+/// Runs the suite; `build` makes a filter over keys with these hashes.
+pub(super) fn check(build: impl Fn(&[KeyHash]) -> Filter) {
+    for keys in [0, 1, 2, 3, 10, 50, 51, 52, 100, 1000, 3277, 20_000] {
+        let members: Vec<KeyHash> = (0..keys).map(hash).collect();
+        let filter = build(&members);
+        for &member in &members {
+            assert!(!filter.ask(member).is_empty(), "a member of {keys} keys");
+        }
+        let asked = 4000;
+        let wrong = (keys..keys + asked)
+            .filter(|&i| !filter.ask(hash(i)).is_empty())
+            .count() as f64;
+        if keys >= 10_000 {
+            // Four standard deviations above what is promised.
+            let expected = filter.false_positives_max * asked as f64;
+            assert!(
+                wrong <= expected + 4.0 * expected.sqrt() + 4.0,
+                "{wrong} of {asked} wrong, expected {expected}"
+            );
+        }
+    }
+}

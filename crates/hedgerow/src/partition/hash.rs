@@ -16,7 +16,10 @@ impl Router for Hash {
     }
 
     fn covering(&self) -> Covering {
-        Covering { partitions: 0..usize::from(self.partitions), ordered: false }
+        Covering {
+            partitions: 0..usize::from(self.partitions),
+            ordered: false,
+        }
     }
 }
 
@@ -33,7 +36,10 @@ mod tests {
                 counts[router.route(KeyHash::of(&i.to_le_bytes(), 7))] += 1;
             }
             let mean = 100_000 / u32::from(partitions);
-            assert!(counts.iter().all(|&c| c > mean / 2 && c < mean * 2), "{counts:?}");
+            assert!(
+                counts.iter().all(|&c| c > mean / 2 && c < mean * 2),
+                "{counts:?}"
+            );
         }
     }
 }

@@ -69,12 +69,21 @@ impl DesignInForce {
     /// Fills what the design leaves open from the memory that active memtables have together.
     pub(crate) fn derive(design: Design, layout: Layout, active_bytes: u64) -> Arc<DesignInForce> {
         let partitions = layout.partitioning.count() as u64;
-        let all = design.memtable_bytes.unwrap_or(active_bytes.clamp(1 << 20, 256 << 20));
+        let all = design
+            .memtable_bytes
+            .unwrap_or(active_bytes.clamp(1 << 20, 256 << 20));
         let memtable_bytes = (all / partitions).max(4 << 10);
         // A level-0 run is one table; deeper tables keep that size within reason.
-        let table_bytes = design.table_bytes.unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
+        let table_bytes = design
+            .table_bytes
+            .unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
         let policy = merge_policy::policy(design.policy);
-        Arc::new(DesignInForce { design, policy, memtable_bytes, table_bytes })
+        Arc::new(DesignInForce {
+            design,
+            policy,
+            memtable_bytes,
+            table_bytes,
+        })
     }
 }
 
@@ -184,21 +193,29 @@ impl Partition {
     /// Seals the active memtable: numbers from `at` on go to a new one. Inside the commit's
     /// critical section. False if there is nothing to seal.
     pub(crate) fn seal(&self, at: SeqNo, pool: &Arc<ChunkPool>) -> bool {
-        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let tree = self.tree.load();
         if tree.active.is_empty() {
             return false;
         }
         tree.active.seal(at);
-        self.tree.store(Arc::new(tree.with_active(Memtable::new(pool))));
+        self.tree
+            .store(Arc::new(tree.with_active(Memtable::new(pool))));
         true
     }
 
     /// Puts a version in place, and takes away the memtable whose entries it has.
     pub(crate) fn install(&self, version: Arc<Version>, flushed: Option<(&Arc<Memtable>, SeqNo)>) {
-        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let tree = self.tree.load();
-        self.tree.store(Arc::new(tree.with_version(version, flushed)));
+        self.tree
+            .store(Arc::new(tree.with_version(version, flushed)));
     }
 
     pub(crate) fn is_dropped(&self) -> bool {
@@ -208,9 +225,16 @@ impl Partition {
     /// No new work begins; the tables' files are removed when nobody reads them any more. The edit
     /// that drops the partition is durable.
     pub(crate) fn mark_dropped(&self) {
-        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.dropped.store(true, Ordering::Release);
-        self.tree.load().version.tables().for_each(|(_, table)| table.mark_obsolete());
+        self.tree
+            .load()
+            .version
+            .tables()
+            .for_each(|(_, table)| table.mark_obsolete());
     }
 }
 

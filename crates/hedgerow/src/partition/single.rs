@@ -13,6 +13,9 @@ impl Router for Single {
     }
 
     fn covering(&self) -> Covering {
-        Covering { partitions: 0..1, ordered: true }
+        Covering {
+            partitions: 0..1,
+            ordered: true,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A limit on the bytes per second that background work writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hedgerow_io::Clock;

@@ -110,7 +110,10 @@ impl Scheduler {
             Background::Inline { seed } => (0, seed),
         };
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { random: seed, ..Queue::default() }),
+            queue: Mutex::new(Queue {
+                random: seed,
+                ..Queue::default()
+            }),
             work: Condvar::new(),
             progress: Condvar::new(),
             stopping: AtomicBool::new(false),
@@ -123,13 +126,22 @@ impl Scheduler {
             let shared = shared.clone();
             let join = environment
                 .spawn
-                .spawn(&format!("hedgerow-{i}"), Box::new(move || shared.work_until_stopped()))
+                .spawn(
+                    &format!("hedgerow-{i}"),
+                    Box::new(move || shared.work_until_stopped()),
+                )
                 .map_err(|e| {
-                    Error::new(crate::ErrorKind::Io, format!("cannot start a background thread: {e}"))
+                    Error::new(
+                        crate::ErrorKind::Io,
+                        format!("cannot start a background thread: {e}"),
+                    )
                 })?;
             joins.push(join);
         }
-        Ok(Scheduler { shared, threads: Mutex::new(joins) })
+        Ok(Scheduler {
+            shared,
+            threads: Mutex::new(joins),
+        })
     }
 
     /// How many merges may run at once; 1 in a simulation.
@@ -149,13 +161,20 @@ impl Scheduler {
     /// Runs every piece and returns when all are done: on free threads and on this one.
     pub(crate) fn run_all(&self, priority: Priority, pieces: Vec<Box<dyn FnOnce() + Send>>) {
         let pending = Arc::new((Mutex::new(VecDeque::from(pieces)), AtomicUsize::new(0)));
-        let helpers = pending.0.lock().unwrap_or_else(PoisonError::into_inner).len().saturating_sub(1);
+        let helpers = pending
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+            .saturating_sub(1);
         let shared = self.shared.clone();
         let run_pieces = move |pending: &(Mutex<VecDeque<Job>>, AtomicUsize)| {
             loop {
                 let piece = {
                     let mut pieces = pending.0.lock().unwrap_or_else(PoisonError::into_inner);
-                    let Some(piece) = pieces.pop_front() else { break };
+                    let Some(piece) = pieces.pop_front() else {
+                        break;
+                    };
                     pending.1.fetch_add(1, Ordering::AcqRel);
                     piece
                 };
@@ -188,7 +207,11 @@ impl Scheduler {
         }
         let job = {
             let mut queue = self.shared.lock();
-            if queue.is_empty() || queue.random_below(4) != 0 { None } else { queue.draw() }
+            if queue.is_empty() || queue.random_below(4) != 0 {
+                None
+            } else {
+                queue.draw()
+            }
         };
         if let Some(job) = job {
             job();
@@ -203,12 +226,18 @@ impl Scheduler {
                 return true;
             }
             if self.is_inline() {
-                let Some(job) = self.shared.lock().draw() else { return done() };
+                let Some(job) = self.shared.lock().draw() else {
+                    return done();
+                };
                 job();
             } else {
                 let queue = self.shared.lock();
                 // Bounded, so that a progress made between the question and the wait costs little.
-                drop(self.shared.progress.wait_timeout(queue, Duration::from_millis(5)));
+                drop(
+                    self.shared
+                        .progress
+                        .wait_timeout(queue, Duration::from_millis(5)),
+                );
             }
         }
     }
@@ -225,7 +254,8 @@ impl Scheduler {
             jobs.clear();
         }
         self.shared.work.notify_all();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // A job that panicked was caught; the thread itself cannot have.
             let _ = thread.join();
@@ -255,7 +285,10 @@ impl Shared {
                 return;
             }
             let Some((job, merge)) = queue.next(self.merge_threads_max) else {
-                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self
+                    .work
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             queue.running += 1;

@@ -76,7 +76,8 @@ impl Throttle {
             .enumerate()
             .fold((0, 0.0), |max, x| if x.1 > max.1 { x } else { max });
         self.cause.store(cause as u64, Ordering::Relaxed);
-        self.delay_ns_per_byte.store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
+        self.delay_ns_per_byte
+            .store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
     }
 
     /// Whether writers are being delayed.

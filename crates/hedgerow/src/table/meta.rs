@@ -62,7 +62,6 @@ impl TableMeta {
             u64::from(self.level),
             self.run,
             u64::from(self.path),
-            self.file_bytes,
             self.raw_bytes,
             self.entries,
             self.tombstones,
@@ -72,6 +71,8 @@ impl TableMeta {
         ] {
             varint::put(out, number);
         }
+        // Of fixed size: a table says its own.
+        out.extend_from_slice(&self.file_bytes.to_le_bytes());
         put_sized(out, &self.smallest_key);
         put_sized(out, &self.largest_key);
         let mut fields = FieldWriter::new(out);
@@ -93,13 +94,13 @@ impl TableMeta {
             level: reader.varint_as("level of a table")?,
             run: reader.varint("run of a table")?,
             path: reader.varint_as("path of a table")?,
-            file_bytes: reader.varint("file size of a table")?,
             raw_bytes: reader.varint("raw size of a table")?,
             entries: reader.varint("entry count of a table")?,
             tombstones: reader.varint("tombstone count of a table")?,
             range_tombstones: reader.varint("range tombstone count of a table")?,
             smallest_seqno: SeqNo(reader.varint("smallest sequence number of a table")?),
             largest_seqno: SeqNo(reader.varint("largest sequence number of a table")?),
+            file_bytes: reader.u64("file size of a table")?,
             smallest_key: reader.sized("smallest key of a table")?.to_vec(),
             largest_key: reader.sized("largest key of a table")?.to_vec(),
             seqno_override: None,

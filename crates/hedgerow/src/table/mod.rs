@@ -8,6 +8,9 @@
 pub(crate) mod block_based;
 pub(crate) mod meta;
 pub(crate) mod open;
+pub(crate) mod page_io;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::sync::Arc;
 

@@ -44,7 +44,10 @@ pub(crate) fn table_name(id: crate::page::TableId) -> String {
 
 /// The number in the name of a table's file.
 pub(crate) fn table_number(name: &str) -> Option<u64> {
-    name.strip_suffix(".table").filter(|digits| digits.len() == 10)?.parse().ok()
+    name.strip_suffix(".table")
+        .filter(|digits| digits.len() == 10)?
+        .parse()
+        .ok()
 }
 
 /// A table file. When the last holder of an obsolete one lets go, the file is removed.
@@ -132,14 +135,28 @@ impl Table {
             Residency::Resident => true,
             Residency::Paged => false,
             // What filter and index of this table will take is about a fiftieth of it.
-            Residency::Auto => held + self.meta.file_bytes as usize / 50 <= context.resident_bytes_max,
+            Residency::Auto => {
+                held + self.meta.file_bytes as usize / 50 <= context.resident_bytes_max
+            }
         };
-        let choice = ResidencyChoice { index_resident: resident, filter_resident: resident };
+        let choice = ResidencyChoice {
+            index_resident: resident,
+            filter_resident: resident,
+        };
         let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
-        context.index_bytes.fetch_add(index_bytes, Ordering::Relaxed);
-        context.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
-        Ok(self.opened.get_or_init(|| Opened { reader, file, index_bytes, filter_bytes }))
+        context
+            .index_bytes
+            .fetch_add(index_bytes, Ordering::Relaxed);
+        context
+            .filter_bytes
+            .fetch_add(filter_bytes, Ordering::Relaxed);
+        Ok(self.opened.get_or_init(|| Opened {
+            reader,
+            file,
+            index_bytes,
+            filter_bytes,
+        }))
     }
 
     /// The page, from the cache or else from the file, verified.
@@ -160,7 +177,9 @@ impl Table {
         }
         if let Some(opened) = self.opened.get() {
             let start = id.handle.offset;
-            opened.file.advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
+            opened
+                .file
+                .advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
         }
         None
     }
@@ -169,7 +188,7 @@ impl Table {
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         let file = self.file()?;
         self.context.stats.device_reads.add(1);
-        page_io::read_page(&**file, &self.path, id)
+        page_io::read(&**file, &self.path, id, &mut Vec::new())
     }
 
     pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
@@ -196,11 +215,19 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if let Some(opened) = self.opened.take() {
-            self.context.index_bytes.fetch_sub(opened.index_bytes, Ordering::Relaxed);
-            self.context.filter_bytes.fetch_sub(opened.filter_bytes, Ordering::Relaxed);
+            self.context
+                .index_bytes
+                .fetch_sub(opened.index_bytes, Ordering::Relaxed);
+            self.context
+                .filter_bytes
+                .fetch_sub(opened.filter_bytes, Ordering::Relaxed);
         }
         if self.obsolete.load(Ordering::Acquire) {
-            let mut graveyard = self.context.graveyard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut graveyard = self
+                .context
+                .graveyard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             graveyard.push(std::mem::take(&mut self.path));
         }
     }
@@ -227,7 +254,10 @@ pub(crate) struct StreamedPages {
 
 impl StreamedPages {
     pub(crate) fn new(table: Arc<Table>) -> StreamedPages {
-        StreamedPages { table, window: Mutex::new((0, Vec::new())) }
+        StreamedPages {
+            table,
+            window: Mutex::new((0, Vec::new())),
+        }
     }
 }
 
@@ -249,12 +279,13 @@ impl PageSource for StreamedPages {
             buffer.resize(end.saturating_sub(id.handle.offset) as usize, 0);
             *start = id.handle.offset;
             self.table.context.stats.device_reads.add(1);
-            file.read_at(*start, buffer).map_err(|e| Error::io("read", self.table.path(), e))?;
+            file.read_at(*start, buffer)
+                .map_err(|e| Error::io("read", self.table.path(), e))?;
             if !inside(*start, buffer.len()) {
                 return self.table.read_page(id);
             }
         }
         let from = (id.handle.offset - *start) as usize;
-        page_io::decode_page(&buffer[from..from + bytes], self.table.path(), id)
+        page_io::decode(&buffer[from..from + bytes], id).map_err(|e| e.at(self.table.path(), None))
     }
 }

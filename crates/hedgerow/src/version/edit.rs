@@ -28,7 +28,10 @@ impl LogPosition {
     }
 
     pub(crate) fn unpacked(packed: u64) -> LogPosition {
-        LogPosition { segment: (packed >> 32) as u32, offset: packed as u32 }
+        LogPosition {
+            segment: (packed >> 32) as u32,
+            offset: packed as u32,
+        }
     }
 }
 

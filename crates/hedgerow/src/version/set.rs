@@ -21,7 +21,11 @@ pub(crate) struct VersionSet {
 
 impl VersionSet {
     /// Writes a fresh manifest that begins with `state`.
-    pub(crate) fn create(storage: Arc<dyn Storage>, dir: &Path, state: State) -> Result<VersionSet> {
+    pub(crate) fn create(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        state: State,
+    ) -> Result<VersionSet> {
         let manifest = Manifest::create(storage, dir, &state.snapshot())?;
         Ok(VersionSet { manifest, state })
     }

@@ -46,10 +46,16 @@ impl SuperVersion {
         let is_flushed = |m: &Arc<Memtable>| flushed.is_some_and(|(f, _)| Arc::ptr_eq(m, f));
         SuperVersion {
             active: self.active.clone(),
-            sealed: self.sealed.iter().filter(|m| !is_flushed(m)).cloned().collect(),
+            sealed: self
+                .sealed
+                .iter()
+                .filter(|m| !is_flushed(m))
+                .cloned()
+                .collect(),
             version,
-            flushed_through: flushed
-                .map_or(self.flushed_through, |(_, through)| through.max(self.flushed_through)),
+            flushed_through: flushed.map_or(self.flushed_through, |(_, through)| {
+                through.max(self.flushed_through)
+            }),
         }
     }
 

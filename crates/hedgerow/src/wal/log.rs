@@ -41,7 +41,10 @@ pub(crate) fn segment_name(number: u32) -> String {
 
 /// The number in the name of a segment's file.
 pub(crate) fn segment_number(name: &str) -> Option<u32> {
-    name.strip_suffix(".log").filter(|digits| digits.len() == 8)?.parse().ok()
+    name.strip_suffix(".log")
+        .filter(|digits| digits.len() == 8)?
+        .parse()
+        .ok()
 }
 
 /// A segment that holds records which may still be needed.
@@ -74,7 +77,10 @@ pub(crate) struct Reservation {
 impl Reservation {
     /// The end of the record.
     pub(crate) fn end(&self) -> LogPosition {
-        LogPosition { segment: self.segment.number, offset: self.end as u32 }
+        LogPosition {
+            segment: self.segment.number,
+            offset: self.end as u32,
+        }
     }
 }
 
@@ -87,7 +93,10 @@ impl Tail {
 
     /// The end of everything reserved so far.
     pub(crate) fn position(&self) -> LogPosition {
-        LogPosition { segment: self.segment.number, offset: self.offset as u32 }
+        LogPosition {
+            segment: self.segment.number,
+            offset: self.offset as u32,
+        }
     }
 
     /// Remembers that a partition writes into this segment; `latest` will say its highest number.
@@ -103,7 +112,11 @@ impl Tail {
             return None;
         }
         let offset = std::mem::replace(&mut self.offset, end);
-        Some(Reservation { segment: self.segment.clone(), offset, end })
+        Some(Reservation {
+            segment: self.segment.clone(),
+            offset,
+            end,
+        })
     }
 }
 
@@ -158,10 +171,20 @@ impl Log {
             storage,
             dir: dir.to_path_buf(),
             segment_bytes,
-            durable: AtomicU64::new(LogPosition { segment: first_segment, offset: 0 }.packed()),
+            durable: AtomicU64::new(
+                LogPosition {
+                    segment: first_segment,
+                    offset: 0,
+                }
+                .packed(),
+            ),
             sync: Mutex::default(),
             synced: Condvar::new(),
-            segments: Mutex::new(Segments { retired, next_number: first_segment, ..Default::default() }),
+            segments: Mutex::new(Segments {
+                retired,
+                next_number: first_segment,
+                ..Default::default()
+            }),
             preparing: Mutex::new(()),
             poison: OnceLock::new(),
             bytes_written: AtomicU64::new(0),
@@ -169,15 +192,29 @@ impl Log {
         };
         log.prepare_spare(0, first_seqno)?;
         let segment = log.take_spare(0).expect("a spare was just prepared");
-        Ok((log, Tail { segment, offset: SEGMENT_HEADER_BYTES as u64, touched: Vec::new() }))
+        Ok((
+            log,
+            Tail {
+                segment,
+                offset: SEGMENT_HEADER_BYTES as u64,
+                touched: Vec::new(),
+            },
+        ))
     }
 
     // ---- writing ----
 
     /// Goes on to the next prepared segment, for a record of so many payload bytes. False if there
     /// is none that is large enough: [`Log::prepare_spare`], outside the commit's lock, then again.
-    pub(crate) fn roll(&self, tail: &mut Tail, payload_bytes: usize, next_seqno: SeqNo) -> Result<bool> {
-        let Some(segment) = self.take_spare(payload_bytes) else { return Ok(false) };
+    pub(crate) fn roll(
+        &self,
+        tail: &mut Tail,
+        payload_bytes: usize,
+        next_seqno: SeqNo,
+    ) -> Result<bool> {
+        let Some(segment) = self.take_spare(payload_bytes) else {
+            return Ok(false);
+        };
         let seal = Reservation {
             segment: tail.segment.clone(),
             offset: tail.offset,
@@ -189,7 +226,10 @@ impl Log {
             .drain(..)
             .map(|(partition, latest)| (partition, SeqNo(latest.load(Ordering::Relaxed))))
             .collect();
-        tail.segment.highest.set(highest).expect("a segment is sealed once");
+        tail.segment
+            .highest
+            .set(highest)
+            .expect("a segment is sealed once");
         tail.segment = segment;
         tail.offset = SEGMENT_HEADER_BYTES as u64;
         Ok(true)
@@ -204,8 +244,11 @@ impl Log {
         first_seqno: SeqNo,
     ) -> Result<()> {
         let number = place.segment.number;
-        let header =
-            record::seal(payload, ops, first_seqno, self.durable(), number, place.offset as u32);
+        let at = LogPosition {
+            segment: number,
+            offset: place.offset as u32,
+        };
+        let header = record::seal(payload, ops, first_seqno, self.durable(), at);
         let payload_offset = place.offset + RECORD_HEADER_BYTES as u64;
         let padding = place.end - payload_offset - payload.len() as u64;
         // The header comes last, so that a torn write leaves no header over a stale payload.
@@ -213,11 +256,15 @@ impl Log {
             .write_at(payload_offset, payload)
             .and_then(|()| {
                 let zeros = &[0; record::RECORD_ALIGN][..padding as usize];
-                place.segment.file.write_at(payload_offset + payload.len() as u64, zeros)
+                place
+                    .segment
+                    .file
+                    .write_at(payload_offset + payload.len() as u64, zeros)
             })
             .and_then(|()| place.segment.file.write_at(place.offset, &header));
         written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
-        self.bytes_written.fetch_add(place.end - place.offset, Ordering::Relaxed);
+        self.bytes_written
+            .fetch_add(place.end - place.offset, Ordering::Relaxed);
         if place.offset / PREPARED_BYTES != place.end / PREPARED_BYTES {
             let start = place.end.next_multiple_of(PREPARED_BYTES);
             let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
@@ -247,7 +294,10 @@ impl Log {
             if !state.under_way {
                 break;
             }
-            state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .synced
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.under_way = true;
         let target = state.wanted;
@@ -309,7 +359,11 @@ impl Log {
         let _one = lock(&self.preparing);
         let (number, too_small, reused) = {
             let mut segments = lock(&self.segments);
-            if segments.spares.front().is_some_and(|s| fits(s, payload_bytes)) {
+            if segments
+                .spares
+                .front()
+                .is_some_and(|s| fits(s, payload_bytes))
+            {
                 return Ok(());
             }
             let reusable = |&(_, bytes): &(_, u64)| bytes == self.segment_bytes;
@@ -319,7 +373,13 @@ impl Log {
                 .map(|i| segments.retired.swap_remove(i).0);
             // Numbers have no gaps: a spare too small for a huge record gives its number away.
             let too_small = segments.spares.pop_front();
-            (too_small.as_ref().map_or(segments.next_number, |s| s.number), too_small, reused)
+            (
+                too_small
+                    .as_ref()
+                    .map_or(segments.next_number, |s| s.number),
+                too_small,
+                reused,
+            )
         };
         if let Some(spare) = too_small {
             let removed = self.storage.remove(&spare.path);
@@ -345,7 +405,12 @@ impl Log {
         file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
         segments.next_number = segments.next_number.max(number + 1);
-        segments.spares.push_back(Arc::new(LiveSegment { number, path, file, highest: OnceLock::new() }));
+        segments.spares.push_back(Arc::new(LiveSegment {
+            number,
+            path,
+            file,
+            highest: OnceLock::new(),
+        }));
         Ok(())
     }
 
@@ -356,7 +421,11 @@ impl Log {
 
     fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {
         let mut segments = lock(&self.segments);
-        if !segments.spares.front().is_some_and(|s| fits(s, payload_bytes)) {
+        if !segments
+            .spares
+            .front()
+            .is_some_and(|s| fits(s, payload_bytes))
+        {
             return None;
         }
         let segment = segments.spares.pop_front()?;
@@ -366,29 +435,48 @@ impl Log {
 
     /// The number of the oldest segment that is needed, given how far each partition is flushed
     /// (`None`: dropped).
-    pub(crate) fn first_needed(&self, flushed_through: impl Fn(PartitionId) -> Option<SeqNo>) -> u32 {
+    pub(crate) fn first_needed(
+        &self,
+        flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
+    ) -> u32 {
         let segments = lock(&self.segments);
         let needed = segments.live.iter().find(|segment| {
             segment.highest.get().is_none_or(|highest| {
-                highest.iter().any(|&(p, seqno)| flushed_through(p).is_some_and(|f| f < seqno))
+                highest
+                    .iter()
+                    .any(|&(p, seqno)| flushed_through(p).is_some_and(|f| f < seqno))
             })
         });
-        needed.or(segments.live.back()).map_or(0, |segment| segment.number)
+        needed
+            .or(segments.live.back())
+            .map_or(0, |segment| segment.number)
     }
 
     /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
     /// are not needed. Their records must be durable elsewhere or dropped, so nobody waits for
     /// them to be synced; `durable` moves past them.
     pub(crate) fn retire(&self, first_needed: u32) {
-        let start = LogPosition { segment: first_needed, offset: 0 };
+        let start = LogPosition {
+            segment: first_needed,
+            offset: 0,
+        };
         {
             let _no_sync_begins = lock(&self.sync);
             self.durable.fetch_max(start.packed(), Ordering::AcqRel);
         }
         loop {
-            let mut segments = lock(&self.segments);
-            let Some(segment) = segments.live.pop_front_if(|s| s.number < first_needed) else { return };
-            drop(segments);
+            let segment = {
+                let mut segments = lock(&self.segments);
+                if segments
+                    .live
+                    .front()
+                    .is_none_or(|s| s.number >= first_needed)
+                {
+                    return;
+                }
+                segments.live.pop_front()
+            };
+            let Some(segment) = segment else { return };
             self.reuse(segment.path.clone(), segment.file.capacity_bytes());
         }
     }
@@ -414,18 +502,26 @@ impl Log {
         let Some(highest) = segments.live.front().and_then(|s| s.highest.get()) else {
             return Vec::new();
         };
-        let pins = |&&(p, seqno): &&(PartitionId, SeqNo)| flushed_through(p).is_some_and(|f| f < seqno);
+        let pins =
+            |&&(p, seqno): &&(PartitionId, SeqNo)| flushed_through(p).is_some_and(|f| f < seqno);
         highest.iter().filter(pins).map(|&(p, _)| p).collect()
     }
 
     /// The size of all segments that are needed, in bytes.
     pub(crate) fn live_bytes(&self) -> u64 {
-        lock(&self.segments).live.iter().map(|s| s.file.capacity_bytes()).sum()
+        lock(&self.segments)
+            .live
+            .iter()
+            .map(|s| s.file.capacity_bytes())
+            .sum()
     }
 
     /// Bytes of records written and syncs made since the log was opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.bytes_written.load(Ordering::Relaxed), self.syncs.load(Ordering::Relaxed))
+        (
+            self.bytes_written.load(Ordering::Relaxed),
+            self.syncs.load(Ordering::Relaxed),
+        )
     }
 }
 

@@ -1,0 +1,207 @@
+//! Writing a block. The entries are kept apart until the block is finished, since only then is the
+//! smallest sequence number known, above which the others are stored in few bytes.
+
+use crate::codec::{packed, shared_prefix, varint};
+use crate::entry::{SeqNo, Tag};
+use crate::page::Handle;
+
+use super::{LENGTH_ESCAPE, PREFIX_BYTES, Place, RESTART_ENTRIES, code};
+
+#[derive(Debug)]
+struct Pending {
+    seqno: SeqNo,
+    tag: Tag,
+    out_of_line: bool,
+    shared: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+/// Collects the entries of one block; reused for the next.
+#[derive(Debug, Default)]
+pub(in super::super) struct BlockBuilder {
+    pending: Vec<Pending>,
+    /// The rests of keys and the values.
+    bytes: Vec<u8>,
+    last_key: Vec<u8>,
+    last_seqno: SeqNo,
+    base: Option<SeqNo>,
+    restart_offsets: Vec<usize>,
+    restart_prefixes: Vec<u64>,
+}
+
+impl BlockBuilder {
+    /// Whether `(key, seqno)` comes after the last entry, and whether the key is the last one.
+    /// Entries out of order would make a table that answers wrong, so that this is always checked.
+    pub(in super::super) fn check_order(&self, key: &[u8], seqno: SeqNo) -> bool {
+        let same_key = *key == self.last_key[..];
+        assert!(
+            self.last_key.is_empty() || same_key || *key > self.last_key[..],
+            "entries are added in order: {key:?} after {:?}",
+            self.last_key
+        );
+        assert!(
+            !same_key || seqno < self.last_seqno,
+            "versions are added newest first: {seqno:?} after {:?}",
+            self.last_seqno
+        );
+        same_key
+    }
+
+    /// Appends an entry with its value.
+    pub(in super::super) fn add(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
+        self.add_key(key, seqno, tag, false);
+        self.bytes.extend_from_slice(value);
+        self.note_value_bytes(value.len());
+    }
+
+    /// Appends an entry whose value is stored elsewhere.
+    pub(in super::super) fn add_out_of_line(
+        &mut self,
+        key: &[u8],
+        seqno: SeqNo,
+        tag: Tag,
+        handle: Handle,
+        bytes: u32,
+    ) {
+        self.add_key(key, seqno, tag, true);
+        let start = self.bytes.len();
+        Place { handle, bytes }.put(&mut self.bytes);
+        self.note_value_bytes(self.bytes.len() - start);
+    }
+
+    fn add_key(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, out_of_line: bool) {
+        let restart = self.pending.len().is_multiple_of(RESTART_ENTRIES);
+        let same = shared_prefix(&self.last_key, key);
+        let shared = if restart { 0 } else { same };
+        self.bytes.extend_from_slice(&key[shared..]);
+        self.last_key.truncate(same);
+        self.last_key.extend_from_slice(&key[same..]);
+        self.last_seqno = seqno;
+        self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
+        self.pending.push(Pending {
+            seqno,
+            tag,
+            out_of_line,
+            shared,
+            key_bytes: key.len() - shared,
+            value_bytes: 0,
+        });
+    }
+
+    fn note_value_bytes(&mut self, bytes: usize) {
+        if let Some(pending) = self.pending.last_mut() {
+            pending.value_bytes = bytes;
+        }
+    }
+
+    /// The key of the last entry, also after its block is finished.
+    pub(in super::super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// About the size of the block if it were finished now: lengths and tag take 5 bytes.
+    pub(in super::super) fn estimated_bytes(&self) -> usize {
+        let restarts = self.pending.len().div_ceil(RESTART_ENTRIES);
+        self.bytes.len() + self.pending.len() * 5 + restarts * (PREFIX_BYTES + 2) + 8
+    }
+
+    pub(in super::super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.pending.capacity() * size_of::<Pending>()
+            + self.last_key.capacity()
+    }
+
+    /// Replaces `out` with the block and starts the next one, which remembers the last entry.
+    pub(in super::super) fn finish(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        let base = self.base.take().expect("a block has entries");
+        let first_key = &self.bytes[..self.pending[0].key_bytes];
+        let shared = shared_prefix(first_key, &self.last_key);
+        let restarts = self.pending.len().div_ceil(RESTART_ENTRIES);
+        let above = |p: &Pending| p.seqno.0 - base.0;
+        let largest = self.pending.iter().map(above).max().unwrap_or(0);
+        let tag_bytes = packed::width_for((largest << code::BITS) | code::OTHER);
+        // Restart points are before the last entries, whose overhead is at most 40 bytes each.
+        let offset_max = self.bytes.len() + self.pending.len() * 40;
+        let offset_bytes = packed::width_for(offset_max as u64).max(1);
+
+        varint::put(out, base.0);
+        out.push(tag_bytes as u8 | (offset_bytes as u8) << 4);
+        varint::put(out, shared as u64);
+        varint::put(out, restarts as u64);
+        let start = out.len();
+        self.put_entries(out, start, base, tag_bytes, shared);
+        for prefix in self.restart_prefixes.drain(..) {
+            out.extend_from_slice(&prefix.to_be_bytes());
+        }
+        for offset in self.restart_offsets.drain(..) {
+            packed::put(out, offset as u64, offset_bytes);
+        }
+        self.pending.clear();
+        self.bytes.clear();
+    }
+
+    fn put_entries(
+        &mut self,
+        out: &mut Vec<u8>,
+        start: usize,
+        base: SeqNo,
+        tag_bytes: usize,
+        shared: usize,
+    ) {
+        let mut rest = &self.bytes[..];
+        for (i, pending) in self.pending.iter().enumerate() {
+            let (entry, after) = rest.split_at(pending.key_bytes + pending.value_bytes);
+            rest = after;
+            if i.is_multiple_of(RESTART_ENTRIES) {
+                let key = &entry[..pending.key_bytes];
+                self.restart_offsets.push(out.len() - start);
+                self.restart_prefixes
+                    .push(packed::get_ordered(key, shared, PREFIX_BYTES));
+            }
+            pending.put_front(out, base, tag_bytes);
+            out.extend_from_slice(entry);
+        }
+    }
+}
+
+impl Pending {
+    fn put_front(&self, out: &mut Vec<u8>, base: SeqNo, tag_bytes: usize) {
+        let (shared, unshared) = (
+            self.shared.min(LENGTH_ESCAPE),
+            self.key_bytes.min(LENGTH_ESCAPE),
+        );
+        out.push((shared << 4 | unshared) as u8);
+        for length in [self.shared, self.key_bytes] {
+            if length >= LENGTH_ESCAPE {
+                varint::put(out, (length - LENGTH_ESCAPE) as u64);
+            }
+        }
+        varint::put(out, self.value_bytes as u64);
+        let tag_code = match (self.tag, self.out_of_line) {
+            (Tag::PUT, false) => code::PUT,
+            (Tag::DELETE, false) => code::DELETE,
+            (Tag::PUT, true) => code::PUT_OUT_OF_LINE,
+            _ => code::OTHER,
+        };
+        packed::put(
+            out,
+            (self.seqno.0 - base.0) << code::BITS | tag_code,
+            tag_bytes,
+        );
+        if tag_code == code::OTHER {
+            let out_of_line = if self.out_of_line {
+                code::OUT_OF_LINE
+            } else {
+                0
+            };
+            let flags = self.tag.flags.bits() << code::FLAGS_SHIFT;
+            out.push(self.tag.kind as u8 | flags | out_of_line);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The last bytes of a table file: what it is and where everything else is. The format is in
+//! `docs/format/block_based_table.md`.
+
+use std::path::Path;
+
+use hedgerow_io::RandomRead;
+
+use crate::codec::{ByteReader, checksum};
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::bloom;
+use crate::page::{Handle, PageClass, PageId, TableId};
+use crate::table::TableMeta;
+use crate::table::page_io;
+
+/// The size of the footer.
+pub(super) const BYTES: usize = 96;
+const MAGIC: [u8; 8] = *b"hedgeTBL";
+const VERSION: u32 = 0;
+/// The features that this version knows, per word. Files with an unknown incompatible one are
+/// refused; tables are never changed, so an unknown read-only compatible one is none of our concern.
+const INCOMPATIBLE_KNOWN: u32 = 0;
+/// [`Footer::key_order`]: by the bytes of the user key.
+pub(super) const KEY_ORDER_SORTED: u8 = 0;
+const FILTER_NONE: u8 = 0;
+const FILTER_BLOOM: u8 = 1;
+/// What is read at once when a table is opened: footer, facts, and nearly always the top of the
+/// index, which for a table of 64 MiB is about half a kilobyte.
+const TAIL_BYTES: usize = 4096;
+
+/// What a footer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) id: TableId,
+    pub(super) meta: Handle,
+    pub(super) index_top: Handle,
+    pub(super) filter: Option<bloom::Description>,
+    /// The seed of the keys' hashes, for whoever has lost the manifest and for `verify`.
+    pub(super) hash_seed: u64,
+    /// The order of the keys; 0 is by their bytes.
+    pub(super) key_order: u8,
+}
+
+impl Footer {
+    /// The footer that ends the file, `offset` being where it begins.
+    pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BYTES);
+        let filter = self.filter.unwrap_or(bloom::Description {
+            lines: 0,
+            probes: 0,
+            offset: 0,
+        });
+        let kind = if self.filter.is_some() {
+            FILTER_BLOOM
+        } else {
+            FILTER_NONE
+        };
+        out.extend(self.id.0.to_le_bytes());
+        for handle in [self.meta, self.index_top] {
+            out.extend(handle.offset.to_le_bytes());
+            out.extend(handle.bytes.to_le_bytes());
+        }
+        out.extend([kind, filter.probes, self.key_order, 0]);
+        out.extend(filter.lines.to_le_bytes());
+        out.extend(filter.offset.to_le_bytes());
+        out.extend(self.hash_seed.to_le_bytes());
+        out.extend([0; 12]);
+        // Feature words: compatible, read-only compatible, incompatible.
+        out.extend([0; 12]);
+        out.extend(VERSION.to_le_bytes());
+        let sum = checksum::seeded(checksum::place(self.id.0, offset), &out);
+        out.extend(sum.to_le_bytes());
+        out.extend(MAGIC);
+        debug_assert_eq!(out.len(), BYTES);
+        out
+    }
+
+    /// Decodes the footer that begins at `offset`. The checksum is looked at before anything that
+    /// could be refused for another reason than damage.
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Footer> {
+        let (Some((rest, magic)), true) = (bytes.split_last_chunk::<8>(), bytes.len() == BYTES)
+        else {
+            return Err(Error::corruption(format!(
+                "expected a footer of {BYTES} bytes, found {}",
+                bytes.len()
+            )));
+        };
+        if *magic != MAGIC {
+            return Err(Error::corruption(format!(
+                "expected the end of a table, found {magic:02x?}"
+            )));
+        }
+        let mut reader = ByteReader::new(rest);
+        let id = TableId(reader.u64("table number")?);
+        let body = &rest[..rest.len() - 4];
+        let found = ByteReader::new(&rest[body.len()..]).u32("footer checksum")?;
+        let expected = checksum::seeded(checksum::place(id.0, offset), body);
+        if expected != found {
+            return Err(Error::corruption(format!(
+                "expected a footer with checksum {expected:#010x}, found {found:#010x}"
+            )));
+        }
+        Footer::decode_checked(id, &mut reader)
+    }
+
+    fn decode_checked(id: TableId, reader: &mut ByteReader<'_>) -> Result<Footer> {
+        let mut handle = |what| -> Result<Handle> {
+            Ok(Handle {
+                offset: reader.u64(what)?,
+                bytes: reader.u32(what)?,
+            })
+        };
+        let meta = handle("place of the facts")?;
+        let index_top = handle("place of the index")?;
+        let kind = reader.u8("filter kind")?;
+        let probes = reader.u8("filter probes")?;
+        let key_order = reader.u8("key order")?;
+        reader.take(1, "reserved byte")?;
+        let description = bloom::Description {
+            lines: reader.u32("filter lines")?,
+            probes,
+            offset: reader.u64("place of the filter")?,
+        };
+        let hash_seed = reader.u64("hash seed")?;
+        reader.take(12, "reserved bytes")?;
+        let _compatible = reader.u32("compatible features")?;
+        let _read_only_compatible = reader.u32("read-only compatible features")?;
+        let incompatible = reader.u32("incompatible features")?;
+        let version = reader.u32("format version")?;
+        if version > VERSION || incompatible & !INCOMPATIBLE_KNOWN != 0 {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!(
+                    "expected a table of version {VERSION} at most with features within {INCOMPATIBLE_KNOWN:#x}, found version {version} and features {incompatible:#x}"
+                ),
+            ));
+        }
+        let filter = match kind {
+            FILTER_NONE => None,
+            FILTER_BLOOM => {
+                description.check()?;
+                Some(description)
+            }
+            _ => {
+                return Err(Error::corruption(format!(
+                    "expected a filter of kind 0 or 1, found {kind}"
+                )));
+            }
+        };
+        Ok(Footer {
+            id,
+            meta,
+            index_top,
+            filter,
+            hash_seed,
+            key_order,
+        })
+    }
+}
+
+/// The end of a table file, read at once.
+pub(super) struct Tail {
+    offset: u64,
+    bytes: Vec<u8>,
+    pub(super) footer: Footer,
+}
+
+impl Tail {
+    /// Cost: one read.
+    pub(super) fn read(file: &dyn RandomRead, path: &Path) -> Result<Tail> {
+        let file_bytes = file.bytes();
+        if file_bytes < BYTES as u64 {
+            return Err(Error::corruption(format!(
+                "expected a table of at least {BYTES} bytes, found {file_bytes}"
+            ))
+            .at(path, None));
+        }
+        let offset = file_bytes.saturating_sub(TAIL_BYTES as u64);
+        let mut bytes = Vec::new();
+        page_io::read_range(
+            file,
+            path,
+            offset,
+            (file_bytes - offset) as usize,
+            &mut bytes,
+        )?;
+        let at = file_bytes - BYTES as u64;
+        let footer =
+            Footer::decode(&bytes[bytes.len() - BYTES..], at).map_err(|e| e.at(path, Some(at)))?;
+        Ok(Tail {
+            offset,
+            bytes,
+            footer,
+        })
+    }
+
+    /// A page that is probably within the tail; else it is read.
+    pub(super) fn page(
+        &self,
+        file: &dyn RandomRead,
+        path: &Path,
+        handle: Handle,
+    ) -> Result<crate::page::Page> {
+        let id = PageId {
+            table: self.footer.id,
+            handle,
+            class: PageClass::Index,
+        };
+        let within = handle.offset.checked_sub(self.offset).and_then(|start| {
+            let start = usize::try_from(start).ok()?;
+            self.bytes
+                .get(start..start.checked_add(handle.bytes as usize)?)
+        });
+        match within {
+            Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset))),
+            None => page_io::read(file, path, id, &mut Vec::new()),
+        }
+    }
+
+    /// What the file says of itself, checked against the footer and the size of the file.
+    pub(super) fn meta(&self, file: &dyn RandomRead, path: &Path) -> Result<TableMeta> {
+        let handle = self.footer.meta;
+        let page = self.page(file, path, handle)?;
+        let mut reader = ByteReader::new(&page);
+        let meta = TableMeta::decode(&mut reader)
+            .and_then(|meta| reader.finish("a table's description").map(|()| meta))
+            .map_err(|e| e.at(path, Some(handle.offset)))?;
+        if meta.id != self.footer.id || meta.file_bytes != file.bytes() {
+            return Err(Error::corruption(format!(
+                "expected table {} of {} bytes, found table {} of {}",
+                self.footer.id.0,
+                file.bytes(),
+                meta.id.0,
+                meta.file_bytes
+            ))
+            .at(path, Some(handle.offset)));
+        }
+        Ok(meta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn footer() -> Footer {
+        Footer {
+            id: TableId(3),
+            meta: Handle {
+                offset: 10,
+                bytes: 20,
+            },
+            index_top: Handle {
+                offset: 30,
+                bytes: 40,
+            },
+            filter: Some(bloom::Description {
+                lines: 5,
+                probes: 7,
+                offset: 50,
+            }),
+            hash_seed: 6,
+            key_order: 0,
+        }
+    }
+
+    fn resealed(mut bytes: Vec<u8>, offset: u64) -> Vec<u8> {
+        let end = BYTES - 12;
+        let sum = checksum::seeded(checksum::place(3, offset), &bytes[..end]);
+        bytes[end..end + 4].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn footers_round_trip_and_flipped_bits_are_corruption() {
+        for filter in [None, footer().filter] {
+            let footer = Footer { filter, ..footer() };
+            let mut bytes = footer.encode(1000);
+            assert_eq!(Footer::decode(&bytes, 1000).unwrap(), footer);
+            assert!(Footer::decode(&bytes, 1001).is_err());
+            for bit in 0..BYTES * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let error = Footer::decode(&bytes, 1000).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_versions_and_incompatible_features_are_refused() {
+        let incompatible = BYTES - 8 - 4 - 4 - 4;
+        for at in [incompatible, incompatible + 4] {
+            let mut bytes = footer().encode(9);
+            bytes[at] |= 1;
+            let error = Footer::decode(&resealed(bytes, 9), 9).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FormatVersion);
+        }
+        for at in [incompatible - 4, incompatible - 8] {
+            let mut bytes = footer().encode(9);
+            bytes[at] |= 1;
+            assert_eq!(Footer::decode(&resealed(bytes, 9), 9).unwrap(), footer());
+        }
+    }
+}

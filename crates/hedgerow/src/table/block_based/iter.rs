@@ -1,0 +1,326 @@
+//! Iterating over a table in both directions.
+//!
+//! Forwards an entry is decoded where it lies and only its key is put together, in a buffer that is
+//! kept. Backwards the entries of one restart interval are decoded together and remembered, so that
+//! a scan backwards is linear, too.
+
+use std::sync::Arc;
+
+use crate::block_index::Index;
+use crate::entry::SeqNo;
+use crate::error::{Error, Result};
+use crate::iter::{Entry, InternalIter, ValueSource};
+use crate::page::{Page, PageClass, PageId, PageSource, Step};
+
+use super::block::{Block, Place, RawEntry};
+use super::reader::TableReader;
+
+pub(super) struct TableIter {
+    table: Arc<TableReader>,
+    pages: Arc<dyn PageSource>,
+    /// The last page of the index asked for, when it is paged: neighbours are in it.
+    index_page: Option<(PageId, Page)>,
+    block: Option<Block<Page>>,
+    block_number: usize,
+    /// The entry here; `None` is nowhere.
+    current: Option<Current>,
+    key: Vec<u8>,
+    /// The entries of the restart interval of the current entry up to it: filled by `retreat`.
+    behind: Behind,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    at: usize,
+    entry: RawEntry,
+    value: Place,
+}
+
+/// Decoded entries of one interval, the current one last.
+#[derive(Debug, Default)]
+struct Behind {
+    entries: Vec<(usize, RawEntry, usize)>,
+    keys: Vec<u8>,
+}
+
+impl Behind {
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.keys.clear();
+    }
+
+    /// Appends an entry whose key continues that of the last one.
+    fn push(&mut self, at: usize, entry: RawEntry, rest: &[u8]) -> Result<()> {
+        let end = self.keys.len();
+        let start = self.entries.last().map_or(end, |last| last.2);
+        if entry.shared > end - start {
+            return Err(shared_too_much(entry.shared, end - start));
+        }
+        self.keys.extend_from_within(start..start + entry.shared);
+        self.keys.extend_from_slice(rest);
+        self.entries.push((at, entry, end));
+        Ok(())
+    }
+
+    /// Forgets the last entry; the one before, if any, is then the current one.
+    fn pop(&mut self) {
+        if let Some((_, _, key_start)) = self.entries.pop() {
+            self.keys.truncate(key_start);
+        }
+    }
+
+    fn last(&self) -> Option<(usize, RawEntry, &[u8])> {
+        let &(at, entry, key_start) = self.entries.last()?;
+        Some((at, entry, &self.keys[key_start..]))
+    }
+}
+
+#[cold]
+fn shared_too_much(shared: usize, key_bytes: usize) -> Error {
+    Error::corruption(format!(
+        "expected an entry to share at most {key_bytes} bytes, found {shared}"
+    ))
+}
+
+const NO_PLACE: Place = Place {
+    handle: crate::page::Handle {
+        offset: 0,
+        bytes: 0,
+    },
+    bytes: 0,
+};
+
+impl TableIter {
+    pub(super) fn new(table: Arc<TableReader>, pages: Arc<dyn PageSource>) -> TableIter {
+        TableIter {
+            table,
+            pages,
+            index_page: None,
+            block: None,
+            block_number: 0,
+            current: None,
+            key: Vec::new(),
+            behind: Behind::default(),
+        }
+    }
+
+    /// Asks the index, getting it the page that it wants.
+    fn ask_index<T>(
+        &mut self,
+        question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+    ) -> Result<T> {
+        let id = match question(&self.table.index, None)? {
+            Step::Done(answer) => return Ok(answer),
+            Step::Read(id) => id,
+        };
+        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
+            self.index_page = Some((id, self.pages.page(id)?));
+        }
+        let page = self.index_page.as_ref().map(|(_, page)| page);
+        match question(&self.table.index, page)? {
+            Step::Done(answer) => Ok(answer),
+            Step::Read(id) => Err(Error::corruption(format!(
+                "expected one page of the index to be enough, asked for another: {id:?}"
+            ))),
+        }
+    }
+
+    /// Makes a block the current one; the position is nowhere until an entry is chosen.
+    fn load(&mut self, number: usize) -> Result<()> {
+        self.current = None;
+        self.behind.clear();
+        if self.block.is_some() && self.block_number == number {
+            return Ok(());
+        }
+        self.block = None;
+        let handle = self.ask_index(|index, page| index.handle(number, page))?;
+        let page = self
+            .pages
+            .page(self.table.page_id(handle, PageClass::Data))?;
+        self.block = Some(Block::parse(page).map_err(|e| e.at_offset(handle.offset))?);
+        self.block_number = number;
+        Ok(())
+    }
+
+    fn block(&self) -> &Block<Page> {
+        self.block.as_ref().expect("a position is in a block")
+    }
+
+    /// Goes to the entry at `at`, whose predecessor's key is in the buffer.
+    fn go_to(&mut self, at: usize) -> Result<()> {
+        let entry = self.block().entry(at)?;
+        self.set(at, entry)
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, entry: RawEntry) -> Result<()> {
+        if entry.shared > self.key.len() {
+            return Err(shared_too_much(entry.shared, self.key.len()));
+        }
+        let block = self.block.as_ref().expect("a position is in a block");
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(&block.bytes()[entry.key()]);
+        let value = if entry.out_of_line {
+            Place::decode(&block.bytes()[entry.value()])?
+        } else {
+            NO_PLACE
+        };
+        self.current = Some(Current { at, entry, value });
+        Ok(())
+    }
+
+    fn first_of(&mut self, number: usize) -> Result<()> {
+        if number >= self.table.index.blocks() {
+            self.current = None;
+            return Ok(());
+        }
+        self.load(number)?;
+        self.key.clear();
+        self.go_to(self.block().entries().start)
+    }
+
+    fn last_of(&mut self, number: usize) -> Result<()> {
+        self.load(number)?;
+        let restart = self.block().restarts() - 1;
+        self.last_before(restart, self.block().entries().end)
+    }
+
+    /// Goes to the last entry before `end`, from a restart point before it.
+    fn last_before(&mut self, restart: usize, end: usize) -> Result<()> {
+        self.behind.clear();
+        let block = self.block.as_ref().expect("a position is in a block");
+        let mut at = block.restart(restart)?;
+        while at < end {
+            let entry = block.entry(at)?;
+            self.behind.push(at, entry, &block.bytes()[entry.key()])?;
+            at = entry.next;
+        }
+        self.take_behind()
+    }
+
+    /// Goes to the last entry behind.
+    fn take_behind(&mut self) -> Result<()> {
+        let Some((at, entry, key)) = self.behind.last() else {
+            return Err(Error::corruption("expected entries after a restart point"));
+        };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let value = match (entry.out_of_line, &self.block) {
+            (true, Some(block)) => Place::decode(&block.bytes()[entry.value()])?,
+            _ => NO_PLACE,
+        };
+        self.current = Some(Current { at, entry, value });
+        Ok(())
+    }
+
+    fn seek_from(&mut self, mut number: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+        while number < self.table.index.blocks() {
+            self.load(number)?;
+            if let Some(found) = self.block().find(key, seqno)? {
+                // What the found entry shares with its predecessor, it shares with the wanted key.
+                self.key.clear();
+                self.key
+                    .extend_from_slice(key.get(..found.entry.shared).unwrap_or_default());
+                return self.set(found.at, found.entry);
+            }
+            number += 1;
+        }
+        self.current = None;
+        Ok(())
+    }
+
+    fn go_back(&mut self) -> Result<()> {
+        let current = self.current.expect("an iterator retreats from an entry");
+        if self.behind.last().is_some_and(|(at, ..)| at == current.at) {
+            self.behind.pop();
+            if self.behind.last().is_some() {
+                return self.take_behind();
+            }
+        }
+        if current.at > self.block().entries().start {
+            let restart = self.block().restart_before(current.at - 1)?;
+            return self.last_before(restart, current.at);
+        }
+        match self.block_number.checked_sub(1) {
+            Some(before) => self.last_of(before),
+            None => {
+                self.current = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// After an error the position is nowhere; the error names the file.
+    fn settle(&mut self, result: Result<()>) -> Result<()> {
+        result.map_err(|e| {
+            self.current = None;
+            self.block = None;
+            self.behind.clear();
+            e.at(&self.table.path, None)
+        })
+    }
+}
+
+impl InternalIter for TableIter {
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let result = self
+            .ask_index(|index, page| index.lower_bound(key, page))
+            .and_then(|number| self.seek_from(number, key, seqno));
+        self.settle(result)
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.seek(key, seqno)?;
+        if self.current.is_some() {
+            return self.retreat();
+        }
+        self.seek_last()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        let result = self.first_of(0);
+        self.settle(result)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        let result = self.last_of(self.table.index.blocks() - 1);
+        self.settle(result)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let current = self.current.expect("an iterator advances from an entry");
+        let next = current.entry.next;
+        let result = if next < self.block().entries().end {
+            self.go_to(next)
+        } else {
+            self.first_of(self.block_number + 1)
+        };
+        self.settle(result)
+    }
+
+    fn retreat(&mut self) -> Result<()> {
+        let result = self.go_back();
+        self.settle(result)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let current = self.current.as_ref()?;
+        let entry = &current.entry;
+        let value = if entry.out_of_line {
+            ValueSource::OutOfLine {
+                page: self.table.page_id(current.value.handle, PageClass::Value),
+                bytes: current.value.bytes,
+            }
+        } else {
+            ValueSource::Inline(&self.block().bytes()[entry.value()])
+        };
+        Some(Entry {
+            key: &self.key,
+            seqno: entry.seqno,
+            tag: entry.tag,
+            value,
+        })
+    }
+}

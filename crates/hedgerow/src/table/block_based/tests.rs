@@ -1,0 +1,158 @@
+mod damage;
+mod golden;
+mod reference;
+mod speed;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
+use crate::error::Result;
+use crate::iter::{Entry, ValueSource};
+use crate::options::Compression;
+use crate::page::{Page, PageSource, Step, TableId};
+use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
+use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
+
+const SEED: u64 = 11;
+const RESIDENT: ResidencyChoice = ResidencyChoice {
+    index_resident: true,
+    filter_resident: true,
+};
+const PAGED: ResidencyChoice = ResidencyChoice {
+    index_resident: false,
+    filter_resident: false,
+};
+
+/// Entries in the order of a table.
+type Entries = BTreeMap<(Vec<u8>, Reverse<u64>), (Tag, Vec<u8>)>;
+
+fn options(block_bytes: u32) -> TableOptions {
+    TableOptions {
+        id: TableId(4),
+        keyspace: 2,
+        partition: 3,
+        level: 1,
+        run: 17,
+        path: 0,
+        hash_seed: SEED,
+        block_bytes,
+        compression: Compression::Lz4,
+        filter_bits_per_key: Some(10.0),
+        drop_cached: true,
+    }
+}
+
+fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
+    let file = MemoryWrite::default();
+    let mut writer = Writer::new(Box::new(file.clone()), Path::new("table"), options);
+    for ((key, Reverse(seqno)), (tag, value)) in entries {
+        let entry = Entry {
+            key,
+            seqno: SeqNo(*seqno),
+            tag: *tag,
+            value: ValueSource::Inline(value),
+        };
+        let hash = KeyHash::of(key, SEED);
+        writer.add(&entry, value, hash).unwrap();
+    }
+    let meta = Box::new(writer).finish().unwrap();
+    (file.contents(), meta)
+}
+
+fn open_bytes(bytes: Vec<u8>, residency: ResidencyChoice) -> Result<(Arc<dyn Reader>, FilePages)> {
+    let file = Arc::new(MemoryRead(bytes));
+    let table = open(file.clone(), Path::new("table"), TableId(4), residency)?;
+    Ok((table, FilePages::new(file)))
+}
+
+/// A lookup with all the pages that it asks for.
+fn get(
+    table: &dyn Reader,
+    pages: &FilePages,
+    key: &[u8],
+    seqno: u64,
+) -> Result<Option<(u64, Tag, Vec<u8>)>> {
+    let query = Query {
+        key,
+        hash: KeyHash::of(key, SEED),
+        seqno: SeqNo(seqno),
+    };
+    let mut state = GetState::default();
+    let mut page = None;
+    let lookup = loop {
+        match table.get(&query, &mut state, page.take())? {
+            Step::Read(id) => page = Some(pages.page(id)?),
+            Step::Done(lookup) => break lookup,
+        }
+    };
+    let Lookup::Found { seqno, tag, value } = lookup else {
+        return Ok(None);
+    };
+    let value = match value {
+        FoundValue::InBlock(slice) => slice.to_vec(),
+        FoundValue::OutOfLine { page, bytes } => {
+            let page = pages.page(page)?;
+            assert_eq!(page.len(), bytes as usize);
+            page.to_vec()
+        }
+    };
+    Ok(Some((seqno.0, tag, value)))
+}
+
+fn owned(entry: Option<Entry<'_>>, pages: &FilePages) -> Option<(Vec<u8>, u64, Tag, Vec<u8>)> {
+    let entry = entry?;
+    let value = entry.value.with(pages, <[u8]>::to_vec).unwrap();
+    assert_eq!(value.len(), entry.value.bytes());
+    Some((entry.key.to_vec(), entry.seqno.0, entry.tag, value))
+}
+
+/// Reproducible numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn bytes(&mut self, count: u64, letters: u64) -> Vec<u8> {
+        (0..count).map(|_| self.below(letters) as u8).collect()
+    }
+
+    fn tag(&mut self) -> Tag {
+        match self.below(8) {
+            0 => Tag::DELETE,
+            1 => Tag {
+                kind: Kind::Merge,
+                flags: Flags::NONE,
+            },
+            2 => Tag {
+                kind: Kind::Put,
+                flags: Flags::KNOWN_ABSENT,
+            },
+            _ => Tag::PUT,
+        }
+    }
+
+    fn entry(&mut self, entries: &mut Entries, key: Vec<u8>, value_bytes_max: u64) {
+        let tag = self.tag();
+        let bytes = self.below(value_bytes_max + 1);
+        let value = match tag.kind {
+            Kind::Delete => Vec::new(),
+            _ => self.bytes(bytes, 4),
+        };
+        let seqno = 1 + self.below(1 << 40);
+        entries.insert((key, Reverse(seqno)), (tag, value));
+    }
+}

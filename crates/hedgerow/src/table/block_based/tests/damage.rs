@@ -1,0 +1,150 @@
+//! Damaged files: right answers or `Corruption`, never a panic, never a wrong answer.
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+
+fn entries() -> Entries {
+    let mut entries = Entries::new();
+    let random = &mut Random(9);
+    for i in 0..70u8 {
+        for _ in 0..=i % 3 {
+            random.entry(&mut entries, vec![b'k', i / 10, i], 30);
+        }
+    }
+    let value = random.bytes(3000, 256);
+    entries.insert((vec![b'l'], Reverse(5)), (Tag::PUT, value));
+    entries
+}
+
+fn small(compression: Compression) -> (Vec<u8>, Entries) {
+    let entries = entries();
+    let options = TableOptions {
+        compression,
+        ..options(512)
+    };
+    (write(options, &entries).0, entries)
+}
+
+fn is_corruption(error: &Error) -> bool {
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.path().is_some(), "{error}");
+    true
+}
+
+/// Asks for every entry and scans; says whether anything was refused. Answers must be right.
+fn use_table(bytes: &[u8], residency: ResidencyChoice, entries: &Entries) -> bool {
+    let (table, pages) = match open_bytes(bytes.to_vec(), residency) {
+        Ok(opened) => opened,
+        Err(error) => return is_corruption(&error),
+    };
+    let mut refused = false;
+    for ((key, Reverse(seqno)), (tag, value)) in entries {
+        match get(&*table, &pages, key, *seqno) {
+            Ok(found) => assert!(found == Some((*seqno, *tag, value.clone()))),
+            Err(error) => refused |= is_corruption(&error),
+        }
+    }
+    let (_, source) = open_bytes(bytes.to_vec(), residency).unwrap();
+    let mut iter = table.clone().iter(Arc::new(source));
+    let mut scan = || -> Result<usize> {
+        iter.seek_first()?;
+        let mut count = 0;
+        while iter.entry().is_some() {
+            count += 1;
+            iter.advance()?;
+        }
+        Ok(count)
+    };
+    match scan() {
+        Ok(count) => assert_eq!(count, entries.len()),
+        Err(error) => refused |= is_corruption(&error),
+    }
+    match table.verify(&pages) {
+        Ok(()) => assert!(!refused),
+        Err(error) => refused |= is_corruption(&error),
+    }
+    refused
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let (bytes, entries) = small(compression);
+        for residency in [RESIDENT, PAGED] {
+            assert!(!use_table(&bytes, residency, &entries));
+        }
+        let mut damaged = bytes.clone();
+        for bit in 0..bytes.len() * 8 {
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let residency = if bit % 2 == 0 { RESIDENT } else { PAGED };
+            assert!(use_table(&damaged, residency, &entries), "bit {bit}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let (bytes, entries) = small(Compression::Lz4);
+    for cut in 0..bytes.len() {
+        assert!(use_table(&bytes[..cut], RESIDENT, &entries));
+        assert!(read_meta(&MemoryRead(bytes[..cut].to_vec()), Path::new("t")).is_err());
+        // The front is lost instead of the end.
+        assert!(cut == 0 || use_table(&bytes[cut..], PAGED, &entries));
+    }
+}
+
+#[test]
+fn garbage_is_refused() {
+    let random = &mut Random(4);
+    for i in 0..2000 {
+        let count = random.below(600);
+        let mut bytes = random.bytes(count, 256);
+        if i % 2 == 0 {
+            bytes.extend_from_slice(b"hedgeTBL");
+        }
+        assert!(open_bytes(bytes, RESIDENT).is_err());
+    }
+}
+
+/// Decoders behind a checksum still meet bytes that no writer of this version made.
+#[test]
+fn decoders_stand_garbage() {
+    let random = &mut Random(5);
+    for _ in 0..20_000 {
+        let (count, letters) = (random.below(200), 1 + random.below(256));
+        let bytes = random.bytes(count, letters);
+        if let Ok(block) = block::Block::parse(&bytes[..]) {
+            let _ = block.find(&bytes[..bytes.len().min(9)], SeqNo(3));
+            let mut at = block.entries().start;
+            while let Ok(entry) = block.entry(at) {
+                at = entry.next;
+            }
+        }
+        let _ = block::Place::decode(&bytes);
+        let _ = TableMeta::decode(&bytes);
+        let _ = footer::Footer::decode(&bytes, 0);
+        let id = crate::page::PageId {
+            table: TableId(1),
+            handle: crate::page::Handle {
+                offset: 0,
+                bytes: bytes.len() as u32,
+            },
+            class: crate::page::PageClass::Data,
+        };
+        assert!(crate::table::page_io::decode(&bytes, id).is_err());
+        for compression in 0..3 {
+            let _ = crate::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
+        }
+        if let Ok(index) =
+            crate::block_index::fence_pointers::FencePointers::paged(TableId(1), &bytes)
+        {
+            use crate::block_index::Index;
+            let page = Page::filled(bytes.len(), |page| {
+                page.copy_from_slice(&bytes);
+                Ok(())
+            });
+            let _ = index.locate(&bytes, Some(&page.unwrap()));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Files of every version of the format stay readable, and today's writer writes today's bytes.
+//!
+//! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
+
+use super::*;
+use crate::table::testing::{assert_bytes, documented_bytes, testdata};
+
+fn entries() -> Entries {
+    let mut entries = Entries::new();
+    for i in 0..400u64 {
+        let key = format!("plant/{:05}", i * 37 % 4001).into_bytes();
+        let value = format!("row {} of a hedge", i % 10).repeat(1 + i as usize % 3);
+        entries.insert((key.clone(), Reverse(1000 + i)), (Tag::PUT, value.into()));
+        if i % 9 == 0 {
+            entries.insert((key.clone(), Reverse(2000 + i)), (Tag::DELETE, vec![]));
+        }
+        if i % 50 == 0 {
+            let tag = Tag {
+                kind: Kind::Put,
+                flags: Flags::KNOWN_ABSENT,
+            };
+            entries.insert((key, Reverse(10)), (tag, vec![i as u8; 2500]));
+        }
+    }
+    entries
+}
+
+fn check_golden(name: &str, compression: Compression) {
+    let entries = entries();
+    let options = TableOptions {
+        compression,
+        ..options(1024)
+    };
+    let (bytes, _) = write(options, &entries);
+    let path = testdata(name);
+    if std::env::var_os("HEDGEROW_BLESS").is_some() {
+        bless(&path, &bytes);
+    }
+    let golden = read(&path);
+    assert!(
+        golden == bytes,
+        "{name} differs from what is written now; bless it if the format was meant to change"
+    );
+    let (table, pages) = open_bytes(golden, PAGED).unwrap();
+    table.verify(&pages).unwrap();
+    for ((key, Reverse(seqno)), (tag, value)) in &entries {
+        let found = get(&*table, &pages, key, *seqno).unwrap();
+        assert_eq!(found, Some((*seqno, *tag, value.clone())));
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "test data is on the real file system"
+)]
+fn bless(path: &Path, bytes: &[u8]) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "test data is on the real file system"
+)]
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn golden_tables_are_reproduced_and_open() {
+    check_golden("table-v0.bin", Compression::None);
+    check_golden("table-lz4-v0.bin", Compression::Lz4);
+}
+
+/// The worked example of `docs/format/block_based_table.md`.
+#[test]
+fn the_documented_example_is_what_is_written() {
+    let entry = |key: &str, seqno, tag, value: &str| {
+        let key = key.as_bytes().to_vec();
+        ((key, Reverse(seqno)), (tag, value.as_bytes().to_vec()))
+    };
+    let entries: Entries = [
+        entry("hawthorn", 300, Tag::DELETE, ""),
+        entry("hawthorn", 260, Tag::PUT, "white"),
+        entry("hazel", 290, Tag::PUT, "brown"),
+    ]
+    .into();
+    let options = TableOptions {
+        compression: Compression::None,
+        ..options(4096)
+    };
+    let (bytes, _) = write(options, &entries);
+    let document = include_str!("../../../../../../docs/format/block_based_table.md");
+    assert_bytes(&bytes, &documented_bytes(document, "table"));
+}
+
+/// The hashes of `docs/format/hash.md`.
+#[test]
+fn the_documented_hash_is_the_one_that_is_used() {
+    let hash = KeyHash::of(b"hawthorn", 0);
+    let document = include_str!("../../../../../../docs/format/hash.md");
+    assert_bytes(&hash.0.to_be_bytes(), &documented_bytes(document, "hash"));
+}

@@ -1,0 +1,263 @@
+//! Checking a whole table: that all bytes are what was written, and that what was written agrees
+//! with itself.
+//!
+//! The pages follow each other without gaps from the first byte of the file to the last. This walk
+//! goes over all of them in that order, so that no byte is left out.
+
+use crate::block_index::Index;
+use crate::entry::{KeyHash, Kind, SeqNo};
+use crate::error::{Error, Result};
+use crate::filter::Probe;
+use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step};
+use crate::table::TableMeta;
+
+use super::block::{Block, Place};
+use super::footer::{self, Tail};
+use super::reader::TableReader;
+
+pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> {
+    let mut walk = Walk {
+        table,
+        pages,
+        end: 0,
+        key: Vec::new(),
+        seqno: SeqNo(0),
+        found: TableMeta {
+            entries: 0,
+            tombstones: 0,
+            range_tombstones: 0,
+            raw_bytes: 0,
+            smallest_seqno: SeqNo::MAX,
+            largest_seqno: SeqNo(0),
+            ..table.meta.clone()
+        },
+        index_page: None,
+    };
+    for number in 0..table.index.blocks() {
+        walk.block(number)?;
+    }
+    walk.facts()?;
+    walk.tail()
+}
+
+struct Walk<'a> {
+    table: &'a TableReader,
+    pages: &'a dyn PageSource,
+    /// Where the pages seen so far end.
+    end: u64,
+    /// The last entry.
+    key: Vec<u8>,
+    seqno: SeqNo,
+    /// Counts and bounds of the entries seen.
+    found: TableMeta,
+    index_page: Option<(PageId, Page)>,
+}
+
+impl Walk<'_> {
+    /// Reads the page that must come next in the file.
+    fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
+        if handle.offset != self.end {
+            return Err(Error::corruption(format!(
+                "expected a page at offset {}, found the next at {}",
+                self.end, handle.offset
+            ))
+            .at_offset(self.end));
+        }
+        self.end += u64::from(handle.bytes);
+        self.pages.page(self.table.page_id(handle, class))
+    }
+
+    fn block(&mut self, number: usize) -> Result<()> {
+        let handle = self.ask_index(|index, page| index.handle(number, page))?;
+        // The values out of line come before their block: it is read first, out of turn.
+        let page = self
+            .pages
+            .page(self.table.page_id(handle, PageClass::Data))?;
+        self.entries(number, &page)
+            .map_err(|e| e.at_offset(handle.offset))?;
+        self.page(handle, PageClass::Data).map(|_| ())
+    }
+
+    fn entries(&mut self, number: usize, page: &Page) -> Result<()> {
+        let block = Block::parse(&page[..])?;
+        let mut at = block.entries().start;
+        let mut key = Vec::new();
+        let mut restart = 0;
+        while at < block.entries().end {
+            let entry = block.entry(at)?;
+            if restart < block.restarts() && block.restart(restart)? == at {
+                if entry.shared != 0 {
+                    return Err(Error::corruption("expected a whole key at a restart point"));
+                }
+                restart += 1;
+            }
+            if entry.shared > key.len() {
+                return Err(Error::corruption(format!(
+                    "expected an entry to share at most {} bytes, found {}",
+                    key.len(),
+                    entry.shared
+                )));
+            }
+            key.truncate(entry.shared);
+            key.extend_from_slice(&page[entry.key()]);
+            let value_bytes = if entry.out_of_line {
+                self.value(&page[entry.value()])?
+            } else {
+                entry.value().len()
+            };
+            self.entry(number, &key, entry.seqno, entry.tag.kind, value_bytes)?;
+            self.findable(&block, at, &key, entry.seqno)?;
+            at = entry.next;
+        }
+        if restart != block.restarts() {
+            return Err(Error::corruption(format!(
+                "expected {} restart points, found {restart}",
+                block.restarts()
+            )));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, place: &[u8]) -> Result<usize> {
+        let place = Place::decode(place)?;
+        let page = self.page(place.handle, PageClass::Value)?;
+        if page.len() != place.bytes as usize {
+            return Err(Error::corruption(format!(
+                "expected a value of {} bytes, found {}",
+                place.bytes,
+                page.len()
+            ))
+            .at_offset(place.handle.offset));
+        }
+        Ok(page.len())
+    }
+
+    /// Order, counts, index and filter.
+    fn entry(
+        &mut self,
+        number: usize,
+        key: &[u8],
+        seqno: SeqNo,
+        kind: Kind,
+        value_bytes: usize,
+    ) -> Result<()> {
+        let first = self.found.entries == 0;
+        let same_key = !first && *key == self.key[..];
+        if !first && (*key < self.key[..] || (same_key && seqno >= self.seqno)) {
+            return Err(Error::corruption(format!(
+                "expected entries in order, found {key:?} at {seqno:?} after {:?} at {:?}",
+                self.key, self.seqno
+            )));
+        }
+        let found = &mut self.found;
+        if first {
+            found.smallest_key = key.to_vec();
+        }
+        found.entries += 1;
+        found.tombstones += u64::from(kind == Kind::Delete);
+        found.range_tombstones += u64::from(kind == Kind::RangeDelete);
+        found.raw_bytes += (key.len() + value_bytes) as u64;
+        found.smallest_seqno = found.smallest_seqno.min(seqno);
+        found.largest_seqno = found.largest_seqno.max(seqno);
+        if !same_key {
+            self.filtered(key)?;
+        }
+        let blocks = self.ask_index(|index, page| index.locate(key, page))?;
+        let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
+        if !blocks.contains(&number) || lower_bound > number {
+            return Err(Error::corruption(format!(
+                "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound}"
+            )));
+        }
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.seqno = seqno;
+        Ok(())
+    }
+
+    /// The block's own search finds the entry.
+    fn findable(&self, block: &Block<&[u8]>, at: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+        match block.find(key, seqno)? {
+            Some(found) if found.at == at && found.same_key => Ok(()),
+            found => Err(Error::corruption(format!(
+                "expected the search to find {key:?} at {at}, found {found:?}"
+            ))),
+        }
+    }
+
+    fn filtered(&self, key: &[u8]) -> Result<()> {
+        let Some(filter) = &self.table.filter else {
+            return Ok(());
+        };
+        if self.table.footer.key_order != footer::KEY_ORDER_SORTED {
+            return Ok(());
+        }
+        let hash = KeyHash::of(key, self.table.footer.hash_seed);
+        let mut step = filter.candidates(hash, None)?;
+        if let Step::Read(id) = step {
+            step = filter.candidates(hash, Some(&self.pages.page(id)?))?;
+        }
+        match step {
+            Step::Done(runs) if !runs.is_empty() => Ok(()),
+            step => Err(Error::corruption(format!(
+                "expected the filter to let {key:?} pass, found {step:?}"
+            ))),
+        }
+    }
+
+    fn ask_index<T>(
+        &mut self,
+        question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+    ) -> Result<T> {
+        let id = match question(&self.table.index, None)? {
+            Step::Done(answer) => return Ok(answer),
+            Step::Read(id) => id,
+        };
+        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
+            self.index_page = Some((id, self.pages.page(id)?));
+        }
+        match question(&self.table.index, self.index_page.as_ref().map(|p| &p.1))? {
+            Step::Done(answer) => Ok(answer),
+            Step::Read(id) => Err(Error::corruption(format!(
+                "expected one page of the index to be enough, asked for another: {id:?}"
+            ))),
+        }
+    }
+
+    /// What was counted is what the file says.
+    fn facts(&mut self) -> Result<()> {
+        self.found.largest_key = std::mem::take(&mut self.key);
+        if self.found != self.table.meta {
+            return Err(Error::corruption(format!(
+                "expected the entries to be {:?}, found {:?}",
+                self.table.meta, self.found
+            )));
+        }
+        Ok(())
+    }
+
+    /// The pages behind the blocks, and the footer as it is in the file now.
+    fn tail(&mut self) -> Result<()> {
+        let table = self.table;
+        if let Some(filter) = table.footer.filter {
+            for page in 0..filter.pages() {
+                self.page(filter.page_handle(page), PageClass::Filter)?;
+            }
+        }
+        for id in table.index.page_ids() {
+            self.page(id.handle, PageClass::Index)?;
+        }
+        self.page(table.footer.index_top, PageClass::Index)?;
+        self.page(table.footer.meta, PageClass::Index)?;
+        let tail = Tail::read(&*table.file, &table.path)?;
+        let file_bytes = self.end + footer::BYTES as u64;
+        if tail.footer != table.footer || table.file.bytes() != file_bytes {
+            return Err(Error::corruption(format!(
+                "expected the footer in a file of {file_bytes} bytes, found {:?} in {}",
+                tail.footer,
+                table.file.bytes()
+            )));
+        }
+        Ok(())
+    }
+}

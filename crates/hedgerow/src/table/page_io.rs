@@ -1,0 +1,147 @@
+//! Pages as they are stored: bytes, perhaps compressed, then a trailer. The format is in
+//! `docs/format/block_based_table.md`.
+//!
+//! A page's checksum is seeded with its table and offset, so that a page that was written elsewhere,
+//! or read from elsewhere, does not verify. Every page is checked each time it is read from storage.
+
+use std::path::Path;
+
+use hedgerow_io::RandomRead;
+
+use crate::codec::checksum;
+use crate::codec::compress::{self, Compressor};
+use crate::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::error::{Error, Result};
+use crate::page::{Handle, Page, PageId, TRAILER_BYTES, TableId};
+
+/// The largest page, decompressed: one value of the largest size, or one block that was cut too
+/// late by the largest entry; the second is far smaller.
+pub(crate) const PAGE_BYTES_MAX: usize = VALUE_BYTES_MAX + 4 * KEY_BYTES_MAX;
+
+/// Appends the trailer of a page stored at `offset`.
+pub(crate) fn seal(stored: &mut Vec<u8>, compression: u8, table: TableId, offset: u64) {
+    stored.push(compression);
+    let sum = checksum::seeded(checksum::place(table.0, offset), stored);
+    stored.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Compresses `raw` into `stored` and seals it.
+pub(crate) fn encode(
+    compressor: &mut Compressor,
+    raw: &[u8],
+    table: TableId,
+    offset: u64,
+    stored: &mut Vec<u8>,
+) {
+    let compression = compressor.compress(raw, stored);
+    seal(stored, compression, table, offset);
+}
+
+/// Checks the bytes read for a page against its trailer: the stored bytes and their compression.
+pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8], u8)> {
+    let (Some((body, sum)), true) = (
+        bytes.split_last_chunk::<4>(),
+        bytes.len() >= TRAILER_BYTES as usize,
+    ) else {
+        return Err(Error::corruption(format!(
+            "expected a page with a trailer of {TRAILER_BYTES} bytes, found {} bytes",
+            bytes.len()
+        )));
+    };
+    let found = u32::from_le_bytes(*sum);
+    let expected = checksum::seeded(checksum::place(table.0, offset), body);
+    if expected != found {
+        return Err(Error::corruption(format!(
+            "expected a page with checksum {expected:#010x}, found {found:#010x}"
+        )));
+    }
+    Ok((&body[..body.len() - 1], body[body.len() - 1]))
+}
+
+/// Verifies and decompresses the bytes read for a page. Cost: one allocation.
+pub(crate) fn decode(bytes: &[u8], id: PageId) -> Result<Page> {
+    decode_at(bytes, id.table, id.handle.offset).map_err(|e| e.at_offset(id.handle.offset))
+}
+
+fn decode_at(bytes: &[u8], table: TableId, offset: u64) -> Result<Page> {
+    let (stored, compression) = check(bytes, table, offset)?;
+    let raw_bytes = compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?;
+    Page::filled(raw_bytes, |raw| {
+        compress::decompress_into(compression, stored, raw)
+    })
+}
+
+/// Reads, verifies and decompresses a page. `buffer` is working memory that the caller may keep.
+/// Cost: one read.
+///
+/// # Errors
+/// `Corruption` when the bytes are not the page that was written, with file and offset.
+pub(crate) fn read(
+    file: &dyn RandomRead,
+    path: &Path,
+    id: PageId,
+    buffer: &mut Vec<u8>,
+) -> Result<Page> {
+    let Handle { offset, bytes } = id.handle;
+    read_range(file, path, offset, bytes as usize, buffer)?;
+    decode(buffer, id).map_err(|e| e.at(path, Some(offset)))
+}
+
+/// Reads `bytes` bytes into `buffer`, after a check that the file has them.
+pub(crate) fn read_range(
+    file: &dyn RandomRead,
+    path: &Path,
+    offset: u64,
+    bytes: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    let file_bytes = file.bytes();
+    if offset > file_bytes || bytes as u64 > file_bytes - offset {
+        return Err(Error::corruption(format!(
+            "expected {bytes} bytes in a file of {file_bytes} bytes"
+        ))
+        .at(path, Some(offset)));
+    }
+    buffer.resize(bytes, 0);
+    file.read_at(offset, buffer)
+        .map_err(|e| Error::io("read", path, e).at_offset(offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Compression;
+    use crate::page::PageClass;
+
+    fn id(table: u64, offset: u64, bytes: usize) -> PageId {
+        PageId {
+            table: TableId(table),
+            handle: Handle {
+                offset,
+                bytes: bytes as u32,
+            },
+            class: PageClass::Data,
+        }
+    }
+
+    #[test]
+    fn a_page_verifies_only_at_its_place() {
+        for raw in [&b"some bytes"[..], &[7; 1000], &[]] {
+            let mut stored = Vec::new();
+            let mut compressor = Compressor::new(Compression::Lz4);
+            encode(&mut compressor, raw, TableId(5), 96, &mut stored);
+            let bytes = stored.len();
+            assert_eq!(&*decode(&stored, id(5, 96, bytes)).unwrap(), raw);
+            assert!(decode(&stored, id(5, 97, bytes)).is_err());
+            assert!(decode(&stored, id(6, 96, bytes)).is_err());
+            for bit in 0..bytes * 8 {
+                stored[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(&stored, id(5, 96, bytes)).is_err());
+                stored[bit / 8] ^= 1 << (bit % 8);
+            }
+            for cut in 0..bytes {
+                assert!(decode(&stored[..cut], id(5, 96, cut)).is_err());
+            }
+        }
+    }
+}

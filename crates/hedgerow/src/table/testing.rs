@@ -1,0 +1,121 @@
+//! Files in memory and bytes in documents, for the tests of table formats.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use hedgerow_io::{RandomRead, SequentialWrite};
+
+use super::page_io;
+use crate::error::Result;
+use crate::page::{Page, PageClass, PageId, PageSource};
+
+/// A file being written, which the test keeps a second handle of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemoryWrite(Arc<Mutex<Vec<u8>>>);
+
+impl MemoryWrite {
+    pub(crate) fn contents(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl SequentialWrite for MemoryWrite {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+}
+
+/// An immutable file.
+#[derive(Debug)]
+pub(crate) struct MemoryRead(pub(crate) Vec<u8>);
+
+impl RandomRead for MemoryRead {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let start = offset as usize;
+        match self.0.get(start..start + buf.len()) {
+            Some(bytes) => buf.copy_from_slice(bytes),
+            None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Reads every page from the file, and counts.
+#[derive(Debug)]
+pub(crate) struct FilePages {
+    file: Arc<dyn RandomRead>,
+    reads: Mutex<Vec<PageClass>>,
+}
+
+impl FilePages {
+    pub(crate) fn new(file: Arc<dyn RandomRead>) -> FilePages {
+        FilePages {
+            file,
+            reads: Mutex::default(),
+        }
+    }
+
+    /// The classes of the pages read since the last call.
+    pub(crate) fn take_reads(&self) -> Vec<PageClass> {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+}
+
+impl PageSource for FilePages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.reads.lock().unwrap().push(id.class);
+        page_io::read(&*self.file, Path::new("table"), id, &mut Vec::new())
+    }
+}
+
+/// The bytes of a worked example: the lines of the code block that `` ```hex NAME `` opens, each
+/// hexadecimal up to a semicolon.
+pub(crate) fn documented_bytes(document: &str, name: &str) -> Vec<u8> {
+    document
+        .lines()
+        .skip_while(|line| *line != format!("```hex {name}"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("```"))
+        .flat_map(|line| line.split(';').next().unwrap().split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
+/// Compares, and shows what was found in a form that can be pasted into the document.
+pub(crate) fn assert_bytes(found: &[u8], documented: &[u8]) {
+    if found != documented {
+        let lines: Vec<String> = found
+            .chunks(16)
+            .map(|line| line.iter().map(|b| format!("{b:02x} ")).collect())
+            .collect();
+        panic!(
+            "the document differs from what is written:\n{}",
+            lines.join("\n")
+        );
+    }
+}
+
+/// Where golden files are.
+pub(crate) fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/format")
+        .join(name)
+}
