@@ -37,6 +37,12 @@ impl Weighter<Key, Page> for PageBytes {
 /// Pages that were read, by table and offset.
 pub(crate) struct PageCache(Cache<Key, Page, PageBytes>);
 
+impl std::fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageCache").field("memory_bytes", &self.memory_bytes()).finish()
+    }
+}
+
 impl PageCache {
     pub(crate) fn new(capacity_bytes: u64) -> PageCache {
         let pages = (capacity_bytes / 4096).max(16) as usize;

@@ -76,6 +76,12 @@ pub(super) struct NodeRef<'a> {
     lifetime: PhantomData<&'a Arena>,
 }
 
+// SAFETY: a shared reference to a node in all but name, and nodes may be read from any thread: what
+// changes in them is atomic, the rest is written before the reference exists.
+unsafe impl Send for NodeRef<'_> {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for NodeRef<'_> {}
+
 impl PartialEq for NodeRef<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.start == other.start
