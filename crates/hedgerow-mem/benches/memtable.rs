@@ -237,6 +237,7 @@ fn main() {
             pools: Pools {
                 of_library: hedgerow_mem::ChunkPool::new(1 << 20, 256 << 20),
                 of_bench: pool::ChunkPool::new(1 << 20, 256 << 20),
+                of_pieces: pool::ChunkPool::new(64 << 10, 256 << 20),
             },
         };
         bench.run::<BLinkTree>(&filter);

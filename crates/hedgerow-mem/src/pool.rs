@@ -1,7 +1,7 @@
 //! Chunks of memory and the pool that recycles them from one map to the next.
 //!
-//! A map grows by chunks of growing size: 4 KiB, then four times as much each, up to the pool's
-//! chunk size, so that a map with little in it costs little. What does not fit a chunk well gets
+//! A map grows by chunks of growing size: 4 KiB, 16 KiB and so on up to the pool's chunk size, each
+//! at most half of what it holds, so that a map with little in it costs little. What does not fit a chunk well gets
 //! an allocation of its own, which is not recycled.
 //!
 //! A recycled chunk has had its pages faulted in before; a fresh one pays about a quarter of a
@@ -117,15 +117,18 @@ impl ChunkPool {
     }
 
     /// A chunk for a map that holds `held` bytes already and needs `bytes` in one piece. `bytes`
-    /// must be at most a quarter of the largest chunk.
+    /// must be at most a quarter of the largest chunk. At most half as large as what is held, so
+    /// that little is wasted, unless the piece is large.
     pub(crate) fn take(&self, held: usize, bytes: usize) -> Chunk {
         debug_assert!(
             bytes <= self.chunk_bytes / CLASS_FACTOR,
             "{bytes} bytes fit no chunk well"
         );
-        let wanted = held.max(bytes * CLASS_FACTOR);
         let mut class = 0;
-        while self.class_bytes(class) < wanted && self.class_bytes(class) < self.chunk_bytes {
+        while self.class_bytes(class) < self.chunk_bytes
+            && (self.class_bytes(class) < bytes * CLASS_FACTOR
+                || self.class_bytes(class + 1) <= held / 2)
+        {
             class += 1;
         }
         let recycled = {

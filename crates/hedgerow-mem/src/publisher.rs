@@ -2,7 +2,7 @@
 //! they took their sequence numbers.
 //!
 //! A ring holds one slot for each commit under way. A finished commit marks its slot; whoever
-//! finishes then moves the tail over every marked slot and raises the published number. No thread
+//! finishes then raises the published number and moves the tail over every marked slot. No thread
 //! waits for another to publish, and none takes a lock unless somebody is parked.
 //!
 //! ```text
@@ -98,7 +98,7 @@ impl Publisher {
         if !self.has_slot(index) {
             return None;
         }
-        self.slot(index).last.store(last, Ordering::Relaxed);
+        self.slot(index).last.store(last, Ordering::Release);
         self.head.0.store(index + 1, Ordering::Relaxed);
         Some(Ticket { index })
     }
@@ -112,7 +112,8 @@ impl Publisher {
 
     /// Says that the records of a ticket are in the log and in the memtables. Any thread, in any
     /// order. Everything the thread did before is visible to whoever then reads a
-    /// [`published`](Self::published) number that covers the ticket.
+    /// [`published`](Self::published) number that covers the ticket. If every earlier ticket was
+    /// finished before, the ticket is published when this returns.
     pub fn finish(&self, ticket: Ticket) {
         let Ticket { index } = ticket;
         self.slot(index).done.store(index + 1, Ordering::Release);
@@ -142,39 +143,36 @@ impl Publisher {
         &self.slots[index as usize & (self.slots.len() - 1)]
     }
 
-    /// Whether ticket `index` finds its slot free. The acquire makes sure that nobody still reads
-    /// what the slot's last ticket left there and takes it for valid.
+    /// Whether ticket `index` finds its slot free. The acquire, and the release of what is then
+    /// stored in the slot, let whoever reads that see that the tail has moved.
     fn has_slot(&self, index: u64) -> bool {
         index - self.tail.0.load(Ordering::Acquire) < self.slots.len() as u64
     }
 
-    /// Moves the tail over every finished ticket and publishes the last of them. Whether it moved.
+    /// Publishes every finished ticket from the tail on and moves the tail over it. Whether this
+    /// thread did any of it.
     fn advance(&self) -> bool {
-        let mut tail = self.tail.0.load(Ordering::Acquire);
-        let mut reached = None;
+        let mut advanced = false;
         loop {
+            let tail = self.tail.0.load(Ordering::Acquire);
             let slot = self.slot(tail);
             if slot.done.load(Ordering::Acquire) != tail + 1 {
-                break;
+                return advanced;
             }
-            // A stale tail may read the number of a later ticket here; then the exchange fails.
-            let last = slot.last.load(Ordering::Relaxed);
+            // If the tail has moved on, the slot may have a later ticket, and this its number.
+            let last = slot.last.load(Ordering::Acquire);
+            if self.tail.0.load(Ordering::Relaxed) != tail {
+                continue;
+            }
+            // Before the tail moves, so that nobody has to wait for a thread that is interrupted
+            // in between.
+            self.published.0.fetch_max(last, Ordering::AcqRel);
             let moved =
                 self.tail
                     .0
-                    .compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Acquire);
-            match moved {
-                Ok(_) => {
-                    reached = Some(last);
-                    tail += 1;
-                }
-                Err(other) => tail = other,
-            }
+                    .compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Relaxed);
+            advanced |= moved.is_ok();
         }
-        if let Some(last) = reached {
-            self.published.0.fetch_max(last, Ordering::AcqRel);
-        }
-        reached.is_some()
     }
 
     #[cold]

@@ -18,7 +18,7 @@ pub(crate) use std::{
 #[inline]
 pub(crate) fn spin_hint() {
     #[cfg(loom)]
-    loom::thread::yield_now();
+    yield_now();
     #[cfg(not(loom))]
     std::hint::spin_loop();
 }

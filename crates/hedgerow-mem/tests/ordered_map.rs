@@ -4,6 +4,8 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use common::{Random, seeds};
 use hedgerow_mem::{ChunkPool, Cursor, EntryRef, OrderedMap};
@@ -287,4 +289,93 @@ fn memory_is_counted_and_recycled() {
     assert!(again.get(&7u64.to_be_bytes(), u64::MAX).is_some());
     pool.release_retained();
     assert_eq!(pool.retained_bytes(), 0);
+}
+
+/// Writers fill, readers and cursors check order, values and completeness of what was there.
+#[test]
+fn writers_readers_and_cursors_at_once() {
+    const WRITERS: u64 = 3;
+    const ENTRIES: u64 = 6_000;
+    for seed in seeds(4) {
+        println!("seed {seed}");
+        let map = map_of(64 << 10);
+        let key = |writer: u64, i: u64| {
+            let mut random = Random::new((seed << 40) | (writer << 32) | (i / 2));
+            let mut key = draw_key(&mut random, seed % 5);
+            key.extend_from_slice(&[writer as u8, (i >> 8) as u8, i as u8]);
+            key
+        };
+        let written: Vec<AtomicU64> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
+        thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (map, written) = (&map, &written);
+                scope.spawn(move || {
+                    for i in 0..ENTRIES {
+                        let key = key(writer, i);
+                        map.insert(&key, i, writer as u16, &key);
+                        written[writer as usize].store(i + 1, Ordering::Release);
+                    }
+                });
+            }
+            for backward in [false, true] {
+                let (map, written) = (&map, &written);
+                scope.spawn(move || {
+                    let mut random = Random::new(seed ^ u64::from(backward));
+                    loop {
+                        let before: Vec<u64> = written
+                            .iter()
+                            .map(|count| count.load(Ordering::Acquire))
+                            .collect();
+                        for (writer, &count) in before.iter().enumerate().filter(|(_, n)| **n > 0) {
+                            let i = random.below(count);
+                            let key = key(writer as u64, i);
+                            let entry =
+                                map.get(&key, u64::MAX).expect("what was inserted is there");
+                            assert_eq!((entry.seqno, entry.value), (i, &key[..]));
+                        }
+                        check_walk(map, &before, backward);
+                        if before.iter().all(|count| *count == ENTRIES) {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(map.len() as u64, WRITERS * ENTRIES);
+        check_walk(&map, &[ENTRIES; WRITERS as usize], false);
+    }
+}
+
+/// One walk through the whole map: strictly ordered, and no fewer entries of each writer than it
+/// had written before.
+fn check_walk(map: &Arc<OrderedMap>, before: &[u64], backward: bool) {
+    let mut seen = vec![0; before.len()];
+    let mut cursor = map.cursor();
+    if backward {
+        cursor.seek_last()
+    } else {
+        cursor.seek_first()
+    }
+    let mut last: Option<(Vec<u8>, u64)> = None;
+    while let Some(entry) = cursor.entry() {
+        assert_eq!(entry.key, entry.value);
+        let place = (entry.key.to_vec(), !entry.seqno);
+        if let Some(last) = last {
+            assert!(
+                if backward { place < last } else { place > last },
+                "in order"
+            );
+        }
+        last = Some(place);
+        // Entries from after the count was taken may be there or not.
+        if entry.seqno < before[usize::from(entry.tag)] {
+            seen[usize::from(entry.tag)] += 1;
+        }
+        if backward {
+            cursor.retreat()
+        } else {
+            cursor.advance()
+        }
+    }
+    assert_eq!(seen, before, "everything written before is seen");
 }

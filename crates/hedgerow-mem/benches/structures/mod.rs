@@ -35,6 +35,8 @@ pub(crate) trait Structure: Sized + Sync {
 pub(crate) struct Pools {
     pub(crate) of_library: Arc<hedgerow_mem::ChunkPool>,
     pub(crate) of_bench: Arc<ChunkPool>,
+    /// With chunks small enough that a piece wastes little.
+    pub(crate) of_pieces: Arc<ChunkPool>,
 }
 
 /// The production structure.

@@ -105,7 +105,7 @@ impl Structure for Pieces {
     const NAME: &'static str = "merged pieces";
 
     fn new(pools: &Pools) -> Self {
-        let pool = Arc::clone(&pools.of_bench);
+        let pool = Arc::clone(&pools.of_pieces);
         let active = Arc::new(Tree::new(Arena::new(Arc::clone(&pool))));
         let state = State {
             active,

@@ -246,13 +246,16 @@ impl<'a> NodeRef<'a> {
             let wanted = prefix(position.key, self.skip());
             // All slots, filled or not, in slot order: no branch to mispredict, and the loads do
             // not wait for each other. A free slot holds a prefix from above `high` or the
-            // largest, so it does not count.
+            // largest, so it does not count, unless a writer is about to make it a filled one.
             let below = self
                 .prefixes
                 .iter()
                 .filter(|slot| slot.load(Ordering::Relaxed) < wanted)
                 .count();
             from = below.min(to);
+            while from > 0 && self.prefix_at(order, from - 1) >= wanted {
+                from -= 1;
+            }
             if from == to || self.prefix_at(order, from) != wanted {
                 return from;
             }

@@ -1,0 +1,321 @@
+//! Every interleaving, up to a number of preemptions, of small cases:
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p hedgerow-mem --release --test loom`
+//!
+//! Nodes have three slots there, so that a fourth entry splits one.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hedgerow_mem::{ChunkPool, OrderedMap, Publisher};
+use loom::thread;
+
+fn explore(preemptions: usize, case: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    // A case that takes longer has grown too large: make it smaller.
+    builder.max_duration = Some(Duration::from_secs(50));
+    let runs = AtomicU64::new(0);
+    let runs: &'static AtomicU64 = Box::leak(Box::new(runs));
+    builder.check(move || {
+        runs.fetch_add(1, Ordering::Relaxed);
+        case();
+    });
+    println!("{} interleavings", runs.load(Ordering::Relaxed));
+}
+
+/// Runs two threads, neither of them the model's first: loom does not go back before a point at
+/// which the first thread only waits for others.
+fn race(one: impl FnOnce() + 'static, other: impl FnOnce() + 'static) {
+    let (one, other) = (thread::spawn(one), thread::spawn(other));
+    one.join().unwrap();
+    other.join().unwrap();
+}
+
+fn map_of(keys: &[&str]) -> Arc<OrderedMap> {
+    let map = Arc::new(OrderedMap::new(ChunkPool::new(4096, 0)));
+    for key in keys {
+        map.insert(key.as_bytes(), 1, 0, key.as_bytes());
+    }
+    map
+}
+
+/// A map of `before`, into which one thread inserts `new` while another runs `reader`.
+fn insert_beside(
+    before: &[&str],
+    new: &'static [&str],
+    reader: impl FnOnce(Arc<OrderedMap>) + 'static,
+) {
+    let map = map_of(before);
+    let (writer, read) = (Arc::clone(&map), Arc::clone(&map));
+    race(
+        move || {
+            for key in new {
+                writer.insert(key.as_bytes(), 1, 0, key.as_bytes());
+            }
+        },
+        move || reader(read),
+    );
+    let mut all = [before, new].concat();
+    all.sort_unstable();
+    assert_eq!(forward(&map), all);
+    for key in all {
+        check_get(&map, key);
+    }
+}
+
+fn forward(map: &Arc<OrderedMap>) -> Vec<String> {
+    let mut cursor = map.cursor();
+    cursor.seek_first();
+    let mut keys = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        keys.push(String::from_utf8(entry.key.to_vec()).unwrap());
+        cursor.advance();
+    }
+    keys
+}
+
+fn check_order(keys: &[String], present: &[&str]) {
+    assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+    for key in present {
+        assert!(keys.iter().any(|seen| seen == key), "{key} in {keys:?}");
+    }
+}
+
+fn check_get(map: &OrderedMap, key: &str) {
+    let entry = map
+        .get(key.as_bytes(), 9)
+        .unwrap_or_else(|| panic!("{key} is there"));
+    assert_eq!(entry.value, key.as_bytes());
+}
+
+#[test]
+fn tickets_finished_at_once_are_all_published() {
+    explore(3, || {
+        let publisher = Arc::new(Publisher::new(0, 2));
+        let first = publisher.begin(5).unwrap();
+        let second = publisher.begin(7).unwrap();
+        let (one, other) = (Arc::clone(&publisher), Arc::clone(&publisher));
+        race(
+            move || other.finish(second),
+            move || {
+                one.finish(first);
+                assert!(one.published() >= 5, "nothing was before it");
+            },
+        );
+        assert_eq!(publisher.published(), 7);
+    });
+}
+
+#[test]
+fn a_waiter_is_woken() {
+    explore(3, || {
+        let publisher = Arc::new(Publisher::new(0, 2));
+        let first = publisher.begin(1).unwrap();
+        let second = publisher.begin(2).unwrap();
+        let other = Arc::clone(&publisher);
+        race(
+            move || {
+                other.finish(second);
+                other.finish(first);
+            },
+            move || {
+                publisher.wait(2);
+                assert_eq!(publisher.published(), 2);
+            },
+        );
+    });
+}
+
+#[test]
+fn two_waiters_are_woken_by_two_finishers() {
+    explore(2, || {
+        let publisher = Arc::new(Publisher::new(0, 2));
+        let first = publisher.begin(1).unwrap();
+        let second = publisher.begin(2).unwrap();
+        let (a, b) = (Arc::clone(&publisher), Arc::clone(&publisher));
+        let a = thread::spawn(move || {
+            a.finish(first);
+            a.wait(2);
+        });
+        let b = thread::spawn(move || {
+            b.finish(second);
+            b.wait(1);
+        });
+        a.join().unwrap();
+        b.join().unwrap();
+        assert_eq!(publisher.published(), 2);
+    });
+}
+
+#[test]
+fn a_slot_becomes_free_and_is_used_again() {
+    explore(3, || {
+        let publisher = Arc::new(Publisher::new(0, 1));
+        let first = publisher.begin(1).unwrap();
+        let (one, other) = (Arc::clone(&publisher), Arc::clone(&publisher));
+        race(
+            move || other.finish(first),
+            move || {
+                one.wait_for_slot();
+                let second = one.begin(2).expect("there is a slot");
+                one.finish(second);
+            },
+        );
+        assert_eq!(publisher.published(), 2);
+    });
+}
+
+#[test]
+fn what_was_applied_is_seen_with_the_published_number() {
+    use loom::sync::atomic::AtomicU64;
+    explore(3, || {
+        let publisher = Arc::new(Publisher::new(0, 2));
+        let applied = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let first = publisher.begin(1).unwrap();
+        let second = publisher.begin(2).unwrap();
+        let (other, by_other) = (Arc::clone(&publisher), Arc::clone(&applied));
+        let finisher = thread::spawn(move || {
+            by_other[1].store(1, Ordering::Relaxed);
+            other.finish(second);
+        });
+        let (reader, read) = (Arc::clone(&publisher), Arc::clone(&applied));
+        let reader = thread::spawn(move || {
+            for slot in &read[..reader.published() as usize] {
+                assert_eq!(slot.load(Ordering::Relaxed), 1);
+            }
+        });
+        applied[0].store(1, Ordering::Relaxed);
+        publisher.finish(first);
+        finisher.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn gets_find_everything_while_the_root_splits() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e"], &["b"], |map| {
+            for key in ["c", "e"] {
+                check_get(&map, key);
+            }
+        });
+    });
+}
+
+/// The split frees slots of the left leaf, the later insertions fill them.
+#[test]
+fn a_slot_is_used_again_under_a_reader() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e"], &["d", "b"], |map| check_get(&map, "e"));
+    });
+}
+
+#[test]
+fn what_is_absent_stays_absent_under_a_split() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e"], &["d", "b"], |map| {
+            assert!(map.get(b"ca", 9).is_none());
+        });
+    });
+}
+
+#[test]
+fn a_leaf_below_a_parent_splits_under_a_reader() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e", "g", "b"], &["bb"], |map| {
+            check_get(&map, "c");
+            check_get(&map, "b");
+        });
+    });
+}
+
+#[test]
+fn two_writers_split_one_leaf() {
+    explore(2, || {
+        let map = map_of(&["a", "c", "e"]);
+        let (one, other) = (Arc::clone(&map), Arc::clone(&map));
+        race(
+            move || one.insert(b"b", 1, 0, b"b"),
+            move || {
+                other.insert(b"d", 1, 0, b"d");
+                check_get(&other, "d");
+            },
+        );
+        assert_eq!(forward(&map), ["a", "b", "c", "d", "e"]);
+    });
+}
+
+#[test]
+fn two_writers_split_neighbours_below_a_full_parent() {
+    explore(2, || {
+        // Ascending: leaves of three, a full root.
+        let map = map_of(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
+        let (one, other) = (Arc::clone(&map), Arc::clone(&map));
+        race(
+            move || one.insert(b"bb", 1, 0, b"bb"),
+            move || {
+                other.insert(b"hh", 1, 0, b"hh");
+                check_get(&other, "hh");
+            },
+        );
+        let all = [
+            "a", "b", "bb", "c", "d", "e", "f", "g", "h", "hh", "i", "j", "k", "l",
+        ];
+        assert_eq!(forward(&map), all);
+        for key in all {
+            check_get(&map, key);
+        }
+    });
+}
+
+#[test]
+fn cursors_see_everything_in_order_while_a_leaf_splits() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e"], &["b"], |map| {
+            check_order(&forward(&map), &["a", "c", "e"]);
+        });
+    });
+}
+
+#[test]
+fn cursors_go_back_while_a_leaf_splits() {
+    explore(2, || {
+        insert_beside(&["a", "c", "e", "g"], &["b"], |map| {
+            let mut cursor = map.cursor();
+            cursor.seek_last();
+            let mut keys = Vec::new();
+            while let Some(entry) = cursor.entry() {
+                keys.push(String::from_utf8(entry.key.to_vec()).unwrap());
+                cursor.retreat();
+            }
+            keys.reverse();
+            check_order(&keys, &["a", "c", "e", "g"]);
+        });
+    });
+}
+
+/// The leaf that begins at `sharedby1` gets an upper bound with the same first bytes when it
+/// splits, and leaves these out from then on.
+#[test]
+fn prefixes_are_rewritten_under_a_reader() {
+    explore(2, || {
+        let before = ["a", "b", "c", "sharedby1", "sharedby2", "sharedby3"];
+        insert_beside(&before, &["sharedby4"], |map| {
+            check_get(&map, "sharedby3");
+        });
+    });
+}
+
+#[test]
+fn an_absent_key_passes_a_rewriting() {
+    explore(2, || {
+        let before = ["a", "b", "c", "sharedby1", "sharedby2", "sharedby3"];
+        insert_beside(&before, &["sharedby4"], |map| {
+            assert!(map.get(b"t", 9).is_none());
+        });
+    });
+}
