@@ -470,7 +470,7 @@ fn grow(policy: Scaled, keys: u64) -> Cost {
 #[test]
 fn write_amplification_of_the_three_cuts() {
     println!(
-        "{:12} {:16} {:8} {:>5} {:24} {:>10} {:>9} {:>13}",
+        "{:12} {:18} {:8} {:>5} {:24} {:>10} {:>9} {:>13}",
         "policy", "cut", "keys", "cost", "levels", "space mean", "space max", "largest merge"
     );
     let cuts = [
@@ -486,7 +486,7 @@ fn write_amplification_of_the_three_cuts() {
         for (cut, scale) in cuts {
             let cost = grow(Scaled(Leveling::new(ratio, cut), scale), keys);
             println!(
-                "{:12} {:16} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
+                "{:12} {:18} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
                 format!("leveling:{ratio}"),
                 format!("{cut:?} x{scale}"),
                 if keys == new { "new" } else { "updates" },

@@ -1,0 +1,228 @@
+//! Making the change that an edit describes.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::page::TableId;
+use crate::table::TableMeta;
+use crate::version::edit::{Placement, TreeEdit};
+
+use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, RunId, Shape};
+
+impl<T: Facts> Shape<T> {
+    /// Makes the change that an edit describes. `make` turns the facts of an added table into what
+    /// the shape holds.
+    ///
+    /// Cost: for each run that is touched its number of tables (moved, not looked at), and a few
+    /// binary searches per table of the edit.
+    ///
+    /// # Errors
+    /// `Corruption` when the edit does not fit; the shape must not be used then.
+    pub(crate) fn apply(
+        &mut self,
+        edit: &TreeEdit,
+        mut make: impl FnMut(&TableMeta) -> T,
+    ) -> Result<()> {
+        let depth = edit.depth.map(usize::from);
+        self.grow(depth)?;
+
+        let moved_ids: Vec<TableId> = edit.moved.iter().map(|(id, _)| *id).collect();
+        let mut swept = vec![None; self.levels.len()];
+        self.take(&edit.removed, &mut swept)?;
+        let moved = self.take(&moved_ids, &mut swept)?;
+
+        let mut additions: Vec<(Placement, T)> = Vec::new();
+        additions.extend(edit.moved.iter().map(|(_, to)| *to).zip(moved));
+        additions.extend(edit.added.iter().map(|(to, meta)| (*to, make(meta))));
+        let highest = additions.iter().map(|(to, _)| usize::from(to.level)).min();
+        self.put(additions)?;
+
+        for (level, largest_key) in swept.into_iter().enumerate() {
+            let went_down = highest.is_none_or(|highest| highest > level);
+            self.levels[level].advance_sweep(largest_key.filter(|_| went_down));
+        }
+        for (level, through) in &edit.draining {
+            let depth = self.levels.len();
+            let level = self
+                .levels
+                .get_mut(usize::from(*level))
+                .ok_or_else(|| no_level(usize::from(*level), depth))?;
+            level.draining = *through;
+            level.drained_to = None;
+        }
+        for level in &mut self.levels {
+            level.end_sweep();
+        }
+        self.shrink(depth)
+    }
+
+    fn grow(&mut self, depth: Option<usize>) -> Result<()> {
+        match depth {
+            Some(depth) if depth == 0 || depth > LEVELS_MAX => Err(Error::corruption(format!(
+                "expected a tree of 1 to {LEVELS_MAX} levels, found {depth}"
+            ))),
+            Some(depth) => {
+                while self.levels.len() < depth {
+                    self.levels.push(Level::new(1));
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn shrink(&mut self, depth: Option<usize>) -> Result<()> {
+        let Some(depth) = depth else { return Ok(()) };
+        for (index, level) in self.levels.iter().enumerate().skip(depth) {
+            if !level.is_empty() {
+                return Err(Error::corruption(format!(
+                    "expected level {index} to be empty when the tree is cut to {depth} levels, found {} bytes",
+                    level.bytes()
+                )));
+            }
+        }
+        self.levels.truncate(depth);
+        Ok(())
+    }
+
+    /// Takes tables out and hands them back in the same order. `swept` collects per level the
+    /// largest key that was taken.
+    fn take(&mut self, ids: &[TableId], swept: &mut [Option<Vec<u8>>]) -> Result<Vec<T>> {
+        let mut taken = Vec::with_capacity(ids.len());
+        let mut by_run: BTreeMap<(u8, u32, RunId), Vec<usize>> = BTreeMap::new();
+        for id in ids {
+            let (placement, table) = self.places.remove(id).ok_or_else(|| {
+                Error::corruption(format!("expected table {} in the tree, found none", id.0))
+            })?;
+            let level = &mut self.levels[usize::from(placement.level)];
+            let run = level.groups[placement.group as usize]
+                .run(placement.run)
+                .expect("S5: the run of a known table exists");
+            let at = run.first_ending_at_or_after(&table.meta().largest_key);
+            debug_assert_eq!(run.tables[at].meta().id, *id, "S5");
+            by_run
+                .entry((placement.level, placement.group, placement.run))
+                .or_default()
+                .push(at);
+            level.totals.remove(table.meta());
+            let largest = &mut swept[usize::from(placement.level)];
+            *largest = largest.take().max(Some(table.meta().largest_key.clone()));
+            taken.push(table);
+        }
+        for ((level, group, run), mut places) in by_run {
+            places.sort_unstable();
+            let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            let at = group.place_of(run).expect("found above");
+            remove_places(&mut group.runs[at].tables, &places);
+            if group.runs[at].tables.is_empty() {
+                group.runs.remove(at);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn put(&mut self, additions: Vec<(Placement, T)>) -> Result<()> {
+        let mut by_run: BTreeMap<(u8, u32, RunId), Vec<T>> = BTreeMap::new();
+        for (to, table) in additions {
+            let depth = self.levels.len();
+            let level = self
+                .levels
+                .get_mut(usize::from(to.level))
+                .ok_or_else(|| no_level(usize::from(to.level), depth))?;
+            level.fits(to.group as usize, table.meta())?;
+            level.totals.add(table.meta());
+            let id = table.meta().id;
+            if self.places.insert(id, (to, table.clone())).is_some() {
+                return Err(Error::corruption(format!(
+                    "expected table {} to be new, found it in the tree",
+                    id.0
+                )));
+            }
+            by_run
+                .entry((to.level, to.group, to.run))
+                .or_default()
+                .push(table);
+        }
+        for ((level, group, run), mut tables) in by_run {
+            tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
+            let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            let at = match group.place_of(run) {
+                Ok(at) => at,
+                Err(at) => {
+                    let tables = Vec::new();
+                    group.runs.insert(at, Run { id: run, tables });
+                    at
+                }
+            };
+            if group.runs.len() > RUNS_MAX {
+                return Err(Error::corruption(format!(
+                    "expected at most {RUNS_MAX} runs in a group of level {level}, found {}",
+                    group.runs.len()
+                )));
+            }
+            group.runs[at].insert_all(tables)?;
+        }
+        Ok(())
+    }
+}
+
+fn no_level(found: usize, depth: usize) -> Error {
+    Error::corruption(format!("expected a level below {depth}, found {found}"))
+}
+
+/// Removes the elements at ascending places in one pass.
+fn remove_places<T>(tables: &mut Vec<T>, places: &[usize]) {
+    let mut at = 0;
+    let mut next = places.iter().copied().peekable();
+    tables.retain(|_| {
+        let removed = next.next_if_eq(&at).is_some();
+        at += 1;
+        !removed
+    });
+}
+
+impl<T: Facts> Run<T> {
+    /// Inserts tables that are in key order, in one pass.
+    fn insert_all(&mut self, added: Vec<T>) -> Result<()> {
+        let mut merged = Vec::with_capacity(self.tables.len() + added.len());
+        let mut places = Vec::with_capacity(added.len());
+        let mut old = std::mem::take(&mut self.tables).into_iter();
+        for table in added {
+            let smallest = table.meta().smallest_key.as_slice();
+            let before = old
+                .as_slice()
+                .partition_point(|other| other.meta().smallest_key.as_slice() < smallest);
+            merged.extend(old.by_ref().take(before));
+            places.push(merged.len());
+            merged.push(table);
+        }
+        merged.extend(old);
+        self.tables = merged;
+        for at in places {
+            self.check_neighbours(at.saturating_sub(1))?;
+            self.check_neighbours(at)?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Facts> Level<T> {
+    fn advance_sweep(&mut self, key: Option<Vec<u8>>) {
+        if self.draining.is_some() && key > self.drained_to {
+            self.drained_to = key;
+        }
+    }
+
+    /// The sweep is over when nothing is left above the place it has come to.
+    fn end_sweep(&mut self) {
+        let awaited = self.draining.is_some()
+            && self
+                .runs()
+                .filter_map(|(_, run)| run.tables.last())
+                .any(|table| self.sweep_awaits(table.meta()));
+        if !awaited {
+            self.draining = None;
+            self.drained_to = None;
+        }
+    }
+}
