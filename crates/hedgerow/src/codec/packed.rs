@@ -41,8 +41,18 @@ pub(crate) fn get_ordered(bytes: &[u8], at: usize, width: usize) -> u64 {
     word >> (64 - 8 * width)
 }
 
-#[cold]
+/// Eight bytes from `at`, near the end of `bytes`.
+#[inline]
 fn padded(bytes: &[u8], at: usize) -> [u8; 8] {
+    if let (Some(last), true) = (bytes.last_chunk::<8>(), at < bytes.len()) {
+        let beyond = at - (bytes.len() - 8);
+        return (u64::from_le_bytes(*last) >> (8 * beyond)).to_le_bytes();
+    }
+    padded_short(bytes, at)
+}
+
+#[cold]
+fn padded_short(bytes: &[u8], at: usize) -> [u8; 8] {
     let mut chunk = [0; 8];
     let rest = bytes.get(at..).unwrap_or_default();
     let count = rest.len().min(8);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::iter::{Entry, InternalIter, ValueSource};
 use crate::page::{Page, PageClass, PageId, PageSource, Step};
 
-use super::block::{Block, Place, RawEntry};
+use super::block::{Block, Cursor, Place, RawEntry};
 use super::reader::TableReader;
 
 pub(super) struct TableIter {
@@ -31,7 +31,7 @@ pub(super) struct TableIter {
 
 #[derive(Debug, Clone, Copy)]
 struct Current {
-    at: usize,
+    at: Cursor,
     entry: RawEntry,
     value: Place,
 }
@@ -39,7 +39,7 @@ struct Current {
 /// Decoded entries of one interval, the current one last.
 #[derive(Debug, Default)]
 struct Behind {
-    entries: Vec<(usize, RawEntry, usize)>,
+    entries: Vec<(Cursor, RawEntry, usize)>,
     keys: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Behind {
     }
 
     /// Appends an entry whose key continues that of the last one.
-    fn push(&mut self, at: usize, entry: RawEntry, rest: &[u8]) -> Result<()> {
+    fn push(&mut self, at: Cursor, entry: RawEntry, rest: &[u8]) -> Result<()> {
         let end = self.keys.len();
         let start = self.entries.last().map_or(end, |last| last.2);
         if entry.shared > end - start {
@@ -69,7 +69,7 @@ impl Behind {
         }
     }
 
-    fn last(&self) -> Option<(usize, RawEntry, &[u8])> {
+    fn last(&self) -> Option<(Cursor, RawEntry, &[u8])> {
         let &(at, entry, key_start) = self.entries.last()?;
         Some((at, entry, &self.keys[key_start..]))
     }
@@ -147,13 +147,13 @@ impl TableIter {
     }
 
     /// Goes to the entry at `at`, whose predecessor's key is in the buffer.
-    fn go_to(&mut self, at: usize) -> Result<()> {
+    fn go_to(&mut self, at: Cursor) -> Result<()> {
         let entry = self.block().entry(at)?;
         self.set(at, entry)
     }
 
     #[inline]
-    fn set(&mut self, at: usize, entry: RawEntry) -> Result<()> {
+    fn set(&mut self, at: Cursor, entry: RawEntry) -> Result<()> {
         if entry.shared > self.key.len() {
             return Err(shared_too_much(entry.shared, self.key.len()));
         }
@@ -176,21 +176,21 @@ impl TableIter {
         }
         self.load(number)?;
         self.key.clear();
-        self.go_to(self.block().entries().start)
+        self.go_to(self.block().first())
     }
 
     fn last_of(&mut self, number: usize) -> Result<()> {
         self.load(number)?;
         let restart = self.block().restarts() - 1;
-        self.last_before(restart, self.block().entries().end)
+        self.last_before(restart, self.block().end().head)
     }
 
     /// Goes to the last entry before `end`, from a restart point before it.
-    fn last_before(&mut self, restart: usize, end: usize) -> Result<()> {
+    fn last_before(&mut self, restart: usize, end: u32) -> Result<()> {
         self.behind.clear();
         let block = self.block.as_ref().expect("a position is in a block");
         let mut at = block.restart(restart)?;
-        while at < end {
+        while at.head < end {
             let entry = block.entry(at)?;
             self.behind.push(at, entry, &block.bytes()[entry.key()])?;
             at = entry.next;
@@ -237,9 +237,9 @@ impl TableIter {
                 return self.take_behind();
             }
         }
-        if current.at > self.block().entries().start {
-            let restart = self.block().restart_before(current.at - 1)?;
-            return self.last_before(restart, current.at);
+        if current.at.head > self.block().first().head {
+            let restart = self.block().restart_before(current.at.head - 1)?;
+            return self.last_before(restart, current.at.head);
         }
         match self.block_number.checked_sub(1) {
             Some(before) => self.last_of(before),
@@ -291,7 +291,7 @@ impl InternalIter for TableIter {
     fn advance(&mut self) -> Result<()> {
         let current = self.current.expect("an iterator advances from an entry");
         let next = current.entry.next;
-        let result = if next < self.block().entries().end {
+        let result = if next.head < self.block().end().head {
             self.go_to(next)
         } else {
             self.first_of(self.block_number + 1)

@@ -11,7 +11,7 @@ use crate::filter::Probe;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
-use super::block::{Block, Place};
+use super::block::{Block, Cursor, Place};
 use super::footer::{self, Tail};
 use super::reader::TableReader;
 
@@ -80,10 +80,10 @@ impl Walk<'_> {
 
     fn entries(&mut self, number: usize, page: &Page) -> Result<()> {
         let block = Block::parse(&page[..])?;
-        let mut at = block.entries().start;
+        let mut at = block.first();
         let mut key = Vec::new();
         let mut restart = 0;
-        while at < block.entries().end {
+        while at.head < block.end().head {
             let entry = block.entry(at)?;
             if restart < block.restarts() && block.restart(restart)? == at {
                 if entry.shared != 0 {
@@ -108,6 +108,12 @@ impl Walk<'_> {
             self.entry(number, &key, entry.seqno, entry.tag.kind, value_bytes)?;
             self.findable(&block, at, &key, entry.seqno)?;
             at = entry.next;
+        }
+        if at != block.end() {
+            return Err(Error::corruption(format!(
+                "expected the entries to end at {:?}, found {at:?}",
+                block.end()
+            )));
         }
         if restart != block.restarts() {
             return Err(Error::corruption(format!(
@@ -176,11 +182,11 @@ impl Walk<'_> {
     }
 
     /// The block's own search finds the entry.
-    fn findable(&self, block: &Block<&[u8]>, at: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+    fn findable(&self, block: &Block<&[u8]>, at: Cursor, key: &[u8], seqno: SeqNo) -> Result<()> {
         match block.find(key, seqno)? {
             Some(found) if found.at == at && found.same_key => Ok(()),
             found => Err(Error::corruption(format!(
-                "expected the search to find {key:?} at {at}, found {found:?}"
+                "expected the search to find {key:?} at {at:?}, found {found:?}"
             ))),
         }
     }

@@ -21,13 +21,15 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockBuilder {
     pending: Vec<Pending>,
-    /// The rests of keys and the values.
-    bytes: Vec<u8>,
+    /// The rests of the keys.
+    keys: Vec<u8>,
+    values: Vec<u8>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
     base: Option<SeqNo>,
-    restart_offsets: Vec<usize>,
-    restart_prefixes: Vec<u64>,
+    heads: Vec<u8>,
+    /// Where the head and the value are, and the integer.
+    restarts: Vec<(usize, usize, u64)>,
 }
 
 impl BlockBuilder {
@@ -51,7 +53,7 @@ impl BlockBuilder {
     /// Appends an entry with its value.
     pub(in super::super) fn add(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
         self.add_key(key, seqno, tag, false);
-        self.bytes.extend_from_slice(value);
+        self.values.extend_from_slice(value);
         self.note_value_bytes(value.len());
     }
 
@@ -65,16 +67,16 @@ impl BlockBuilder {
         bytes: u32,
     ) {
         self.add_key(key, seqno, tag, true);
-        let start = self.bytes.len();
-        Place { handle, bytes }.put(&mut self.bytes);
-        self.note_value_bytes(self.bytes.len() - start);
+        let start = self.values.len();
+        Place { handle, bytes }.put(&mut self.values);
+        self.note_value_bytes(self.values.len() - start);
     }
 
     fn add_key(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, out_of_line: bool) {
         let restart = self.pending.len().is_multiple_of(RESTART_ENTRIES);
         let same = shared_prefix(&self.last_key, key);
         let shared = if restart { 0 } else { same };
-        self.bytes.extend_from_slice(&key[shared..]);
+        self.keys.extend_from_slice(&key[shared..]);
         self.last_key.truncate(same);
         self.last_key.extend_from_slice(&key[same..]);
         self.last_seqno = seqno;
@@ -107,11 +109,17 @@ impl BlockBuilder {
     /// About the size of the block if it were finished now: lengths and tag take 5 bytes.
     pub(in super::super) fn estimated_bytes(&self) -> usize {
         let restarts = self.pending.len().div_ceil(RESTART_ENTRIES);
-        self.bytes.len() + self.pending.len() * 5 + restarts * (PREFIX_BYTES + 2) + 8
+        self.keys.len()
+            + self.values.len()
+            + self.pending.len() * 5
+            + restarts * (PREFIX_BYTES + 4)
+            + 8
     }
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.keys.capacity()
+            + self.values.capacity()
+            + self.heads.capacity()
             + self.pending.capacity() * size_of::<Pending>()
             + self.last_key.capacity()
     }
@@ -120,52 +128,49 @@ impl BlockBuilder {
     pub(in super::super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.clear();
         let base = self.base.take().expect("a block has entries");
-        let first_key = &self.bytes[..self.pending[0].key_bytes];
+        let first_key = &self.keys[..self.pending[0].key_bytes];
         let shared = shared_prefix(first_key, &self.last_key);
-        let restarts = self.pending.len().div_ceil(RESTART_ENTRIES);
         let above = |p: &Pending| p.seqno.0 - base.0;
         let largest = self.pending.iter().map(above).max().unwrap_or(0);
         let tag_bytes = packed::width_for((largest << code::BITS) | code::OTHER);
-        // Restart points are before the last entries, whose overhead is at most 40 bytes each.
-        let offset_max = self.bytes.len() + self.pending.len() * 40;
-        let offset_bytes = packed::width_for(offset_max as u64).max(1);
+        self.write_heads(base, tag_bytes, shared);
+        let offset_max = self.heads.len().max(self.values.len());
+        let offset_bytes = packed::width_for(offset_max as u64);
 
         varint::put(out, base.0);
         out.push(tag_bytes as u8 | (offset_bytes as u8) << 4);
         varint::put(out, shared as u64);
-        varint::put(out, restarts as u64);
-        let start = out.len();
-        self.put_entries(out, start, base, tag_bytes, shared);
-        for prefix in self.restart_prefixes.drain(..) {
-            out.extend_from_slice(&prefix.to_be_bytes());
+        varint::put(out, self.restarts.len() as u64);
+        varint::put(out, self.heads.len() as u64);
+        out.extend_from_slice(&self.heads);
+        out.extend_from_slice(&self.values);
+        for &(head, value, _) in &self.restarts {
+            packed::put(out, head as u64, offset_bytes);
+            packed::put(out, value as u64, offset_bytes);
         }
-        for offset in self.restart_offsets.drain(..) {
-            packed::put(out, offset as u64, offset_bytes);
+        for &(_, _, prefix) in &self.restarts {
+            out.extend_from_slice(&prefix.to_be_bytes()[8 - PREFIX_BYTES..]);
         }
         self.pending.clear();
-        self.bytes.clear();
+        self.keys.clear();
+        self.values.clear();
     }
 
-    fn put_entries(
-        &mut self,
-        out: &mut Vec<u8>,
-        start: usize,
-        base: SeqNo,
-        tag_bytes: usize,
-        shared: usize,
-    ) {
-        let mut rest = &self.bytes[..];
+    fn write_heads(&mut self, base: SeqNo, tag_bytes: usize, shared: usize) {
+        self.heads.clear();
+        self.restarts.clear();
+        let mut keys = &self.keys[..];
+        let mut value = 0;
         for (i, pending) in self.pending.iter().enumerate() {
-            let (entry, after) = rest.split_at(pending.key_bytes + pending.value_bytes);
-            rest = after;
+            let (key, after) = keys.split_at(pending.key_bytes);
+            keys = after;
             if i.is_multiple_of(RESTART_ENTRIES) {
-                let key = &entry[..pending.key_bytes];
-                self.restart_offsets.push(out.len() - start);
-                self.restart_prefixes
-                    .push(packed::get_ordered(key, shared, PREFIX_BYTES));
+                let prefix = packed::get_ordered(key, shared, PREFIX_BYTES);
+                self.restarts.push((self.heads.len(), value, prefix));
             }
-            pending.put_front(out, base, tag_bytes);
-            out.extend_from_slice(entry);
+            pending.put_front(&mut self.heads, base, tag_bytes);
+            self.heads.extend_from_slice(key);
+            value += pending.value_bytes;
         }
     }
 }

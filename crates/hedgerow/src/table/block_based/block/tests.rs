@@ -68,7 +68,7 @@ fn check_find(block: &Block<&[u8]>, versions: &[Version], key: &[u8], seqno: u64
             version.key,
             "the found key continues the wanted one"
         );
-        assert_eq!(block.restart_before(found.at).unwrap(), found.restart);
+        assert_eq!(block.restart_before(found.at.head).unwrap(), found.restart);
     }
 }
 
@@ -149,12 +149,12 @@ fn damaged_blocks_do_not_panic() {
         for v in &versions[..40] {
             let _ = block.find(&v.key, SeqNo(v.seqno));
         }
-        let mut at = block.entries().start;
+        let mut at = block.first();
         while let Ok(entry) = block.entry(at) {
             let _ = Place::decode(&block.bytes()[entry.value()]);
             at = entry.next;
         }
-        let _ = block.restart_before(at);
+        let _ = block.restart_before(at.head);
     };
     for bit in 0..bytes.len() * 8 {
         bytes[bit / 8] ^= 1 << (bit % 8);

@@ -116,7 +116,7 @@ fn decoders_stand_garbage() {
         let bytes = random.bytes(count, letters);
         if let Ok(block) = block::Block::parse(&bytes[..]) {
             let _ = block.find(&bytes[..bytes.len().min(9)], SeqNo(3));
-            let mut at = block.entries().start;
+            let mut at = block.first();
             while let Ok(entry) = block.entry(at) {
                 at = entry.next;
             }
