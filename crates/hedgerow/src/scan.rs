@@ -300,7 +300,7 @@ impl Cursor {
             Found::Here => match self.merged.entry().map(|e| e.value) {
                 Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
                 Some(ValueSource::OutOfLine { page, bytes }) => {
-                    out_of_line(&self.table(page)?, page, bytes)?
+                    out_of_line(&*self.table(page)?, page, bytes)?
                 }
                 None => return Ok(None),
             },
