@@ -76,6 +76,17 @@ pub(super) struct RawEntry {
     pub(super) next: Cursor,
 }
 
+/// The front of an entry.
+struct Head {
+    shared: usize,
+    key_start: usize,
+    /// The next head is here.
+    key_end: usize,
+    value_bytes: usize,
+    /// The sequence number above the base, and the code.
+    tag: u64,
+}
+
 impl RawEntry {
     /// The rest of the key.
     #[inline]
@@ -248,10 +259,17 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.try_entry(at).ok_or_else(|| self.bad_entry(at))
     }
 
+    /// The entry at `at`, if there is a whole one.
     #[inline]
-    fn try_entry(&self, cursor: Cursor) -> Option<RawEntry> {
-        let heads = &self.page[..self.heads.end as usize];
-        let mut at = cursor.head as usize;
+    pub(super) fn try_entry(&self, at: Cursor) -> Option<RawEntry> {
+        let head = self.head(at.head as usize)?;
+        self.entry_of(at, &head)
+    }
+
+    /// Decodes what a walk needs of every entry, and no more.
+    #[inline(always)]
+    fn head(&self, mut at: usize) -> Option<Head> {
+        let heads = self.page.get(..self.heads.end as usize)?;
         let lengths = *heads.get(at)?;
         at += 1;
         let (mut shared, mut unshared) = (usize::from(lengths >> 4), usize::from(lengths & 15));
@@ -263,32 +281,50 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         }
         let value_bytes = take_varint(heads, &mut at)?;
         let tag = packed::get(&self.page, at, self.tag_bytes);
-        at += self.tag_bytes;
-        let (tag_code, above) = (tag & ((1 << code::BITS) - 1), tag >> code::BITS);
-        let (tag, out_of_line) = match tag_code {
+        at += self.tag_bytes + usize::from(tag & code::OTHER == code::OTHER);
+        let key_end = at + unshared;
+        if key_end > heads.len() {
+            return None;
+        }
+        Some(Head {
+            shared,
+            key_start: at,
+            key_end,
+            value_bytes,
+            tag,
+        })
+    }
+
+    /// Decodes the rest of an entry.
+    #[inline]
+    fn entry_of(&self, at: Cursor, head: &Head) -> Option<RawEntry> {
+        let (tag, out_of_line) = match head.tag & code::OTHER {
             code::PUT => (Tag::PUT, false),
             code::DELETE => (Tag::DELETE, false),
             code::PUT_OUT_OF_LINE => (Tag::PUT, true),
-            _ => other_tag(*heads.get(at)?)?,
+            _ => other_tag(*self.page.get(head.key_start - 1)?)?,
         };
-        at += usize::from(tag_code == code::OTHER);
-        let end = at + unshared;
-        let value_end = cursor.value as usize + value_bytes;
-        if end > heads.len() || value_end > self.values_end as usize {
+        let value_end = at.value as usize + head.value_bytes;
+        if value_end > self.values_end as usize {
             return None;
         }
         Some(RawEntry {
-            shared,
-            key_start: at as u32,
-            value_start: cursor.value,
-            seqno: SeqNo(self.base.checked_add(above)?),
+            shared: head.shared,
+            key_start: head.key_start as u32,
+            value_start: at.value,
+            seqno: self.seqno_of(head)?,
             tag,
             out_of_line,
             next: Cursor {
-                head: end as u32,
+                head: head.key_end as u32,
                 value: value_end as u32,
             },
         })
+    }
+
+    #[inline]
+    fn seqno_of(&self, head: &Head) -> Option<SeqNo> {
+        self.base.checked_add(head.tag >> code::BITS).map(SeqNo)
     }
 
     #[cold]
@@ -378,56 +414,89 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         let mut matched = 0;
         let mut key_bytes = 0;
         while at.head < limit.head {
-            let entry = self.entry(at)?;
-            if entry.shared > key_bytes {
-                return Err(self.bad_entry(at));
-            }
-            key_bytes = entry.shared + entry.key().len();
-            if entry.shared <= matched {
-                let rest = &self.page[entry.key()];
-                let wanted = &key[matched..];
-                let more = if entry.shared == matched {
-                    shared_prefix(rest, wanted)
-                } else {
-                    0
-                };
-                let same_key =
-                    entry.shared == matched && more == rest.len() && more == wanted.len();
-                let above = entry.shared < matched
-                    || if same_key {
-                        entry.seqno <= seqno
-                    } else {
-                        more < rest.len() && (more == wanted.len() || rest[more] > wanted[more])
-                    };
-                if above {
-                    return Ok(Some(Position {
-                        at,
-                        entry,
-                        same_key,
-                        restart,
-                    }));
+            let head = self
+                .head(at.head as usize)
+                .filter(|head| head.shared <= key_bytes)
+                .ok_or_else(|| self.bad_entry(at))?;
+            if head.shared <= matched {
+                match self.compare(&head, key, &mut matched, seqno) {
+                    Ordering::Less => {}
+                    order => {
+                        let same_key = order == Ordering::Equal;
+                        return self.position(at, &head, same_key, restart).map(Some);
+                    }
                 }
-                matched += more;
             }
-            at = entry.next;
+            key_bytes = head.shared + (head.key_end - head.key_start);
+            let value = u64::from(at.value) + head.value_bytes as u64;
+            at = Cursor {
+                head: head.key_end as u32,
+                value: u32::try_from(value).map_err(|_| self.bad_entry(at))?,
+            };
         }
         if limit.head == self.heads.end {
             return Ok(None);
         }
-        let entry = self.entry(limit)?;
-        Ok(Some(Position {
-            at: limit,
+        let head = self
+            .head(limit.head as usize)
+            .ok_or_else(|| self.bad_entry(limit))?;
+        let same_key = head.shared == 0 && self.page[head.key_start..head.key_end] == *key;
+        self.position(limit, &head, same_key, restart + 1).map(Some)
+    }
+
+    /// How an entry that shares at most `matched` bytes with its predecessor compares with
+    /// `(key, seqno)`: `Less` is before it, `Equal` is at or after it with the same key. Before it,
+    /// `matched` becomes what the entry shares with the key.
+    #[inline(always)]
+    fn compare(&self, head: &Head, key: &[u8], matched: &mut usize, seqno: SeqNo) -> Ordering {
+        if head.shared < *matched {
+            return Ordering::Greater;
+        }
+        let rest = &self.page[head.key_start..head.key_end];
+        let wanted = &key[*matched..];
+        let order = match (rest.first(), wanted.first()) {
+            (Some(found), Some(wanted)) if found != wanted => return found.cmp(wanted),
+            _ => rest.cmp(wanted),
+        };
+        match order {
+            Ordering::Greater => Ordering::Greater,
+            Ordering::Equal if self.seqno_of(head).is_some_and(|found| found <= seqno) => {
+                Ordering::Equal
+            }
+            _ => {
+                *matched += shared_prefix(rest, wanted);
+                Ordering::Less
+            }
+        }
+    }
+
+    #[inline]
+    fn position(
+        &self,
+        at: Cursor,
+        head: &Head,
+        same_key: bool,
+        restart: usize,
+    ) -> Result<Position> {
+        let entry = self.entry_of(at, head).ok_or_else(|| self.bad_entry(at))?;
+        Ok(Position {
+            at,
             entry,
-            same_key: entry.shared == 0 && self.page[entry.key()] == *key,
-            restart: restart + 1,
-        }))
+            same_key,
+            restart,
+        })
     }
 }
 
 /// A varint that is a length, at most 32 bits: sums of a few of them do not overflow.
-#[inline]
+#[inline(always)]
 fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let (value, taken) = varint::get(bytes.get(*at..)?)?;
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(usize::from(first));
+    }
+    let (value, taken) = varint::get(&bytes[*at..])?;
     *at += taken;
     Some(u32::try_from(value).ok()? as usize)
 }
