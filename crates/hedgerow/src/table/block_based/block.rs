@@ -11,18 +11,20 @@
 //! of the wanted key it is.
 
 mod builder;
+mod entry;
 #[cfg(test)]
 mod tests;
 
 pub(super) use builder::BlockBuilder;
+pub(super) use entry::{Cursor, Place, RawEntry};
 
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-use crate::codec::{ByteReader, packed, shared_prefix, varint};
-use crate::entry::{Flags, Kind, SeqNo, Tag};
+use crate::codec::{ByteReader, packed, shared_prefix};
+use crate::entry::{SeqNo, Tag};
 use crate::error::{Error, Result};
-use crate::page::Handle;
+use entry::{Head, LENGTH_ESCAPE, code, other_tag, take_varint};
 
 /// Entries from one restart point to the next. Measured with keys of 16 and values of 100 bytes:
 /// with 8 an entry costs 6.7 bytes of overhead and a warm get 240 ns, with 16 6.0 bytes and 258 ns.
@@ -30,104 +32,6 @@ const RESTART_ENTRIES: usize = 16;
 /// An integer of a restart point: four bytes after the block's shared ones nearly always tell the
 /// few restart keys of a block apart.
 const PREFIX_BYTES: usize = 4;
-/// In the byte of lengths, four bits each: this much and what a varint adds.
-const LENGTH_ESCAPE: usize = 15;
-
-/// The two low bits of a tag; the rest is the sequence number above the block's base.
-mod code {
-    /// Put, no flags, the value inline.
-    pub(super) const PUT: u64 = 0;
-    /// Delete, no flags.
-    pub(super) const DELETE: u64 = 1;
-    /// Put, no flags, the value out of line.
-    pub(super) const PUT_OUT_OF_LINE: u64 = 2;
-    /// Anything else: a byte of kind, flags and place of the value follows the tag.
-    pub(super) const OTHER: u64 = 3;
-    pub(super) const BITS: u32 = 2;
-
-    /// In the byte that follows: kind in bits 0..3, flags in 3..7, out of line in 7.
-    pub(super) const KIND_MASK: u8 = 7;
-    pub(super) const FLAGS_SHIFT: u32 = 3;
-    pub(super) const FLAGS_MASK: u8 = 15;
-    pub(super) const OUT_OF_LINE: u8 = 0x80;
-}
-
-/// Where an entry is in its page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor {
-    /// Of the head.
-    pub(super) head: u32,
-    /// Of the value.
-    pub(super) value: u32,
-}
-
-/// One entry of a block, in offsets of the block's page.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RawEntry {
-    /// How many bytes of the key are those of the key before.
-    pub(super) shared: usize,
-    key_start: u32,
-    value_start: u32,
-    pub(super) seqno: SeqNo,
-    pub(super) tag: Tag,
-    /// The value's bytes are a [`Place`].
-    pub(super) out_of_line: bool,
-    /// Where the next entry is; this one's key and value end there.
-    pub(super) next: Cursor,
-}
-
-/// The front of an entry.
-struct Head {
-    shared: usize,
-    key_start: usize,
-    /// The next head is here.
-    key_end: usize,
-    value_bytes: usize,
-    /// The sequence number above the base, and the code.
-    tag: u64,
-}
-
-impl RawEntry {
-    /// The rest of the key.
-    #[inline]
-    pub(super) fn key(&self) -> Range<usize> {
-        self.key_start as usize..self.next.head as usize
-    }
-
-    #[inline]
-    pub(super) fn value(&self) -> Range<usize> {
-        self.value_start as usize..self.next.value as usize
-    }
-}
-
-/// Where a value out of line is stored, and its size in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) handle: Handle,
-    pub(super) bytes: u32,
-}
-
-impl Place {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.handle.offset);
-        varint::put(out, u64::from(self.handle.bytes));
-        varint::put(out, u64::from(self.bytes));
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Place> {
-        let mut reader = ByteReader::new(bytes);
-        let place = Place {
-            handle: Handle {
-                offset: reader.varint("offset of a value")?,
-                bytes: reader.varint_as("stored bytes of a value")?,
-            },
-            bytes: reader.varint_as("bytes of a value")?,
-        };
-        reader.finish("the place of a value")?;
-        Ok(place)
-    }
-}
-
 /// An entry that a search found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
@@ -486,27 +390,4 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             restart,
         })
     }
-}
-
-/// A varint that is a length, at most 32 bits: sums of a few of them do not overflow.
-#[inline(always)]
-fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let first = *bytes.get(*at)?;
-    if first < 0x80 {
-        *at += 1;
-        return Some(usize::from(first));
-    }
-    let (value, taken) = varint::get(&bytes[*at..])?;
-    *at += taken;
-    Some(u32::try_from(value).ok()? as usize)
-}
-
-#[cold]
-fn other_tag(byte: u8) -> Option<(Tag, bool)> {
-    let flags = (byte >> code::FLAGS_SHIFT) & code::FLAGS_MASK;
-    let tag = Tag {
-        kind: Kind::from_code(byte & code::KIND_MASK).ok()?,
-        flags: Flags::from_bits(flags).ok()?,
-    };
-    Some((tag, byte & code::OUT_OF_LINE != 0))
 }
