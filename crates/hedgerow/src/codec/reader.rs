@@ -56,6 +56,7 @@ impl<'a> ByteReader<'a> {
     }
 
     /// A variable-length integer.
+    #[inline]
     pub(crate) fn varint(&mut self, what: &str) -> Result<u64> {
         let Some((value, taken)) = varint::get(&self.bytes[self.at..]) else {
             return Err(Error::corruption(format!(

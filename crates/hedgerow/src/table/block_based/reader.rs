@@ -240,7 +240,8 @@ fn load_index(
         .map_err(|e| e.at(path, handles.first().map(|h| h.offset)))
 }
 
-fn load_filter(
+/// Cost: one read.
+pub(super) fn load_filter(
     file: &dyn RandomRead,
     path: &Path,
     id: TableId,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::entry::{Flags, Kind};
 
 struct Version {
     key: Vec<u8>,

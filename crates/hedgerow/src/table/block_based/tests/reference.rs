@@ -62,7 +62,7 @@ fn get_finds_every_version_and_nothing_else() {
             let (table, pages) = open_bytes(bytes.clone(), residency).unwrap();
             assert_eq!(*table.meta(), meta);
             let random = &mut Random(2);
-            for ((key, Reverse(seqno)), _) in &entries {
+            for (key, Reverse(seqno)) in entries.keys() {
                 for seqno in [seqno - 1, *seqno, seqno + 1, SeqNo::MAX.0] {
                     check_get(name, &*table, &pages, &entries, key, seqno);
                 }
