@@ -4,7 +4,11 @@
 //!
 //! Nodes have three slots there, so that a fourth entry splits one.
 #![cfg(loom)]
-#![allow(clippy::unwrap_used, reason = "tests stop at what they do not expect")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests stop at what they do not expect"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
