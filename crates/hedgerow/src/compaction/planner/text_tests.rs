@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::entry::PartitionId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::text;
 use crate::merge_policy::{self, Policy};
