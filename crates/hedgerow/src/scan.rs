@@ -10,7 +10,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::engine::{Engine, KeyspaceState};
+use crate::engine::{Engine, KeyspaceState, SnapshotGuard};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
@@ -20,7 +20,6 @@ use crate::key_order::ScanSupport;
 use crate::page::PageId;
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
-use crate::snapshot::SnapshotGuard;
 use crate::table::Table;
 use crate::version::{SuperVersion, Version};
 
@@ -72,7 +71,7 @@ impl View {
             engine: engine.clone(),
             state: state.clone(),
             trees: state.partitions.iter().map(|p| p.tree_owned()).collect(),
-            seqno: snapshot.seqno(),
+            seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         })
     }

@@ -22,9 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hedgerow_io::{Segment, Storage};
 
-use crate::entry::SeqNo;
+use crate::entry::{LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::version::edit::{LogPosition, PartitionId};
 
 use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
