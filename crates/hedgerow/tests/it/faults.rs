@@ -1,0 +1,1 @@
+//! Operations that fail, and a disk without room.
