@@ -557,10 +557,11 @@ impl DoubleEndedIterator for Scan {
     }
 }
 
+/// The bounds of a key range.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A key range as owned bounds; keys beyond the limits are refused.
-pub(crate) fn bounds<K: AsRef<[u8]>>(
-    range: &impl std::ops::RangeBounds<K>,
-) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+pub(crate) fn bounds<K: AsRef<[u8]>>(range: &impl std::ops::RangeBounds<K>) -> Result<KeyBounds> {
     let owned = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
         Ok(match bound {
             Bound::Unbounded => Bound::Unbounded,

@@ -129,8 +129,8 @@ mod tests {
             assert!(delay >= before);
             if i <= 500 {
                 assert_eq!(delay, 0.0);
-            } else if i <= 950 {
-                assert!(delay - before < 2.0, "a step of {} at {i}", delay - before);
+            } else if i <= 900 {
+                assert!(delay - before < 1.0, "a step of {} at {i}", delay - before);
             }
             before = delay;
         }

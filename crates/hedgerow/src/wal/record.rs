@@ -242,11 +242,6 @@ impl Payload {
         self.ops
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ops == 0
-    }
-
     /// Forgets the operations and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();

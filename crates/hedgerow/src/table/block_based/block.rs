@@ -39,8 +39,6 @@ pub(super) struct Position {
     pub(super) entry: RawEntry,
     /// Its key is the wanted one.
     pub(super) same_key: bool,
-    /// The restart point at or before it.
-    pub(super) restart: usize,
 }
 
 /// A parsed block over its page.
@@ -327,7 +325,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
                     Ordering::Less => {}
                     order => {
                         let same_key = order == Ordering::Equal;
-                        return self.position(at, &head, same_key, restart).map(Some);
+                        return self.position(at, &head, same_key).map(Some);
                     }
                 }
             }
@@ -345,7 +343,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             .head(limit.head as usize)
             .ok_or_else(|| self.bad_entry(limit))?;
         let same_key = head.shared == 0 && self.page[head.key_start..head.key_end] == *key;
-        self.position(limit, &head, same_key, restart + 1).map(Some)
+        self.position(limit, &head, same_key).map(Some)
     }
 
     /// How an entry that shares at most `matched` bytes with its predecessor compares with
@@ -375,19 +373,12 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 
     #[inline]
-    fn position(
-        &self,
-        at: Cursor,
-        head: &Head,
-        same_key: bool,
-        restart: usize,
-    ) -> Result<Position> {
+    fn position(&self, at: Cursor, head: &Head, same_key: bool) -> Result<Position> {
         let entry = self.entry_of(at, head).ok_or_else(|| self.bad_entry(at))?;
         Ok(Position {
             at,
             entry,
             same_key,
-            restart,
         })
     }
 }

@@ -122,7 +122,7 @@ fn decoders_stand_garbage() {
             }
         }
         let _ = block::Place::decode(&bytes);
-        let _ = TableMeta::decode(&bytes);
+        let _ = TableMeta::decode(&mut crate::codec::ByteReader::new(&bytes));
         let _ = footer::Footer::decode(&bytes, 0);
         let id = crate::page::PageId {
             table: TableId(1),

@@ -107,7 +107,7 @@ fn check_meta(meta: &TableMeta, bytes: &[u8], entries: &Entries) {
     );
     assert_eq!(Some(&meta.largest_key), entries.keys().last().map(|k| &k.0));
     let file = MemoryRead(bytes.to_vec());
-    assert_eq!(read_meta(&file, Path::new("table")).unwrap(), *meta);
+    assert_eq!(read_meta(&file, Path::new("table")).unwrap().0, *meta);
 }
 
 #[test]
