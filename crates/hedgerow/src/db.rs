@@ -122,6 +122,11 @@ impl Builder {
         self
     }
 
+    /// The directory and the choices made, for `repair`.
+    pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
+        (self.dir.clone(), self.options.clone())
+    }
+
     /// Opens the database, creating it if there is none. Replays what is only in the log.
     /// Cost: reads the log, at most as long as `log_bytes_max`; tables are opened when needed.
     ///
@@ -166,6 +171,10 @@ impl Db {
                 listener: None,
             },
         }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     // ---- keyspaces ----

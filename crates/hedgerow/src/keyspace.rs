@@ -11,6 +11,7 @@ use crate::engine::{Engine, KeyspaceCell};
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
 use crate::flush;
+use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
 use crate::scan::{Cursor, Scan, View, bounds};
@@ -365,6 +366,18 @@ impl Keyspace {
     pub fn clear(&self) -> Result<()> {
         self.check_not_dropped()?;
         crate::db::clear(&self.engine, &self.cell)
+    }
+
+    /// The tables of each of its trees as text, one line per level: `L1: #5[a-m]@4M #6[n-z]@4M` is
+    /// table 5 with keys from a to m in 4 MiB, then table 6. The planner's tests read this form, so
+    /// a state seen in production can be pasted into a test.
+    pub fn shape(&self) -> String {
+        let state = self.cell.state.load();
+        let trees = state
+            .partitions
+            .iter()
+            .map(|p| print_shape(&p.tree().version));
+        trees.collect::<Vec<_>>().join("\n")
     }
 
     /// Its levels, memory and debt.

@@ -153,7 +153,7 @@ fn no_database(dir: &Path) -> Error {
     ))
 }
 
-fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
+pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join("LOCK");
     storage.lock(&path).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(

@@ -81,7 +81,7 @@ impl View {
     /// read yet.
     fn merged(&self) -> (Box<dyn InternalIter>, usize) {
         let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
-        for tree in &*self.trees {
+        for tree in &self.trees[self.state.facts.router.covering().partitions] {
             for memtable in tree.memtables().filter(|m| !m.is_empty()) {
                 sources.push(Box::new(memtable.iter()));
             }
@@ -160,7 +160,7 @@ enum Found {
     /// The current entry of the merged iterator holds it.
     Here,
     Inline(Vec<u8>),
-    OutOfLine(Arc<Table>, PageId),
+    OutOfLine(Arc<Table>, PageId, u32),
 }
 
 /// Roughly what one source of a cursor keeps in memory: a block.
@@ -291,17 +291,17 @@ impl Cursor {
             return Ok(None);
         }
         let pinned = &self.view.engine.tables.pinned_bytes;
-        let out_of_line = |table: &Arc<Table>, id: PageId| -> Result<Slice> {
-            let page = table.page(id)?;
-            let all = 0..page.len();
-            Ok(Slice::from_page(page.slice(all), pinned))
+        let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
+            Ok(Slice::from_page(table.value(id, bytes)?, pinned))
         };
         Ok(Some(match &self.value {
             Found::Inline(bytes) => Slice::copy_from(bytes),
-            Found::OutOfLine(table, id) => out_of_line(table, *id)?,
+            Found::OutOfLine(table, id, bytes) => out_of_line(table, *id, *bytes)?,
             Found::Here => match self.merged.entry().map(|e| e.value) {
                 Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
-                Some(ValueSource::OutOfLine { page, .. }) => out_of_line(&self.table(page)?, page)?,
+                Some(ValueSource::OutOfLine { page, bytes }) => {
+                    out_of_line(&*self.table(page)?, page, bytes)?
+                }
                 None => return Ok(None),
             },
         }))
@@ -356,8 +356,8 @@ impl Cursor {
                             kept.extend_from_slice(bytes);
                             Found::Inline(kept)
                         }
-                        ValueSource::OutOfLine { page, .. } => {
-                            Found::OutOfLine(table_of(&self.view, page)?, page)
+                        ValueSource::OutOfLine { page, bytes } => {
+                            Found::OutOfLine(table_of(&self.view, page)?, page, bytes)
                         }
                     })
                 } else {
@@ -569,10 +569,11 @@ impl DoubleEndedIterator for Scan {
     }
 }
 
+/// The bounds of a key range.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A key range as owned bounds; keys beyond the limits are refused.
-pub(crate) fn bounds<K: AsRef<[u8]>>(
-    range: &impl std::ops::RangeBounds<K>,
-) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+pub(crate) fn bounds<K: AsRef<[u8]>>(range: &impl std::ops::RangeBounds<K>) -> Result<KeyBounds> {
     let owned = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
         Ok(match bound {
             Bound::Unbounded => Bound::Unbounded,

@@ -188,6 +188,7 @@ fn reserve(
 ) -> Result<std::result::Result<Reserved, Outcome>> {
     loop {
         let mut state = writer.commit();
+        engine.check_open()?;
         writer.log.check_poison()?;
         if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
             return Ok(Err(Outcome::Rerouted));

@@ -8,6 +8,10 @@
 mod leveling;
 pub(crate) mod plan;
 pub(crate) mod shape;
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "tests and the simulator read what is printed")
+)]
 pub(crate) mod text;
 
 use std::fmt::Debug;

@@ -12,7 +12,7 @@ pub(crate) struct Hash {
 impl Router for Hash {
     fn route(&self, hash: KeyHash) -> usize {
         let bits = hash.high() >> 48;
-        (bits * u64::from(self.partitions) >> 16) as usize
+        ((bits * u64::from(self.partitions)) >> 16) as usize
     }
 
     fn covering(&self) -> Covering {

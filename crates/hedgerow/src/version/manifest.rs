@@ -108,7 +108,8 @@ impl Manifest {
         self.bytes() >= ROTATE_BYTES_MIN.max(ROTATE_GROWTH * self.snapshot_bytes)
     }
 
-    pub(crate) fn is_poisoned(&self) -> bool {
+    #[cfg(test)]
+    fn is_poisoned(&self) -> bool {
         self.poisoned
     }
 
@@ -161,15 +162,32 @@ pub(crate) fn exists(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 /// `Corruption` with file and offset of the damage, `FormatVersion`, `Io`.
 pub(crate) fn replay(storage: &dyn Storage, dir: &Path) -> Result<Replay> {
     let path = dir.join(FILE_NAME);
-    let read = || {
-        let file = storage.open(&path, ReadMode::Pread)?;
-        let bytes = usize::try_from(file.bytes()).map_err(io::Error::other)?;
-        let mut contents = vec![0; bytes];
-        file.read_at(0, &mut contents)?;
-        Ok(contents)
-    };
-    let contents = read().map_err(|e| Error::io("read", &path, e))?;
+    let contents = read(storage, &path).map_err(|e| Error::io("read", &path, e))?;
     replay_bytes(&contents).map_err(|e| e.at(&path, None))
+}
+
+/// The edits of a damaged manifest up to its first damage, for `repair`; none if there is none.
+pub(crate) fn salvage(storage: &dyn Storage, dir: &Path) -> Vec<Edit> {
+    let Ok(contents) = read(storage, &dir.join(FILE_NAME)) else {
+        return Vec::new();
+    };
+    let mut edits = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(payload) = record_at(&contents, offset) {
+        let Ok(edit) = decode_edit(payload) else {
+            break;
+        };
+        edits.push(edit);
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    edits
+}
+
+fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let file = storage.open(path, ReadMode::Pread)?;
+    let mut contents = vec![0; usize::try_from(file.bytes()).map_err(io::Error::other)?];
+    file.read_at(0, &mut contents)?;
+    Ok(contents)
 }
 
 /// Reads a manifest's bytes.

@@ -414,11 +414,6 @@ impl Log {
         Ok(())
     }
 
-    /// Whether a spare should be prepared now.
-    pub(crate) fn wants_spare(&self) -> bool {
-        lock(&self.segments).spares.is_empty()
-    }
-
     fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {
         let mut segments = lock(&self.segments);
         if !segments

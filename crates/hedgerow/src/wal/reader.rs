@@ -76,7 +76,8 @@ impl SegmentReader {
     }
 
     /// What the segment says of itself; `None` if it was never begun or its header is damaged.
-    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
+    #[cfg(test)]
+    fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
     }
 

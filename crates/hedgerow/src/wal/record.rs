@@ -204,10 +204,12 @@ impl Payload {
         Payload::default()
     }
 
+    #[cfg(test)]
     pub(crate) fn put(&mut self, partition: PartitionId, user_key: &[u8], value: &[u8]) {
         self.push(partition, Tag::PUT, user_key, value);
     }
 
+    #[cfg(test)]
     pub(crate) fn delete(&mut self, partition: PartitionId, user_key: &[u8]) {
         self.push(partition, Tag::DELETE, user_key, b"");
     }
@@ -238,10 +240,6 @@ impl Payload {
     /// The number of operations.
     pub(crate) fn count(&self) -> u32 {
         self.ops
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ops == 0
     }
 
     /// Forgets the operations and keeps the memory.

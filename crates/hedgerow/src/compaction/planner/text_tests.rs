@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::merge_policy::text;
 use crate::merge_policy::{self, Policy};
 use crate::table::TableMeta;
