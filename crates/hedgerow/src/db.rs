@@ -23,7 +23,7 @@ use crate::snapshot::Snapshot;
 use crate::stats::{DbStats, Event, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 use crate::verify::{self, VerifyProgress, VerifyReport};
 use crate::version::Version;
-use crate::version::edit::{Change, PartitionId};
+use crate::version::edit::{Change, PartitionId, TreeEdit};
 use crate::version::state::Keyspace as KeyspaceDescription;
 use crate::write;
 
@@ -517,11 +517,20 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
             facts: cell.facts.clone(),
             partitions: partitions.collect(),
         });
-        let change = Change::ReplacePartitions {
+        // The design may have changed since the keyspace was made, and with it the depth.
+        let deep = ids.iter().map(|&id| {
+            Change::Tree(TreeEdit {
+                depth: Some(depth as u8),
+                ..TreeEdit::new(id)
+            })
+        });
+        let mut edit: Vec<_> = deep.collect();
+        let replaced = Change::ReplacePartitions {
             id: cell.facts.id,
             partitions: ids,
         };
-        engine.log_edit(writer, &mut manifest, vec![change])?;
+        edit.insert(0, replaced);
+        engine.log_edit(writer, &mut manifest, edit)?;
         let catalog = engine.catalog.load().with(cell, &new);
         cell.state.store(new);
         retire_state(engine, writer, &old, catalog);
