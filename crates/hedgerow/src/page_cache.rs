@@ -39,7 +39,9 @@ pub(crate) struct PageCache(Cache<Key, Page, PageBytes>);
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PageCache").field("memory_bytes", &self.memory_bytes()).finish()
+        f.debug_struct("PageCache")
+            .field("memory_bytes", &self.memory_bytes())
+            .finish()
     }
 }
 
