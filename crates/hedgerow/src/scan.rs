@@ -521,10 +521,7 @@ impl Scan {
     }
 
     /// One step from an end, unless the iteration is over.
-    fn advance(
-        &mut self,
-        step: fn(&mut Scan) -> Result<Option<Pair>>,
-    ) -> Option<Result<Pair>> {
+    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }
