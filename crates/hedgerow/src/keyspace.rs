@@ -26,6 +26,15 @@ thread_local! {
     static PAYLOAD: RefCell<Payload> = RefCell::new(Payload::new());
 }
 
+/// What an update has seen, and must find again when it writes.
+#[derive(Debug, Clone, Copy)]
+struct Unchanged {
+    routing_epoch: u64,
+    stripe: usize,
+    /// The number of the last write to the stripe.
+    seen: SeqNo,
+}
+
 /// A payload that grew beyond this is not kept.
 const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
@@ -146,6 +155,8 @@ impl Keyspace {
         check_key(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
+            // Before the old value is read: a clear since then makes it another one, too.
+            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
             let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
             self.engine.publisher.wait(seen);
             let old = self.get(key)?;
@@ -163,20 +174,25 @@ impl Keyspace {
                 None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),
             };
-            if self.write(tag, key, value, Some((stripe, SeqNo(seen))), durability)? {
+            let unchanged = Unchanged {
+                routing_epoch,
+                stripe,
+                seen: SeqNo(seen),
+            };
+            if self.write(tag, key, value, Some(unchanged), durability)? {
                 return Ok(replacement.map(|value| Slice::copy_from(&value)));
             }
             self.engine.stats.update_retries.add(1);
         }
     }
 
-    /// One operation. False if the stripe of keys was changed after the number.
+    /// One operation. False if something was changed that had to be unchanged.
     fn write(
         &self,
         tag: Tag,
         key: &[u8],
         value: &[u8],
-        unchanged: Option<(usize, SeqNo)>,
+        unchanged: Option<Unchanged>,
         durability: Durability,
     ) -> Result<bool> {
         check_key(key)?;
@@ -186,7 +202,10 @@ impl Keyspace {
         let mut payload = PAYLOAD.take();
         let result = loop {
             self.check_not_dropped()?;
-            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
+            let routing_epoch = match &unchanged {
+                None => self.engine.routing_epoch.load(Ordering::Acquire),
+                Some(unchanged) => unchanged.routing_epoch,
+            };
             let state = self.cell.state.load();
             let partition = state.route(hash);
             payload.clear();
@@ -200,10 +219,10 @@ impl Keyspace {
             };
             let condition = Condition {
                 routing_epoch,
-                unchanged,
+                unchanged: unchanged.map(|u| (u.stripe, u.seen)),
             };
             match write::commit(&self.engine, &[op], &payload, condition, durability) {
-                Ok(Outcome::Rerouted) => {}
+                Ok(Outcome::Rerouted) if unchanged.is_none() => {}
                 Ok(outcome) => break Ok(outcome == Outcome::Committed),
                 Err(error) => break Err(error),
             }
