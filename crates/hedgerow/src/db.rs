@@ -361,9 +361,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
     pub fn flush(&self) -> Result<()> {
-        let catalog = self.engine.catalog.load_full();
-        let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-        let at = write::seal_all(&self.engine, &partitions)?;
+        let (at, partitions) = write::seal_database(&self.engine, false)?;
         flush::wait_for(&self.engine, &partitions, at)
     }
 

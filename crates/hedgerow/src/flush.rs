@@ -45,7 +45,7 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
         {
             let mut work = partition.work();
-            if work.flushing || partition.tree().sealed.is_empty() || engine.check_open().is_err() {
+            if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
                 return;
             }
             work.flushing = true;
@@ -74,6 +74,13 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 
 /// The failure of the last flush of any partition, if it failed.
 pub(crate) fn failure(engine: &Engine) -> Option<Error> {
+/// Whether there is a sealed memtable that no checkpoint holds back.
+fn may_flush(engine: &Engine, partition: &Partition) -> bool {
+    let tree = partition.tree();
+    let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
+    oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
+}
+
     let catalog = engine.catalog.load();
     catalog.partitions.values().find_map(|p| {
         let work = p.work();

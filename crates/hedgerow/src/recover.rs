@@ -407,6 +407,8 @@ fn assemble(
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
         closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),

@@ -355,6 +355,26 @@ pub(crate) fn seal_all<'a>(
 /// the log is too long.
 fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
     let live_bytes = writer.log.live_bytes();
+/// Seals every memtable of the database at one number. With `hold`, nothing sealed later is flushed
+/// until the caller takes [`Engine::flushes_held_at`] back.
+pub(crate) fn seal_database(
+    engine: &Arc<Engine>,
+    hold: bool,
+) -> Result<(SeqNo, Vec<Arc<Partition>>)> {
+    let writer = engine.writer()?;
+    let state = writer.commit();
+    let at = state.next_seqno;
+    // Whatever has a smaller number was routed by this catalog or an earlier one.
+    let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
+    if hold {
+        engine.flushes_held_at.store(at.0, Ordering::Release);
+    }
+    for partition in &partitions {
+        seal(engine, partition, at);
+    }
+    Ok((at, partitions))
+}
+
     let fill = live_bytes as f64 / (2 * writer.log_bytes_max) as f64;
     engine.throttle.set(Pressure::Log, fill);
     if live_bytes > writer.log_bytes_max {
