@@ -15,7 +15,7 @@ use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
 use crate::entry::SeqNo;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::merge_policy::shape::RunId;
@@ -56,7 +56,9 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             let mut work = partition.work();
             work.flushing = false;
             work.flush_failure = result.err();
-            if let Some(error) = &work.flush_failure {
+            if let Some(error) = &work.flush_failure
+                && error.kind() != ErrorKind::Closed
+            {
                 let event = Event::BackgroundError {
                     doing: "flush a memtable",
                     error: error.clone(),
@@ -72,8 +74,6 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     }
 }
 
-/// The failure of the last flush of any partition, if it failed.
-pub(crate) fn failure(engine: &Engine) -> Option<Error> {
 /// Whether there is a sealed memtable that no checkpoint holds back.
 fn may_flush(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
@@ -81,6 +81,8 @@ fn may_flush(engine: &Engine, partition: &Partition) -> bool {
     oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
 }
 
+/// The failure of the last flush of any partition, if it failed.
+pub(crate) fn failure(engine: &Engine) -> Option<Error> {
     let catalog = engine.catalog.load();
     catalog.partitions.values().find_map(|p| {
         let work = p.work();
@@ -130,15 +132,16 @@ pub(crate) fn wait_for(
                 || partition.is_dropped()
                 || engine.check_open().is_err()
         });
+        // What was cleared meanwhile needs no flush any more.
+        if partition.is_dropped() {
+            continue;
+        }
         if let Some(error) = failure {
             return Err(error);
         }
         engine.check_open()?;
-        if !ended && pending(partition) && !partition.is_dropped() {
-            return Err(Error::new(
-                crate::ErrorKind::Io,
-                "a flush was not carried out",
-            ));
+        if !ended && pending(partition) {
+            return Err(Error::new(ErrorKind::Io, "a flush was not carried out"));
         }
     }
     Ok(())

@@ -314,6 +314,10 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
 
 /// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
 pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
+    // Whoever dropped it has counted its memtables out.
+    if partition.is_dropped() {
+        return false;
+    }
     let bytes = partition.tree().active.reserved_bytes();
     if !partition.seal(at, &engine.pool) {
         return false;
@@ -351,10 +355,6 @@ pub(crate) fn seal_all<'a>(
     Ok(at)
 }
 
-/// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
-/// the log is too long.
-fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
-    let live_bytes = writer.log.live_bytes();
 /// Seals every memtable of the database at one number. With `hold`, nothing sealed later is flushed
 /// until the caller takes [`Engine::flushes_held_at`] back.
 pub(crate) fn seal_database(
@@ -375,6 +375,10 @@ pub(crate) fn seal_database(
     Ok((at, partitions))
 }
 
+/// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
+/// the log is too long.
+fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
+    let live_bytes = writer.log.live_bytes();
     let fill = live_bytes as f64 / (2 * writer.log_bytes_max) as f64;
     engine.throttle.set(Pressure::Log, fill);
     if live_bytes > writer.log_bytes_max {
