@@ -10,7 +10,7 @@ use hedgerow_io::{Environment, ReadMode};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::compaction;
-use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
+use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::flush;
@@ -45,7 +45,7 @@ use crate::write;
 /// database is closed as by [`Db::close`], but errors are lost.
 #[derive(Clone)]
 pub struct Db {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 /// How to open a database. Made by [`Db::builder`].
@@ -141,7 +141,7 @@ impl Builder {
             )));
         }
         Ok(Db {
-            engine: recover::open(&self.dir, &self.options)?,
+            engine: Handle::new(recover::open(&self.dir, &self.options)?),
         })
     }
 }
@@ -418,7 +418,7 @@ impl fmt::Debug for Db {
 
 impl Engine {
     /// Closes once; later calls find it done.
-    fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
@@ -444,13 +444,6 @@ impl Engine {
         self.remove_obsolete();
         drop(lock(&writer.lock).take());
         noted
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Whoever wants to know of errors calls `close`.
-        let _ = self.close();
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, CompactProgress};
-use crate::engine::{Engine, KeyspaceCell};
+use crate::engine::{Engine, Handle, KeyspaceCell};
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
 use crate::flush;
@@ -45,12 +45,12 @@ const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// was dropped, every operation is `Closed`.
 #[derive(Clone)]
 pub struct Keyspace {
-    engine: Arc<Engine>,
+    engine: Handle,
     cell: Arc<KeyspaceCell>,
 }
 
 impl Keyspace {
-    pub(crate) fn new(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Keyspace {
+    pub(crate) fn new(engine: &Handle, cell: &Arc<KeyspaceCell>) -> Keyspace {
         Keyspace {
             engine: engine.clone(),
             cell: cell.clone(),

@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Catalog, Engine, KeyspaceState};
+use crate::engine::{Catalog, Handle, KeyspaceState};
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
@@ -16,7 +16,7 @@ use crate::snapshot_list::Registration;
 
 /// Keeps a number registered, so that merges keep what is visible at it.
 pub(crate) struct SnapshotGuard {
-    engine: Arc<Engine>,
+    engine: Handle,
     registration: Registration,
     seqno: SeqNo,
     taken: Duration,
@@ -57,7 +57,7 @@ impl Drop for SnapshotGuard {
 pub struct Snapshot(Arc<SnapshotGuard>);
 
 impl Snapshot {
-    pub(crate) fn take(engine: &Arc<Engine>) -> Result<Snapshot> {
+    pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
         engine.check_open()?;
         let taken = engine.environment.clock.now();
         let (registration, seqno) = engine.snapshots.register(&engine.publisher, taken);
