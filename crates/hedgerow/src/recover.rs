@@ -410,10 +410,11 @@ fn assemble(
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
         closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
-        flush_limit: AtomicU64::new(u64::MAX),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -474,7 +475,6 @@ fn make_writer(
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spare: AtomicBool::new(false),
-        checkpointing: Mutex::new(()),
         lock: Mutex::new(Some(lock)),
     })
 }

@@ -6,5 +6,7 @@
 
 mod support;
 
+mod checkpoint;
+mod concurrency;
 mod faults;
 mod log;
