@@ -11,11 +11,12 @@ use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::compaction;
 use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
 use crate::partition::DesignInForce;
 use crate::recover::{self, OpenOptions};
@@ -23,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::stats::{DbStats, Event, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 use crate::verify::{self, VerifyProgress, VerifyReport};
 use crate::version::Version;
-use crate::version::edit::{Change, PartitionId, TreeEdit};
+use crate::version::edit::Change;
 use crate::version::state::Keyspace as KeyspaceDescription;
 use crate::write;
 
@@ -254,8 +255,7 @@ impl Db {
         if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
             return Ok(cell.clone());
         }
-        let id =
-            crate::version::edit::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+        let id = crate::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
         let count = layout.partitioning.count() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
         let depth = crate::merge_policy::policy(design.policy).depth() as u8;

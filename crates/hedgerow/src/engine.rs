@@ -8,22 +8,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::{ChunkPool, Publisher};
 
-use crate::entry::{KeyHash, SeqNo};
+use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPlan;
+use crate::merge_policy::edit::TreeEdit;
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
-use crate::snapshot_list::SnapshotList;
+use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::VersionSet;
-use crate::version::edit::{Change, KeyspaceId, PartitionId, TreeEdit};
+use crate::version::edit::Change;
 use crate::wal::{Log, Tail};
 
 /// Writes that change the same stripe count as conflicting for `update`.
@@ -105,6 +107,22 @@ pub(crate) struct KeyspaceCell {
     pub(crate) facts: Arc<KeyspaceFacts>,
     pub(crate) state: ArcSwap<KeyspaceState>,
     pub(crate) dropped: AtomicBool,
+}
+
+/// Keeps a number registered, so that merges keep what is visible at it.
+pub(crate) struct SnapshotGuard {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) registration: Registration,
+    pub(crate) seqno: SeqNo,
+    pub(crate) taken: Duration,
+    /// The trees of that time: a keyspace cleared later still reads as it was.
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+impl Drop for SnapshotGuard {
+    fn drop(&mut self) {
+        self.engine.snapshots.release(self.registration);
+    }
 }
 
 impl Catalog {
@@ -272,9 +290,10 @@ impl Engine {
         let resident = self.tables.index_bytes.load(Ordering::Relaxed)
             + self.tables.filter_bytes.load(Ordering::Relaxed);
         let described = self.described_bytes();
+        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         self.tables
             .cache
-            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
+            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described, sealed));
     }
 
     /// Roughly what the descriptions of all tables take.

@@ -14,16 +14,16 @@ use crate::compaction::output::OutputTables;
 use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::table::TableMeta;
-use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
 /// Has the sealed memtables of a partition flushed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
@@ -143,6 +143,8 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());
     };
+    // Sealed memtables take from the page cache.
+    engine.balance_memory();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);

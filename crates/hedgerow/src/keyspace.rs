@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, CompactProgress};
 use crate::engine::{Engine, KeyspaceCell};
-use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_key, check_value};
+use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::merge_policy::text::print_shape;
@@ -17,7 +17,6 @@ use crate::read::{self, Want};
 use crate::scan::{Cursor, Scan, View, bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
-use crate::version::edit::KeyspaceId;
 use crate::wal::record::Payload;
 use crate::write::{self, Condition, Outcome, WriteOp};
 

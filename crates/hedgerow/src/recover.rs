@@ -22,10 +22,11 @@ use crate::compaction;
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
-use crate::entry::SeqNo;
+use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memory::MemoryPlan;
+use crate::merge_policy::edit::TreeEdit;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
@@ -33,7 +34,7 @@ use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
 use crate::table::open::table_number;
-use crate::version::edit::{Change, KeyspaceId, LogPosition, TreeEdit};
+use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
@@ -364,12 +365,12 @@ fn assemble(
     let chunk_bytes = (memory.active() / 16)
         .next_power_of_two()
         .clamp(16 << 10, 1 << 20) as usize;
-    let pool = ChunkPool::new(chunk_bytes, memory.active() as usize);
+    let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0)),
+        cache: PageCache::new(memory.cache_bytes(0, 0)),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -479,7 +480,7 @@ pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
     keyspace: &Keyspace,
-    mut tree: impl FnMut(crate::version::edit::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
+    mut tree: impl FnMut(crate::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.active());
     let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);

@@ -10,7 +10,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::engine::{Engine, KeyspaceState};
+use crate::engine::{Engine, KeyspaceState, SnapshotGuard};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
@@ -20,7 +20,6 @@ use crate::key_order::ScanSupport;
 use crate::page::PageId;
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
-use crate::snapshot::SnapshotGuard;
 use crate::table::Table;
 use crate::version::{SuperVersion, Version};
 
@@ -72,7 +71,7 @@ impl View {
             engine: engine.clone(),
             state: state.clone(),
             trees: state.partitions.iter().map(|p| p.tree_owned()).collect(),
-            seqno: snapshot.seqno(),
+            seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         })
     }
@@ -419,43 +418,41 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
     })
 }
 
+/// A key and its value.
+type Pair = (Slice, Slice);
+
 /// The keys of a range with their values, from both ends. Made by `scan`.
 ///
-/// An error ends the iteration from that end: it is given once more at every further call.
+/// An error ends the iteration from both ends, which cannot know any more where they would meet:
+/// it is given once more at every further call.
 pub struct Scan {
-    front: End,
-    back: End,
+    front: Option<Cursor>,
+    back: Option<Cursor>,
+    done: bool,
+    error: Option<Error>,
     view: View,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
 }
 
-#[derive(Default)]
-struct End {
-    cursor: Option<Cursor>,
-    done: bool,
-    error: Option<Error>,
-}
-
 impl Scan {
     pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
         // Refuses what cannot be scanned now, and not at the first item.
-        let front = End {
-            cursor: Some(Cursor::new(view.clone())?),
-            ..End::default()
-        };
+        let front = Some(Cursor::new(view.clone())?);
         Ok(Scan {
             front,
-            back: End::default(),
+            back: None,
+            done: false,
+            error: None,
             view,
             lower,
             upper,
         })
     }
 
-    fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.front.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.front.cursor {
+    fn step_front(&mut self) -> Result<Option<Pair>> {
+        let fresh = self.front.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.front {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -481,7 +478,6 @@ impl Scan {
         };
         let met = self
             .back
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|back| key >= back);
@@ -492,9 +488,9 @@ impl Scan {
         Ok(cursor.value()?.map(|value| (key, value)))
     }
 
-    fn step_back(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.back.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.back.cursor {
+    fn step_back(&mut self) -> Result<Option<Pair>> {
+        let fresh = self.back.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.back {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -514,7 +510,6 @@ impl Scan {
         };
         let met = self
             .front
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|front| key <= front);
@@ -524,48 +519,43 @@ impl Scan {
         let key = Slice::copy_from(key);
         Ok(cursor.value()?.map(|value| (key, value)))
     }
-}
 
-impl End {
-    /// What the iterator gives when its end took this step.
-    fn give(&mut self, step: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
-        match step {
-            Ok(None) => self.done = true,
-            Ok(Some(item)) => return Some(Ok(item)),
+    /// One step from an end, unless the iteration is over.
+    fn advance(
+        &mut self,
+        step: fn(&mut Scan) -> Result<Option<Pair>>,
+    ) -> Option<Result<Pair>> {
+        if let Some(error) = &self.error {
+            return Some(Err(error.clone()));
+        }
+        if self.done {
+            return None;
+        }
+        match step(self) {
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Ok(Some(item)) => Some(Ok(item)),
             Err(error) => {
                 self.error = Some(error.clone());
-                return Some(Err(error));
+                Some(Err(error))
             }
         }
-        None
     }
 }
 
 impl Iterator for Scan {
-    type Item = Result<(Slice, Slice)>;
+    type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.front.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_front();
-        self.front.give(step)
+        self.advance(Scan::step_front)
     }
 }
 
 impl DoubleEndedIterator for Scan {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.back.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_back();
-        self.back.give(step)
+        self.advance(Scan::step_back)
     }
 }
 

@@ -15,14 +15,13 @@ use std::sync::atomic::Ordering;
 use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
-use crate::entry::{KeyHash, SeqNo, Tag};
+use crate::entry::{KeyHash, LogPosition, SeqNo, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
 use crate::options::Durability;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
-use crate::version::edit::LogPosition;
 use crate::wal::Reservation;
 use crate::wal::record::Payload;
 

@@ -18,15 +18,15 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_policy::LevelTarget;
-use crate::merge_policy::plan::Plan;
+use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::plan::{Plan, RunningJob};
 use crate::page::TableId;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
-use crate::version::edit::TreeEdit;
 use crate::version::{SuperVersion, Version};
 
-use planner::{Debt, Manual, ManualStep, PlanLimits, RunningJob, debt, plan};
+use planner::{Debt, Manual, ManualStep, PlanLimits, debt, plan};
 
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;

@@ -5,6 +5,7 @@
 //! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
 //! the same code.
 
+pub(crate) mod edit;
 mod leveling;
 pub(crate) mod plan;
 pub(crate) mod shape;

@@ -11,14 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use hedgerow_mem::ChunkPool;
 
-use crate::compaction::planner::RunningJob;
-use crate::entry::{KeyHash, SeqNo};
+use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
 use crate::key_order::{Order, Sorted};
 use crate::memtable::Memtable;
+use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
 use crate::options::{Design, KeyOrder, Layout, Partitioning};
-use crate::version::edit::{KeyspaceId, PartitionId};
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.

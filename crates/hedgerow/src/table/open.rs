@@ -8,7 +8,6 @@ use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
-use crate::merge_policy::shape::Facts;
 use crate::options::Residency;
 use crate::page::{Page, PageClass, PageId, PageSlice, PageSource};
 use crate::page_cache::PageCache;
@@ -66,12 +65,6 @@ struct Opened {
     file: Arc<dyn RandomRead>,
     index_bytes: usize,
     filter_bytes: usize,
-}
-
-impl Facts for Arc<Table> {
-    fn meta(&self) -> &TableMeta {
-        &self.meta
-    }
 }
 
 impl Table {

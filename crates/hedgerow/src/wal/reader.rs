@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use hedgerow_io::{RandomRead, ReadMode, Storage};
 
+use crate::entry::LogPosition;
 use crate::error::{Error, Result};
-use crate::version::edit::LogPosition;
 
 use super::record::{
     Ops, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,

@@ -7,9 +7,11 @@
 use crate::codec::checksum::{extend, place, seeded};
 use crate::codec::features::Features;
 use crate::codec::{ByteReader, varint};
-use crate::entry::{Flags, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, SeqNo, Tag, VALUE_BYTES_MAX};
+use crate::entry::{
+    Flags, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, LogPosition, PartitionId, SeqNo, Tag,
+    VALUE_BYTES_MAX,
+};
 use crate::error::{Error, Result};
-use crate::version::edit::{LogPosition, PartitionId};
 
 /// The size of a segment's header; the first record starts here.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
