@@ -449,6 +449,18 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
+    /// note of a clean close would tell it that the log goes on where it does not.
+    pub(crate) fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.scheduler.stop();
+        if let Some(writer) = &self.writer {
+            drop(lock(&writer.lock).take());
+        }
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever wants to know of errors calls `close`.
