@@ -447,6 +447,18 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
+    /// note of a clean close would tell it that the log goes on where it does not.
+    pub(crate) fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.scheduler.stop();
+        if let Some(writer) = &self.writer {
+            drop(lock(&writer.lock).take());
+        }
+    }
+}
+
 /// Seeds differ between keyspaces and databases, so that keys chosen to collide in one do not in
 /// another. They are stored: any value will do.
 fn seed(engine: &Engine, id: u32) -> u64 {

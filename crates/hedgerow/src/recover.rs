@@ -90,8 +90,10 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let operations = replay(&engine, &survey)?;
-    begin_new_log(&engine, &survey)?;
+    let replayed = replay(&engine, &survey);
+    let operations = replayed
+        .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
+        .inspect_err(|_| engine.abandon())?;
     engine.balance_memory();
     engine.tell(&Event::Recovered {
         operations,
