@@ -10,6 +10,7 @@ mod arena;
 mod entry;
 mod ordered_map;
 mod pool;
+mod prefetch;
 mod publisher;
 mod sync;
 mod tree;

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::flush;
 use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
 use crate::partition::DesignInForce;
 use crate::recover::{self, OpenOptions};
@@ -516,11 +517,20 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
             facts: cell.facts.clone(),
             partitions: partitions.collect(),
         });
-        let change = Change::ReplacePartitions {
+        // The design may have changed since the keyspace was made, and with it the depth.
+        let deep = ids.iter().map(|&id| {
+            Change::Tree(TreeEdit {
+                depth: Some(depth as u8),
+                ..TreeEdit::new(id)
+            })
+        });
+        let mut edit: Vec<_> = deep.collect();
+        let replaced = Change::ReplacePartitions {
             id: cell.facts.id,
             partitions: ids,
         };
-        engine.log_edit(writer, &mut manifest, vec![change])?;
+        edit.insert(0, replaced);
+        engine.log_edit(writer, &mut manifest, edit)?;
         let catalog = engine.catalog.load().with(cell, &new);
         cell.state.store(new);
         retire_state(engine, writer, &old, catalog);

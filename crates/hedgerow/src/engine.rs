@@ -290,9 +290,10 @@ impl Engine {
         let resident = self.tables.index_bytes.load(Ordering::Relaxed)
             + self.tables.filter_bytes.load(Ordering::Relaxed);
         let described = self.described_bytes();
+        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         self.tables
             .cache
-            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
+            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described, sealed));
     }
 
     /// Roughly what the descriptions of all tables take.

@@ -143,6 +143,8 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());
     };
+    // Sealed memtables take from the page cache.
+    engine.balance_memory();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);

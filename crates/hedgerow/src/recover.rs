@@ -365,12 +365,12 @@ fn assemble(
     let chunk_bytes = (memory.active() / 16)
         .next_power_of_two()
         .clamp(16 << 10, 1 << 20) as usize;
-    let pool = ChunkPool::new(chunk_bytes, memory.active() as usize);
+    let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0)),
+        cache: PageCache::new(memory.cache_bytes(0, 0)),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),

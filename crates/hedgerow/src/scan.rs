@@ -420,32 +420,27 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
 
 /// The keys of a range with their values, from both ends. Made by `scan`.
 ///
-/// An error ends the iteration from that end: it is given once more at every further call.
+/// An error ends the iteration from both ends, which cannot know any more where they would meet:
+/// it is given once more at every further call.
 pub struct Scan {
-    front: End,
-    back: End,
+    front: Option<Cursor>,
+    back: Option<Cursor>,
+    done: bool,
+    error: Option<Error>,
     view: View,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
 }
 
-#[derive(Default)]
-struct End {
-    cursor: Option<Cursor>,
-    done: bool,
-    error: Option<Error>,
-}
-
 impl Scan {
     pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
         // Refuses what cannot be scanned now, and not at the first item.
-        let front = End {
-            cursor: Some(Cursor::new(view.clone())?),
-            ..End::default()
-        };
+        let front = Some(Cursor::new(view.clone())?);
         Ok(Scan {
             front,
-            back: End::default(),
+            back: None,
+            done: false,
+            error: None,
             view,
             lower,
             upper,
@@ -453,8 +448,8 @@ impl Scan {
     }
 
     fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.front.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.front.cursor {
+        let fresh = self.front.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.front {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -480,7 +475,6 @@ impl Scan {
         };
         let met = self
             .back
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|back| key >= back);
@@ -492,8 +486,8 @@ impl Scan {
     }
 
     fn step_back(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.back.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.back.cursor {
+        let fresh = self.back.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.back {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -513,7 +507,6 @@ impl Scan {
         };
         let met = self
             .front
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|front| key <= front);
@@ -523,20 +516,29 @@ impl Scan {
         let key = Slice::copy_from(key);
         Ok(cursor.value()?.map(|value| (key, value)))
     }
-}
 
-impl End {
-    /// What the iterator gives when its end took this step.
-    fn give(&mut self, step: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
-        match step {
-            Ok(None) => self.done = true,
-            Ok(Some(item)) => return Some(Ok(item)),
+    /// One step from an end, unless the iteration is over.
+    fn advance(
+        &mut self,
+        step: fn(&mut Scan) -> Result<Option<(Slice, Slice)>>,
+    ) -> Option<Result<(Slice, Slice)>> {
+        if let Some(error) = &self.error {
+            return Some(Err(error.clone()));
+        }
+        if self.done {
+            return None;
+        }
+        match step(self) {
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Ok(Some(item)) => Some(Ok(item)),
             Err(error) => {
                 self.error = Some(error.clone());
-                return Some(Err(error));
+                Some(Err(error))
             }
         }
-        None
     }
 }
 
@@ -544,27 +546,13 @@ impl Iterator for Scan {
     type Item = Result<(Slice, Slice)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.front.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_front();
-        self.front.give(step)
+        self.advance(Scan::step_front)
     }
 }
 
 impl DoubleEndedIterator for Scan {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.back.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_back();
-        self.back.give(step)
+        self.advance(Scan::step_back)
     }
 }
 

@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 
 use crate::arena::Arena;
 use crate::entry::{Entry, Position};
+use crate::prefetch::prefetch;
 use crate::sync::AtomicPtr;
 use node::{Item, Node, NodeRef, View};
 
@@ -120,7 +121,9 @@ impl Tree {
             if at.node.level() == level {
                 return at;
             }
-            let child = View::new(at.node.child(at.order, at.rank(position, side)));
+            let child = at.node.child(at.order, at.rank(position, side));
+            child.prefetch();
+            let child = View::new(child);
             // If the parent has not changed until the child's version was read, the position is
             // between the bounds that the parent knows, for which the child's `skip` was made.
             known = at.is_current();
@@ -377,7 +380,9 @@ impl<'a> Run<'a> {
         self.len = leaf.order.count();
         self.at = at;
         for (rank, entry) in self.entries[..self.len].iter_mut().enumerate() {
-            *entry = Some(leaf.node.entry(leaf.order.slot(rank)));
+            let found = leaf.node.entry(leaf.order.slot(rank));
+            prefetch(found.as_ptr().cast_const());
+            *entry = Some(found);
         }
         self.next = leaf.node.next();
         leaf.holds()

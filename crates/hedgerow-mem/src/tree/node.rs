@@ -24,6 +24,7 @@ use super::order::Order;
 use super::{SLOTS, Side};
 use crate::arena::Arena;
 use crate::entry::{Entry, Position, prefix};
+use crate::prefetch::prefetch as prefetch_line;
 use crate::sync::{AtomicPtr, AtomicU64, fence, spin_hint, yield_now};
 
 /// Bit of the version: a writer is in the node.
@@ -34,7 +35,7 @@ const REWRITING: u64 = 2;
 const CHANGE: u64 = 4;
 /// How often a writer looks at a taken lock before it gives up its processor. The lock is held for
 /// some tens of nanoseconds, in a split a few hundred.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// What leaves and inner nodes have in common. Five cache lines; a search touches the first three,
 /// then one for what it found.
@@ -182,6 +183,15 @@ impl<'a> NodeRef<'a> {
         assert!(self.level > 0, "leaves have no children");
         // SAFETY: the invariant of the type, and the level is above 0.
         unsafe { self.start.cast::<Inner>().as_ref() }
+    }
+
+    /// Brings the whole node in: its lines are needed one after the other otherwise.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        let start = self.as_ptr().cast_const().cast::<u8>();
+        for line in 0..size_of::<Node>() / 64 {
+            prefetch_line(start.wrapping_add(line * 64));
+        }
     }
 
     #[inline]

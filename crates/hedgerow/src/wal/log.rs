@@ -380,17 +380,16 @@ impl Log {
                 reused,
             )
         };
-        if let Some(spare) = too_small {
-            let removed = self.storage.remove(&spare.path);
-            removed.map_err(|e| Error::io("remove", &spare.path, e))?;
-        }
         let path = self.dir.join(segment_name(number));
         let bytes = self.segment_bytes.max(needed_bytes(payload_bytes));
-        let file = match &reused {
-            Some(from) => self.storage.recycle_segment(from, &path),
-            None => self.storage.create_segment(&path, bytes),
-        };
-        let prepared = file.and_then(|file| {
+        let prepare = || {
+            if let Some(spare) = &too_small {
+                self.storage.remove(&spare.path)?;
+            }
+            let file = match &reused {
+                Some(from) => self.storage.recycle_segment(from, &path)?,
+                None => self.storage.create_segment(&path, bytes)?,
+            };
             let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
             file.write_at(0, &header)?;
             // Whatever an earlier life left at the place of the first record must not be taken for
@@ -399,8 +398,13 @@ impl Log {
             file.sync()?;
             self.storage.sync_dir(&self.dir)?;
             Ok(file)
-        });
-        let file = prepared.map_err(|e| Error::io("prepare a log segment", &path, e))?;
+        };
+        let file = prepare().map_err(|e| {
+            // Numbers have no gaps: the next attempt gets this one, and finds its name free.
+            let _ = self.storage.remove(&path);
+            lock(&self.segments).next_number = number;
+            Error::io("prepare a log segment", &path, e)
+        })?;
         file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
         segments.next_number = segments.next_number.max(number + 1);

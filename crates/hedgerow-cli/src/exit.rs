@@ -1,0 +1,127 @@
+//! How a command ends: its exit code, and the one sentence that says why.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use hedgerow::{Error, ErrorKind};
+use serde_json::json;
+
+/// The part of the help that names the exit codes.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 corruption found, 5 locked by another \
+process.";
+
+/// What the exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Failure = 1,
+    Usage = 2,
+    NotFound = 3,
+    Corruption = 4,
+    Locked = 5,
+}
+
+impl Exit {
+    fn name(self) -> &'static str {
+        match self {
+            Exit::Failure => "failure",
+            Exit::Usage => "usage",
+            Exit::NotFound => "not-found",
+            Exit::Corruption => "corruption",
+            Exit::Locked => "locked",
+        }
+    }
+}
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    /// What the argument parser printed: more than a sentence, or the help itself.
+    usage: Option<Box<clap::Error>>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure {
+            exit,
+            message: message.into(),
+            path: None,
+            offset: None,
+            usage: None,
+        }
+    }
+
+    /// The operating system refused while doing `action` to `path`.
+    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Failure {
+        let exit = match error.kind() {
+            io::ErrorKind::NotFound => Exit::NotFound,
+            _ => Exit::Failure,
+        };
+        let message = format!("cannot {action} {}: {error}", path.display());
+        Failure {
+            path: Some(path.to_path_buf()),
+            ..Failure::new(exit, message)
+        }
+    }
+
+    /// Prints why to standard error (help that was asked for goes to standard output), and gives
+    /// the exit code. Where nobody listens any more nothing can be said.
+    pub(crate) fn report(self, as_json: bool) -> ExitCode {
+        if let Some(usage) = &self.usage
+            && (!as_json || !usage.use_stderr())
+        {
+            let _ = usage.print();
+            return ExitCode::from(usage.exit_code() as u8);
+        }
+        let mut stderr = io::stderr().lock();
+        let _ = if as_json {
+            let path = self.path.as_deref().map(Path::to_string_lossy);
+            let error = json!({
+                "kind": self.exit.name(),
+                "exit_code": self.exit as u8,
+                "message": self.message,
+                "path": path,
+                "offset": self.offset,
+            });
+            writeln!(stderr, "{}", json!({ "error": error }))
+        } else {
+            writeln!(stderr, "hedgerow: {}", self.message)
+        };
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = match error.kind() {
+            // The call that has to be fixed is the command line.
+            ErrorKind::InvalidArgument => Exit::Usage,
+            ErrorKind::Corruption => Exit::Corruption,
+            ErrorKind::Locked => Exit::Locked,
+            _ => Exit::Failure,
+        };
+        Failure {
+            path: error.path().map(Path::to_path_buf),
+            offset: error.offset(),
+            ..Failure::new(exit, error.to_string())
+        }
+    }
+}
+
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Failure {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+        Failure {
+            usage: Some(Box::new(error)),
+            ..Failure::new(Exit::Usage, message)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What people and programs see: text or JSON on standard output, progress on standard error.
+
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use crate::exit::{Exit, Failure};
+
+/// Standard output, for text or for JSON.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    /// A terminal that may be drawn on: block characters for bars.
+    pub(crate) drawing: bool,
+    colours: bool,
+    /// The first failed write; nothing is written after it.
+    broken: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Output {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        let drawing = io::stdout().is_terminal() && !dumb;
+        Output {
+            json,
+            drawing,
+            colours: drawing && variable("NO_COLOR").is_none(),
+            broken: None,
+        }
+    }
+
+    /// A line of text for people; nothing with `--json`.
+    pub(crate) fn line(&mut self, text: Arguments<'_>) {
+        if !self.json {
+            self.write(text);
+        }
+    }
+
+    /// A heading above lines of text, after an empty line.
+    pub(crate) fn heading(&mut self, title: &str, rest: &str) {
+        let bold = self.bold(title);
+        self.line(format_args!("\n{bold} {rest}"));
+    }
+
+    /// The result for programs; nothing without `--json`.
+    pub(crate) fn object(&mut self, object: &Value) {
+        if self.json {
+            self.write(format_args!("{object}"));
+        }
+    }
+
+    pub(crate) fn bold(&self, text: &str) -> String {
+        self.styled("1", text)
+    }
+
+    pub(crate) fn red(&self, text: &str) -> String {
+        self.styled("31", text)
+    }
+
+    pub(crate) fn green(&self, text: &str) -> String {
+        self.styled("32", text)
+    }
+
+    fn styled(&self, code: &str, text: &str) -> String {
+        if self.colours {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn write(&mut self, text: Arguments<'_>) {
+        if self.broken.is_none() {
+            self.broken = writeln!(io::stdout().lock(), "{text}").err();
+        }
+    }
+
+    /// Whether everything was written. A reader that had enough (`| head`) is no failure.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self.broken {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+                Exit::Failure,
+                format!("cannot write to standard output: {error}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A bar on standard error that counts up to `total` things; invisible when that is no terminal.
+pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
+    let template = "{prefix:<12} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏ ");
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_prefix(doing.to_owned())
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun, which takes an s when there is not just one.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", count(n))
+}
+
+/// `1536` as `1.5 KiB`.
+pub(crate) fn bytes(n: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    // What would be printed as 1024.0 is 1.0 of the next unit.
+    while value >= 1023.95 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}
+
+/// How many per second, in three digits: `1.23 million`, `45.6 thousand`, `789`.
+pub(crate) fn rate(n: u64, time: Duration) -> String {
+    let per_second = per_second(n, time);
+    let (value, unit) = match per_second {
+        x if x >= 999_500.0 => (x / 1e6, " million"),
+        x if x >= 9_995.0 => (x / 1e3, " thousand"),
+        x => return count(x.round() as u64),
+    };
+    let decimals = match value {
+        x if x >= 99.95 => 0,
+        x if x >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}{unit}")
+}
+
+/// How many per second; 0 when no time passed.
+pub(crate) fn per_second(n: u64, time: Duration) -> f64 {
+    if time.is_zero() {
+        0.0
+    } else {
+        n as f64 / time.as_secs_f64()
+    }
+}
+
+/// `0.0123 s` as `12.3 ms`.
+pub(crate) fn seconds(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    if s >= 1.0 {
+        format!("{s:.1} s")
+    } else if s >= 0.001 {
+        format!("{:.1} ms", s * 1e3)
+    } else {
+        format!("{:.0} µs", s * 1e6)
+    }
+}
+
+/// Bytes of a name or path on one line: what is no printable UTF-8 is escaped.
+pub(crate) fn shown(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => name.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "run"), "1 run");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(rate(123_456, Duration::from_secs(1)), "123 thousand");
+        assert_eq!(rate(1_234_567, Duration::from_secs(1)), "1.23 million");
+        assert_eq!(rate(5, Duration::ZERO), "0");
+        assert_eq!(seconds(Duration::from_micros(12_340)), "12.3 ms");
+    }
+
+    #[test]
+    fn names_stay_on_their_line() {
+        assert_eq!(shown("grün".as_bytes()), "grün");
+        assert_eq!(shown(b"two\nlines"), "two\\nlines");
+        assert_eq!(shown(b"\xFF"), "\\xff");
+    }
+}

@@ -1,0 +1,166 @@
+//! `hedgerow tour DIR`: the engine at work, as the metadata service of a file system.
+//!
+//! [`run`] is the order of the steps; each has a file. Everything that is claimed is checked, against
+//! the real file system or against what was there before; a check that fails is exit code 1.
+
+mod changes;
+mod copies;
+mod load;
+mod place;
+mod questions;
+mod report;
+mod schema;
+mod shape;
+mod store;
+mod walk;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hedgerow::io::{Clock, OsClock};
+use hedgerow::{Design, Layout, PolicySpec};
+
+use crate::arguments;
+use crate::exit::Failure;
+use crate::output::Output;
+use place::Place;
+use report::Report;
+use store::{Background, Settings, Store};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow tour /usr
+  hedgerow tour --memory-budget 64MiB --policy leveling:10 --db /tmp/metadata --keep --json /home
+
+The memory budget and the memtables are small unless set, so that even a modest tree becomes one of
+several levels.";
+
+/// Stores a directory tree's metadata, asks, changes, copies and checks it, and shows what happened.
+///
+/// Walks DIR without following links and stores every entry's metadata with key (parent, name), as
+/// the metadata service of a file system would; answers questions from the store alone and compares
+/// them with the file system; overwrites and deletes a part under a snapshot; makes a checkpoint;
+/// reopens and verifies. Nothing in DIR is changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    /// The directory to walk.
+    dir: PathBuf,
+
+    /// Where the database goes: a new directory, or an earlier tour's. It stays there.
+    /// Without it, a temporary directory is used and removed.
+    #[arg(long, value_name = "PATH")]
+    db: Option<PathBuf>,
+
+    /// The memory that the engine may use.
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = arguments::bytes)]
+    memory_budget: u64,
+
+    /// The memtable size of each keyspace. Unless set: so small that the tree gets several levels.
+    #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
+    memtable_size: Option<u64>,
+
+    /// The merge policy.
+    #[arg(long, value_name = "SPEC", default_value = "leveling:4")]
+    policy: PolicySpec,
+
+    /// Into how many trees each keyspace is divided.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    partitions: u16,
+
+    /// Keeps the temporary database, and the checkpoint.
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let root = &arguments.dir;
+    walk::check(root)?;
+    let watch = Watch::new();
+    let place = Place::choose(arguments.db.as_deref(), arguments.keep)?;
+    let expected = walk::count(root);
+    let settings = arguments.settings(&place, expected);
+    let mut report = Report::new(output, root, &settings);
+
+    // Load.
+    let store = Store::create(&settings)?;
+    let loaded = load::load(&store, root, &place.paths(), expected, &watch)?;
+    report.loaded(&loaded);
+    report.shape("after_loading", "The trees after loading", &store);
+
+    // Ask.
+    let attributes = questions::stat(&store, root, &loaded, &watch)?;
+    report.stat(&attributes);
+    let listings = questions::list(&store, root, &loaded, &watch)?;
+    report.list(&listings);
+    let totals = questions::add_up(&store, &watch)?;
+    report.largest(&totals, &loaded);
+
+    // Change.
+    let changes = changes::make(&store, &totals, &watch)?;
+    report.changes(&changes);
+    report.shape("after_changes", "The trees after the changes", &store);
+    report.engine(&store, &loaded, &changes.contents);
+
+    // Copy, close, reopen.
+    let copy = copies::checkpoint(&store, &settings, &place.checkpoint, &watch)?;
+    report.checkpoint(&copy, &changes.contents);
+    let reopened = copies::reopen(store, &settings, &watch)?;
+    report.reopened(&reopened, &changes.contents);
+
+    place.clear_away()?;
+    report.finish(&settings.background, watch.now(), &place)
+}
+
+impl Arguments {
+    fn settings(&self, place: &Place, expected: u64) -> Settings {
+        let layout = match self.partitions {
+            1 => Layout::sorted(),
+            n => Layout::sorted().hash(n),
+        };
+        let memtable_bytes = self.memtable_size.unwrap_or_else(|| {
+            shape::memtable_bytes(expected, self.memory_budget, self.partitions)
+        });
+        let design = Design {
+            policy: self.policy,
+            memtable_bytes: Some(memtable_bytes),
+            table_bytes: Some(memtable_bytes / u64::from(self.partitions)),
+            ..Design::default()
+        };
+        Settings {
+            path: place.database.clone(),
+            memory_budget: self.memory_budget,
+            layout,
+            design,
+            background: Background::default(),
+        }
+    }
+}
+
+/// Time since the tour began.
+pub(crate) struct Watch(OsClock, Duration);
+
+impl Watch {
+    fn new() -> Watch {
+        let clock = OsClock::new();
+        let began = clock.now();
+        Watch(clock, began)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now().saturating_sub(self.1)
+    }
+
+    fn unix_seconds(&self) -> i64 {
+        self.0.unix_seconds() as i64
+    }
+
+    /// Adds the time that `work` takes to `sum`.
+    fn add<T>(&self, sum: &mut Duration, work: impl FnOnce() -> T) -> T {
+        let began = self.now();
+        let result = work();
+        *sum += self.now().saturating_sub(began);
+        result
+    }
+}

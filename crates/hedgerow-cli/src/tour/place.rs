@@ -1,0 +1,94 @@
+//! Where the tour's database and its checkpoint go, and what is removed at the end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Exit, Failure};
+
+/// Removes what is temporary when it is dropped, unless everything is to be kept.
+pub(crate) struct Place {
+    pub(crate) database: PathBuf,
+    /// Beside the database.
+    pub(crate) checkpoint: PathBuf,
+    /// Directories to remove.
+    temporary: Vec<PathBuf>,
+    pub(crate) keeps_database: bool,
+    pub(crate) keeps_checkpoint: bool,
+}
+
+impl Place {
+    pub(crate) fn choose(database: Option<&Path>, keep: bool) -> Result<Place, Failure> {
+        let mut temporary = Vec::new();
+        let base = match database {
+            Some(path) => path.to_path_buf(),
+            None => {
+                let made = temporary_directory()?;
+                temporary.push(made.clone());
+                made.join("metadata")
+            }
+        };
+        let mut checkpoint = base.clone().into_os_string();
+        checkpoint.push(".checkpoint");
+        let checkpoint = PathBuf::from(checkpoint);
+        let taken = fs::read_dir(&checkpoint).is_ok_and(|mut names| names.next().is_some());
+        if taken || checkpoint.is_file() {
+            let message = format!(
+                "the checkpoint goes to {}, which exists; remove it or name another --db",
+                checkpoint.display()
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        temporary.push(checkpoint.clone());
+        if keep {
+            temporary.clear();
+        }
+        Ok(Place {
+            keeps_database: keep || database.is_some(),
+            keeps_checkpoint: keep,
+            database: base,
+            checkpoint,
+            temporary,
+        })
+    }
+
+    /// What the walk must leave out, should it come by.
+    pub(crate) fn paths(&self) -> [&Path; 2] {
+        [&self.database, &self.checkpoint]
+    }
+
+    /// Removes what is temporary now, where errors are heard.
+    pub(crate) fn clear_away(&self) -> Result<(), Failure> {
+        for dir in &self.temporary {
+            match fs::remove_dir_all(dir) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Failure::io("remove", dir, &e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // After a failure, which is what the user hears of.
+        let _ = self.clear_away();
+    }
+}
+
+fn temporary_directory() -> Result<PathBuf, Failure> {
+    let base = std::env::temp_dir();
+    let process = std::process::id();
+    for attempt in 0..1000 {
+        let dir = base.join(format!("hedgerow-tour-{process}-{attempt}"));
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Failure::io("create", &dir, &e)),
+        }
+    }
+    let message = format!("cannot make a temporary directory in {}", base.display());
+    Err(Failure::new(Exit::Failure, message))
+}

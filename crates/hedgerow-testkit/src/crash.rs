@@ -1,0 +1,1 @@
+//! Power cuts, kills and faults on a simulated disk.
