@@ -6,14 +6,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::engine::{Engine, log_dir};
+use crate::engine::{Engine, lock, log_dir};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::partition::tables_dir;
+use crate::version::SuperVersion;
 use crate::version::manifest::{self, Manifest};
+use crate::version::state::State;
 use crate::wal::log::segment_number;
 use crate::write;
 
@@ -30,22 +33,7 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("create", made, e))?;
     }
 
-    let catalog = engine.catalog.load_full();
-    let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-    let at = write::seal_all(engine, &partitions)?;
-    flush::wait_for(engine, &partitions, at)?;
-
-    // The state and the trees that it names, at one moment: edits wait for the manifest's lock.
-    let (mut state, trees) = {
-        let manifest = engine.writer()?.manifest();
-        let catalog = engine.catalog.load();
-        let trees: Vec<_> = catalog
-            .partitions
-            .values()
-            .map(|p| p.tree_owned())
-            .collect();
-        (manifest.state().clone(), trees)
-    };
+    let (mut state, trees) = capture(engine)?;
     for tree in &trees {
         for (_, table) in tree.version.tables() {
             let name = table.path().file_name().unwrap_or_default();
@@ -65,6 +53,37 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("sync", parent, e))?;
     }
     Ok(())
+}
+
+/// The description of everything numbered below one number, in tables, and the trees that hold
+/// these tables.
+///
+/// From the moment at which the memtables are sealed until the description is taken, nothing that
+/// was written later is flushed: else it would have some of it, and tear batches.
+fn capture(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
+    let writer = engine.writer()?;
+    let _one = lock(&writer.checkpointing);
+    let catalog = engine.catalog.load_full();
+    let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
+    let at = write::seal_all_then(engine, &partitions, |at| {
+        engine.flush_limit.store(at.0, Ordering::Release);
+    })?;
+    let captured = flush::wait_for(engine, &partitions, at).map(|()| {
+        // Edits wait for the manifest's lock.
+        let manifest = writer.manifest();
+        let catalog = engine.catalog.load();
+        let trees = catalog
+            .partitions
+            .values()
+            .map(|p| p.tree_owned())
+            .collect();
+        (manifest.state().clone(), trees)
+    });
+    engine.flush_limit.store(u64::MAX, Ordering::Release);
+    for partition in engine.catalog.load().partitions.values() {
+        flush::schedule(engine, partition.id);
+    }
+    captured
 }
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {

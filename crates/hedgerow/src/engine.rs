@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPlan;
 use crate::merge_policy::edit::TreeEdit;
 use crate::partition::{KeyspaceFacts, Partition};
-use crate::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
@@ -56,6 +56,9 @@ pub(crate) struct Engine {
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
+    /// Memtables sealed above this number are not flushed now: a checkpoint is being taken of what
+    /// is below it.
+    pub(crate) flush_limit: AtomicU64,
 }
 
 /// What only a database opened for writing has.
@@ -70,6 +73,8 @@ pub(crate) struct Writer {
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spare: AtomicBool,
+    /// Held while the state for a checkpoint is captured: one at a time.
+    pub(crate) checkpointing: Mutex<()>,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -273,7 +278,14 @@ impl Engine {
             }],
         )?;
         writer.log.retire(first_needed);
+        self.update_log_pressure(writer);
         Ok(())
+    }
+
+    /// Tells the throttle how long the log is; at twice its limit writers wait.
+    pub(crate) fn update_log_pressure(&self, writer: &Writer) {
+        let fill = writer.log.live_bytes() as f64 / (2 * writer.log_bytes_max) as f64;
+        self.throttle.set(Pressure::Log, fill);
     }
 
     /// Removes the files of obsolete tables that nobody reads any more.

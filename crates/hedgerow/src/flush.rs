@@ -45,7 +45,11 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
         {
             let mut work = partition.work();
-            if work.flushing || partition.tree().sealed.is_empty() || engine.check_open().is_err() {
+            let tree = partition.tree();
+            let oldest = tree.sealed.last().and_then(|memtable| memtable.sealed_at());
+            let limit = SeqNo(engine.flush_limit.load(Ordering::Acquire));
+            let may_go = oldest.is_some_and(|sealed_at| sealed_at <= limit);
+            if work.flushing || !may_go || engine.check_open().is_err() {
                 return;
             }
             work.flushing = true;

@@ -136,6 +136,8 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
                 return Ok(engine);
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
+            // A record that was being written when it was read is whole the next time.
+            Err(_) if attempt < 4 => {}
             Err(error) => {
                 let after = manifest::replay(&**storage, dir)?;
                 if after.bytes == before.bytes && after.edits == before.edits {
@@ -364,7 +366,7 @@ fn assemble(
     // Small chunks where memtables are small, so that an empty one costs little.
     let chunk_bytes = (memory.active() / 16)
         .next_power_of_two()
-        .clamp(16 << 10, 1 << 20) as usize;
+        .clamp(16 << 10, 2 << 20) as usize;
     let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
@@ -411,6 +413,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        flush_limit: AtomicU64::new(u64::MAX),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -471,6 +474,7 @@ fn make_writer(
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spare: AtomicBool::new(false),
+        checkpointing: Mutex::new(()),
         lock: Mutex::new(Some(lock)),
     })
 }

@@ -418,6 +418,9 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
     })
 }
 
+/// A key and its value.
+type Pair = (Slice, Slice);
+
 /// The keys of a range with their values, from both ends. Made by `scan`.
 ///
 /// An error ends the iteration from both ends, which cannot know any more where they would meet:
@@ -447,7 +450,7 @@ impl Scan {
         })
     }
 
-    fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
+    fn step_front(&mut self) -> Result<Option<Pair>> {
         let fresh = self.front.as_ref().is_none_or(|c| c.key().is_none());
         let cursor = match &mut self.front {
             Some(cursor) => cursor,
@@ -485,7 +488,7 @@ impl Scan {
         Ok(cursor.value()?.map(|value| (key, value)))
     }
 
-    fn step_back(&mut self) -> Result<Option<(Slice, Slice)>> {
+    fn step_back(&mut self) -> Result<Option<Pair>> {
         let fresh = self.back.as_ref().is_none_or(|c| c.key().is_none());
         let cursor = match &mut self.back {
             Some(cursor) => cursor,
@@ -518,10 +521,7 @@ impl Scan {
     }
 
     /// One step from an end, unless the iteration is over.
-    fn advance(
-        &mut self,
-        step: fn(&mut Scan) -> Result<Option<(Slice, Slice)>>,
-    ) -> Option<Result<(Slice, Slice)>> {
+    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }
@@ -543,7 +543,7 @@ impl Scan {
 }
 
 impl Iterator for Scan {
-    type Item = Result<(Slice, Slice)>;
+    type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.advance(Scan::step_front)

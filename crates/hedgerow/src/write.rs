@@ -341,22 +341,30 @@ pub(crate) fn seal_all<'a>(
     engine: &Arc<Engine>,
     partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
 ) -> Result<SeqNo> {
+    seal_all_then(engine, partitions, |_| ())
+}
+
+/// As [`seal_all`], doing something with the number before anything can be written above it.
+pub(crate) fn seal_all_then<'a>(
+    engine: &Arc<Engine>,
+    partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
+    then: impl FnOnce(SeqNo),
+) -> Result<SeqNo> {
     let writer = engine.writer()?;
     let state = writer.commit();
     let at = state.next_seqno;
     for partition in partitions {
         seal(engine, partition, at);
     }
+    then(at);
     Ok(at)
 }
 
 /// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
 /// the log is too long.
 fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
-    let live_bytes = writer.log.live_bytes();
-    let fill = live_bytes as f64 / (2 * writer.log_bytes_max) as f64;
-    engine.throttle.set(Pressure::Log, fill);
-    if live_bytes > writer.log_bytes_max {
+    engine.update_log_pressure(writer);
+    if writer.log.live_bytes() > writer.log_bytes_max {
         let catalog = engine.catalog.load();
         for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
             if let Some(partition) = catalog.partitions.get(&id) {
