@@ -8,5 +8,6 @@ mod support;
 
 mod checkpoint;
 mod concurrency;
+mod corruption;
 mod faults;
 mod log;
