@@ -231,7 +231,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes an edit durable; rotates the manifest when it has grown.
+    /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
+    /// written, when the disk is full.
     pub(crate) fn log_edit(
         &self,
         writer: &Writer,
@@ -240,6 +241,9 @@ impl Engine {
     ) -> Result<()> {
         edit.push(writer.counters());
         manifest.commit(edit).map_err(|e| {
+            if !manifest.is_poisoned() {
+                return e;
+            }
             let cause = writer.log.poison_with(e);
             self.tell(&Event::Poisoned {
                 error: cause.clone(),
