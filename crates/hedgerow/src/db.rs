@@ -50,6 +50,22 @@ pub struct Db {
 }
 
 /// How to open a database. Made by [`Db::builder`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Event};
+///
+/// let db = Db::builder(dir.path())
+///     .memory_budget(64 << 20)
+///     .listener(|event| {
+///         if let Event::BackgroundError { doing, error } = event {
+///             eprintln!("could not {doing}: {error}");
+///         }
+///     })
+///     .open()?;
+/// assert_eq!(db.stats().memory.budget, 64 << 20);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `open` is called"]
 pub struct Builder {

@@ -134,6 +134,24 @@ impl Tables for RunTables {
 ///
 /// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
 /// seek may be tried again.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// let readings = db.keyspace("readings", Layout::sorted())?;
+/// readings.put("2024-01-01", "3.1")?;
+/// readings.put("2024-01-05", "4.7")?;
+/// let mut cursor = readings.cursor()?;
+/// // What was the latest reading on the third of January?
+/// assert!(cursor.seek_for_prev(b"2024-01-03")?);
+/// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
+/// assert_eq!(cursor.value()?.as_deref(), Some(&b"3.1"[..]));
+/// assert!(cursor.next()?);
+/// assert!(!cursor.next()?);
+/// assert_eq!(cursor.key(), None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
@@ -425,6 +443,23 @@ type Pair = (Slice, Slice);
 ///
 /// An error ends the iteration from both ends, which cannot know any more where they would meet:
 /// it is given once more at every further call.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// # let files = db.keyspace("files", Layout::sorted())?;
+/// for name in ["a/1", "b/1", "b/2", "b/3", "c/1"] {
+///     files.put(name, name.len().to_string())?;
+/// }
+/// let mut scan = files.scan_prefix("b/")?;
+/// let (first, _) = scan.next().unwrap()?;
+/// let (last, _) = scan.next_back().unwrap()?;
+/// assert_eq!((&*first, &*last), (&b"b/1"[..], &b"b/3"[..]));
+/// let rest = scan.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(rest.len(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Scan {
     front: Option<Cursor>,
     back: Option<Cursor>,
