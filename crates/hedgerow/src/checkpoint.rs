@@ -1,7 +1,8 @@
 //! Checkpoints: a copy of the database at one number, made of links.
 //!
-//! All memtables are sealed at one number and flushed. The trees are then held, so that their files
-//! stay, and linked (copied across file systems). The manifest comes last: a copy without one is
+//! All memtables are sealed at one number and flushed, and nothing sealed later is until the trees
+//! are held, so that they hold exactly what was written before the number. Their files, which stay
+//! while they are held, are linked (copied across file systems). The manifest comes last: a copy without one is
 //! not a database, so that a crash in the middle leaves nothing that opens.
 
 use std::path::Path;
@@ -33,7 +34,7 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("create", made, e))?;
     }
 
-    let (mut state, trees) = capture(engine)?;
+    let (mut state, trees) = state_at_one_number(engine)?;
     for tree in &trees {
         for (_, table) in tree.version.tables() {
             let name = table.path().file_name().unwrap_or_default();
@@ -55,35 +56,33 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The description of everything numbered below one number, in tables, and the trees that hold
-/// these tables.
-///
-/// From the moment at which the memtables are sealed until the description is taken, nothing that
-/// was written later is flushed: else it would have some of it, and tear batches.
-fn capture(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
-    let writer = engine.writer()?;
-    let _one = lock(&writer.checkpointing);
-    let catalog = engine.catalog.load_full();
-    let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-    let at = write::seal_all_then(engine, &partitions, |at| {
-        engine.flush_limit.store(at.0, Ordering::Release);
-    })?;
-    let captured = flush::wait_for(engine, &partitions, at).map(|()| {
-        // Edits wait for the manifest's lock.
-        let manifest = writer.manifest();
-        let catalog = engine.catalog.load();
-        let trees = catalog
-            .partitions
-            .values()
-            .map(|p| p.tree_owned())
-            .collect();
-        (manifest.state().clone(), trees)
-    });
-    engine.flush_limit.store(u64::MAX, Ordering::Release);
-    for partition in engine.catalog.load().partitions.values() {
-        flush::schedule(engine, partition.id);
+/// What everything written so far amounts to, and nothing written later, with the trees that it
+/// names.
+fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
+    let _one = lock(&engine.checkpointing);
+    let _flushes_go_on = FlushesHeld(engine);
+    let (at, partitions) = write::seal_database(engine, true)?;
+    flush::wait_for(engine, &partitions, at)?;
+    // Edits wait for the manifest's lock.
+    let manifest = engine.writer()?.manifest();
+    let catalog = engine.catalog.load();
+    let trees = catalog.partitions.values().map(|p| p.tree_owned());
+    Ok((manifest.state().clone(), trees.collect()))
+}
+
+/// Flushes go on when it is dropped.
+struct FlushesHeld<'a>(&'a Arc<Engine>);
+
+impl Drop for FlushesHeld<'_> {
+    fn drop(&mut self) {
+        let engine = self.0;
+        engine.flushes_held_at.store(u64::MAX, Ordering::Release);
+        for partition in engine.catalog.load().partitions.values() {
+            if !partition.tree().sealed.is_empty() {
+                flush::schedule(engine, partition.id);
+            }
+        }
     }
-    captured
 }
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {

@@ -10,7 +10,7 @@ use hedgerow_io::{Environment, ReadMode};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::compaction;
-use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
+use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::flush;
@@ -46,7 +46,7 @@ use crate::write;
 /// database is closed as by [`Db::close`], but errors are lost.
 #[derive(Clone)]
 pub struct Db {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 /// How to open a database. Made by [`Db::builder`].
@@ -158,7 +158,7 @@ impl Builder {
             )));
         }
         Ok(Db {
-            engine: recover::open(&self.dir, &self.options)?,
+            engine: Handle::new(recover::open(&self.dir, &self.options)?),
         })
     }
 }
@@ -377,9 +377,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
     pub fn flush(&self) -> Result<()> {
-        let catalog = self.engine.catalog.load_full();
-        let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-        let at = write::seal_all(&self.engine, &partitions)?;
+        let (at, partitions) = write::seal_database(&self.engine, false)?;
         flush::wait_for(&self.engine, &partitions, at)
     }
 
@@ -436,7 +434,7 @@ impl fmt::Debug for Db {
 
 impl Engine {
     /// Closes once; later calls find it done.
-    fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
@@ -465,10 +463,15 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Whoever wants to know of errors calls `close`.
-        let _ = self.close();
+impl Engine {
+    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
+    /// note of a clean close would tell it that the log goes on where it does not.
+    pub(crate) fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.scheduler.stop();
+        if let Some(writer) = &self.writer {
+            drop(lock(&writer.lock).take());
+        }
     }
 }
 

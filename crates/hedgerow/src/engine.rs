@@ -51,14 +51,44 @@ pub(crate) struct Engine {
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
     pub(crate) closed: AtomicBool,
+    /// Memtables sealed at a later number are not flushed while a checkpoint is made at this one.
+    pub(crate) flushes_held_at: AtomicU64,
+    /// One checkpoint at a time.
+    pub(crate) checkpointing: Mutex<()>,
     /// Bytes that running flushes and merges hold.
     pub(crate) merge_bytes: Arc<AtomicUsize>,
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
-    /// Memtables sealed above this number are not flushed now: a checkpoint is being taken of what
-    /// is below it.
-    pub(crate) flush_limit: AtomicU64,
+}
+
+/// What every handle of the user holds. The database is closed when the last one goes, on the
+/// thread that drops it: background jobs hold the engine alone and only for as long as they run.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<ClosesOnDrop>);
+
+struct ClosesOnDrop(Arc<Engine>);
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Handle {
+        Handle(Arc::new(ClosesOnDrop(engine)))
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Arc<Engine>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Engine> {
+        &self.0.0
+    }
+}
+
+impl Drop for ClosesOnDrop {
+    fn drop(&mut self) {
+        // Whoever wants to know of errors calls `close`.
+        let _ = self.0.close();
+    }
 }
 
 /// What only a database opened for writing has.
@@ -73,8 +103,6 @@ pub(crate) struct Writer {
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spare: AtomicBool,
-    /// Held while the state for a checkpoint is captured: one at a time.
-    pub(crate) checkpointing: Mutex<()>,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -116,7 +144,7 @@ pub(crate) struct KeyspaceCell {
 
 /// Keeps a number registered, so that merges keep what is visible at it.
 pub(crate) struct SnapshotGuard {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Handle,
     pub(crate) registration: Registration,
     pub(crate) seqno: SeqNo,
     pub(crate) taken: Duration,

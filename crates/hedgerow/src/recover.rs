@@ -90,8 +90,10 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let operations = replay(&engine, &survey)?;
-    begin_new_log(&engine, &survey)?;
+    let replayed = replay(&engine, &survey);
+    let operations = replayed
+        .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
+        .inspect_err(|_| engine.abandon())?;
     engine.balance_memory();
     engine.tell(&Event::Recovered {
         operations,
@@ -410,10 +412,11 @@ fn assemble(
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
         closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
-        flush_limit: AtomicU64::new(u64::MAX),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -474,7 +477,6 @@ fn make_writer(
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spare: AtomicBool::new(false),
-        checkpointing: Mutex::new(()),
         lock: Mutex::new(Some(lock)),
     })
 }

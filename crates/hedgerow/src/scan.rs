@@ -10,7 +10,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::engine::{Engine, KeyspaceState, SnapshotGuard};
+use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
@@ -26,7 +26,7 @@ use crate::version::{SuperVersion, Version};
 /// The trees of a keyspace, at one sequence number.
 #[derive(Clone)]
 pub(crate) struct View {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
     trees: Arc<[Arc<SuperVersion>]>,
     seqno: SeqNo,
@@ -36,7 +36,7 @@ pub(crate) struct View {
 
 impl View {
     /// The present: everything published.
-    pub(crate) fn present(engine: &Arc<Engine>, state: &Arc<KeyspaceState>) -> Result<View> {
+    pub(crate) fn present(engine: &Handle, state: &Arc<KeyspaceState>) -> Result<View> {
         engine.check_open()?;
         loop {
             let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
@@ -62,7 +62,7 @@ impl View {
 
     /// The past: what a snapshot sees. It stays registered while the view lives.
     pub(crate) fn at(
-        engine: &Arc<Engine>,
+        engine: &Handle,
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
     ) -> Result<View> {

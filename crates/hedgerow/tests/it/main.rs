@@ -7,5 +7,7 @@
 
 mod support;
 
+mod checkpoint;
+mod concurrency;
 mod faults;
 mod log;
