@@ -10,7 +10,6 @@ mod arena;
 mod entry;
 mod ordered_map;
 mod pool;
-mod prefetch;
 mod publisher;
 mod sync;
 mod tree;

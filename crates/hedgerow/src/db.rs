@@ -10,7 +10,7 @@ use hedgerow_io::{Environment, ReadMode};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::compaction;
-use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
+use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::flush;
@@ -46,10 +46,26 @@ use crate::write;
 /// database is closed as by [`Db::close`], but errors are lost.
 #[derive(Clone)]
 pub struct Db {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 /// How to open a database. Made by [`Db::builder`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Event};
+///
+/// let db = Db::builder(dir.path())
+///     .memory_budget(64 << 20)
+///     .listener(|event| {
+///         if let Event::BackgroundError { doing, error } = event {
+///             eprintln!("could not {doing}: {error}");
+///         }
+///     })
+///     .open()?;
+/// assert_eq!(db.stats().memory.budget, 64 << 20);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `open` is called"]
 pub struct Builder {
@@ -142,7 +158,7 @@ impl Builder {
             )));
         }
         Ok(Db {
-            engine: recover::open(&self.dir, &self.options)?,
+            engine: Handle::new(recover::open(&self.dir, &self.options)?),
         })
     }
 }
@@ -361,9 +377,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
     pub fn flush(&self) -> Result<()> {
-        let catalog = self.engine.catalog.load_full();
-        let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-        let at = write::seal_all(&self.engine, &partitions)?;
+        let (at, partitions) = write::seal_database(&self.engine, false)?;
         flush::wait_for(&self.engine, &partitions, at)
     }
 
@@ -420,7 +434,7 @@ impl fmt::Debug for Db {
 
 impl Engine {
     /// Closes once; later calls find it done.
-    fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
@@ -458,13 +472,6 @@ impl Engine {
         if let Some(writer) = &self.writer {
             drop(lock(&writer.lock).take());
         }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Whoever wants to know of errors calls `close`.
-        let _ = self.close();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPlan;
 use crate::merge_policy::edit::TreeEdit;
 use crate::partition::{KeyspaceFacts, Partition};
-use crate::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
@@ -51,11 +51,44 @@ pub(crate) struct Engine {
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
     pub(crate) closed: AtomicBool,
+    /// Memtables sealed at a later number are not flushed while a checkpoint is made at this one.
+    pub(crate) flushes_held_at: AtomicU64,
+    /// One checkpoint at a time.
+    pub(crate) checkpointing: Mutex<()>,
     /// Bytes that running flushes and merges hold.
     pub(crate) merge_bytes: Arc<AtomicUsize>,
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
+}
+
+/// What every handle of the user holds. The database is closed when the last one goes, on the
+/// thread that drops it: background jobs hold the engine alone and only for as long as they run.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<ClosesOnDrop>);
+
+struct ClosesOnDrop(Arc<Engine>);
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Handle {
+        Handle(Arc::new(ClosesOnDrop(engine)))
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Arc<Engine>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Engine> {
+        &self.0.0
+    }
+}
+
+impl Drop for ClosesOnDrop {
+    fn drop(&mut self) {
+        // Whoever wants to know of errors calls `close`.
+        let _ = self.0.close();
+    }
 }
 
 /// What only a database opened for writing has.
@@ -111,7 +144,7 @@ pub(crate) struct KeyspaceCell {
 
 /// Keeps a number registered, so that merges keep what is visible at it.
 pub(crate) struct SnapshotGuard {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Handle,
     pub(crate) registration: Registration,
     pub(crate) seqno: SeqNo,
     pub(crate) taken: Duration,
@@ -277,7 +310,14 @@ impl Engine {
             }],
         )?;
         writer.log.retire(first_needed);
+        self.update_log_pressure(writer);
         Ok(())
+    }
+
+    /// Tells the throttle how long the log is; at twice its limit writers wait.
+    pub(crate) fn update_log_pressure(&self, writer: &Writer) {
+        let fill = writer.log.live_bytes() as f64 / (2 * writer.log_bytes_max) as f64;
+        self.throttle.set(Pressure::Log, fill);
     }
 
     /// Removes the files of obsolete tables that nobody reads any more.

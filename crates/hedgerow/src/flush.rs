@@ -15,7 +15,7 @@ use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
 use crate::entry::{PartitionId, SeqNo};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::merge_policy::edit::{Placement, TreeEdit};
@@ -45,7 +45,7 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
         {
             let mut work = partition.work();
-            if work.flushing || partition.tree().sealed.is_empty() || engine.check_open().is_err() {
+            if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
                 return;
             }
             work.flushing = true;
@@ -56,7 +56,9 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             let mut work = partition.work();
             work.flushing = false;
             work.flush_failure = result.err();
-            if let Some(error) = &work.flush_failure {
+            if let Some(error) = &work.flush_failure
+                && error.kind() != ErrorKind::Closed
+            {
                 let event = Event::BackgroundError {
                     doing: "flush a memtable",
                     error: error.clone(),
@@ -70,6 +72,13 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         }
         compaction::schedule(engine, partition);
     }
+}
+
+/// Whether there is a sealed memtable that no checkpoint holds back.
+fn may_flush(engine: &Engine, partition: &Partition) -> bool {
+    let tree = partition.tree();
+    let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
+    oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
 }
 
 /// The failure of the last flush of any partition, if it failed.
@@ -123,15 +132,16 @@ pub(crate) fn wait_for(
                 || partition.is_dropped()
                 || engine.check_open().is_err()
         });
+        // What was cleared meanwhile needs no flush any more.
+        if partition.is_dropped() {
+            continue;
+        }
         if let Some(error) = failure {
             return Err(error);
         }
         engine.check_open()?;
-        if !ended && pending(partition) && !partition.is_dropped() {
-            return Err(Error::new(
-                crate::ErrorKind::Io,
-                "a flush was not carried out",
-            ));
+        if !ended && pending(partition) {
+            return Err(Error::new(ErrorKind::Io, "a flush was not carried out"));
         }
     }
     Ok(())

@@ -138,6 +138,8 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
                 return Ok(engine);
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
+            // A record that was being written when it was read is whole the next time.
+            Err(_) if attempt < 4 => {}
             Err(error) => {
                 let after = manifest::replay(&**storage, dir)?;
                 if after.bytes == before.bytes && after.edits == before.edits {
@@ -366,7 +368,7 @@ fn assemble(
     // Small chunks where memtables are small, so that an empty one costs little.
     let chunk_bytes = (memory.active() / 16)
         .next_power_of_two()
-        .clamp(16 << 10, 1 << 20) as usize;
+        .clamp(16 << 10, 2 << 20) as usize;
     let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
@@ -410,6 +412,8 @@ fn assemble(
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
         closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),

@@ -10,7 +10,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::engine::{Engine, KeyspaceState, SnapshotGuard};
+use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
@@ -26,7 +26,7 @@ use crate::version::{SuperVersion, Version};
 /// The trees of a keyspace, at one sequence number.
 #[derive(Clone)]
 pub(crate) struct View {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
     trees: Arc<[Arc<SuperVersion>]>,
     seqno: SeqNo,
@@ -36,7 +36,7 @@ pub(crate) struct View {
 
 impl View {
     /// The present: everything published.
-    pub(crate) fn present(engine: &Arc<Engine>, state: &Arc<KeyspaceState>) -> Result<View> {
+    pub(crate) fn present(engine: &Handle, state: &Arc<KeyspaceState>) -> Result<View> {
         engine.check_open()?;
         loop {
             let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
@@ -62,7 +62,7 @@ impl View {
 
     /// The past: what a snapshot sees. It stays registered while the view lives.
     pub(crate) fn at(
-        engine: &Arc<Engine>,
+        engine: &Handle,
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
     ) -> Result<View> {
@@ -134,6 +134,24 @@ impl Tables for RunTables {
 ///
 /// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
 /// seek may be tried again.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// let readings = db.keyspace("readings", Layout::sorted())?;
+/// readings.put("2024-01-01", "3.1")?;
+/// readings.put("2024-01-05", "4.7")?;
+/// let mut cursor = readings.cursor()?;
+/// // What was the latest reading on the third of January?
+/// assert!(cursor.seek_for_prev(b"2024-01-03")?);
+/// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
+/// assert_eq!(cursor.value()?.as_deref(), Some(&b"3.1"[..]));
+/// assert!(cursor.next()?);
+/// assert!(!cursor.next()?);
+/// assert_eq!(cursor.key(), None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
@@ -425,6 +443,23 @@ type Pair = (Slice, Slice);
 ///
 /// An error ends the iteration from both ends, which cannot know any more where they would meet:
 /// it is given once more at every further call.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// # let files = db.keyspace("files", Layout::sorted())?;
+/// for name in ["a/1", "b/1", "b/2", "b/3", "c/1"] {
+///     files.put(name, name.len().to_string())?;
+/// }
+/// let mut scan = files.scan_prefix("b/")?;
+/// let (first, _) = scan.next().unwrap()?;
+/// let (last, _) = scan.next_back().unwrap()?;
+/// assert_eq!((&*first, &*last), (&b"b/1"[..], &b"b/3"[..]));
+/// let rest = scan.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(rest.len(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Scan {
     front: Option<Cursor>,
     back: Option<Cursor>,
@@ -521,10 +556,7 @@ impl Scan {
     }
 
     /// One step from an end, unless the iteration is over.
-    fn advance(
-        &mut self,
-        step: fn(&mut Scan) -> Result<Option<Pair>>,
-    ) -> Option<Result<Pair>> {
+    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }

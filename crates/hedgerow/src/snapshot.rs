@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Engine, KeyspaceState, SnapshotGuard};
+use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::read::{self, Want};
@@ -33,7 +33,7 @@ use crate::slice::Slice;
 pub struct Snapshot(Arc<SnapshotGuard>);
 
 impl Snapshot {
-    pub(crate) fn take(engine: &Arc<Engine>) -> Result<Snapshot> {
+    pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
         engine.check_open()?;
         let taken = engine.environment.clock.now();
         let (registration, seqno) = engine.snapshots.register(&engine.publisher, taken);

@@ -3,7 +3,9 @@
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "looks at the process from outside the database"
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that looks at the process from outside the database"
 )]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -26,7 +26,6 @@ use std::sync::atomic::Ordering;
 
 use crate::arena::Arena;
 use crate::entry::{Entry, Position};
-use crate::prefetch::prefetch;
 use crate::sync::AtomicPtr;
 use node::{Item, Node, NodeRef, View};
 
@@ -122,7 +121,6 @@ impl Tree {
                 return at;
             }
             let child = at.node.child(at.order, at.rank(position, side));
-            child.prefetch();
             let child = View::new(child);
             // If the parent has not changed until the child's version was read, the position is
             // between the bounds that the parent knows, for which the child's `skip` was made.
@@ -380,9 +378,7 @@ impl<'a> Run<'a> {
         self.len = leaf.order.count();
         self.at = at;
         for (rank, entry) in self.entries[..self.len].iter_mut().enumerate() {
-            let found = leaf.node.entry(leaf.order.slot(rank));
-            prefetch(found.as_ptr().cast_const());
-            *entry = Some(found);
+            *entry = Some(leaf.node.entry(leaf.order.slot(rank)));
         }
         self.next = leaf.node.next();
         leaf.holds()

@@ -24,7 +24,6 @@ use super::order::Order;
 use super::{SLOTS, Side};
 use crate::arena::Arena;
 use crate::entry::{Entry, Position, prefix};
-use crate::prefetch::prefetch as prefetch_line;
 use crate::sync::{AtomicPtr, AtomicU64, fence, spin_hint, yield_now};
 
 /// Bit of the version: a writer is in the node.
@@ -183,15 +182,6 @@ impl<'a> NodeRef<'a> {
         assert!(self.level > 0, "leaves have no children");
         // SAFETY: the invariant of the type, and the level is above 0.
         unsafe { self.start.cast::<Inner>().as_ref() }
-    }
-
-    /// Brings the whole node in: its lines are needed one after the other otherwise.
-    #[inline]
-    pub(super) fn prefetch(self) {
-        let start = self.as_ptr().cast_const().cast::<u8>();
-        for line in 0..size_of::<Node>() / 64 {
-            prefetch_line(start.wrapping_add(line * 64));
-        }
     }
 
     #[inline]

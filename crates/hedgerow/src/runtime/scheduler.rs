@@ -282,6 +282,13 @@ impl Scheduler {
     }
 }
 
+/// Threads do not outlive it, however an open that failed half way let go of it.
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
