@@ -25,7 +25,7 @@ use crate::engine::{
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memory::MemoryPlan;
+use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
@@ -374,7 +374,7 @@ fn assemble(
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0, 0)),
+        cache: PageCache::new(memory.cache_bytes(Held::default())),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -417,6 +417,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {

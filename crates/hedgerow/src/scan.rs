@@ -193,6 +193,7 @@ impl Cursor {
         }
         let (merged, sources) = view.merged();
         let pin = Pin::new(&view.engine.tables.pinned_bytes, sources * SOURCE_BYTES);
+        view.engine.note_pins();
         Ok(Cursor {
             view,
             merged,
@@ -307,9 +308,8 @@ impl Cursor {
         if self.at == At::Nowhere {
             return Ok(None);
         }
-        let pinned = &self.view.engine.tables.pinned_bytes;
         let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
-            Ok(Slice::from_page(table.value(id, bytes)?, pinned))
+            Ok(self.view.engine.slice(table.value(id, bytes)?))
         };
         Ok(Some(match &self.value {
             Found::Inline(bytes) => Slice::copy_from(bytes),
