@@ -86,11 +86,13 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     };
     let began = options.environment.clock.now();
     let survey = survey(&**storage, dir, &state)?;
-    let highest_file = remove_orphans(&**storage, dir, &state)?;
+    let (orphans, highest_file) = find_orphans(&**storage, dir, &state)?;
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let replayed = replay(&engine, &survey);
+    // The manifest as it was read may not have been durable, and what came before it may need them:
+    // only now there is a new one, which is.
+    let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
     let operations = replayed
         .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
         .inspect_err(|_| engine.abandon())?;
@@ -329,10 +331,11 @@ fn check_end(
 
 // ---- building the engine ----
 
-/// Removes files that no edit ever named, and what dropped tables left behind. Returns the highest
-/// number of a table file.
-fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u64> {
+/// Files that no edit ever named, and what dropped tables left behind; and the highest number of a
+/// table file.
+fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec<PathBuf>, u64)> {
     let tables = tables_dir(dir);
+    let mut orphans = Vec::new();
     let mut highest = 0;
     for file in storage
         .list(&tables)
@@ -347,13 +350,17 @@ fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u6
             .values()
             .any(|t| t.tables.contains_key(&crate::page::TableId(number)));
         if !known {
-            let path = tables.join(&file.name);
-            storage
-                .remove(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
+            orphans.push(tables.join(&file.name));
         }
     }
-    Ok(highest)
+    Ok((orphans, highest))
+}
+
+fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
+    orphans.iter().try_for_each(|path| {
+        let removed = storage.remove(path);
+        removed.map_err(|e| Error::io("remove", path, e))
+    })
 }
 
 fn assemble(
