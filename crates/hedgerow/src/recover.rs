@@ -10,6 +10,7 @@
 //! bad one. If any later record, or the manifest's note of a clean close, says that the log was
 //! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -27,20 +28,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
+use crate::page::TableId;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
-use crate::table::open::table_number;
+use crate::table::open::{table_name, table_number};
 use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
 use crate::wal::Log;
 use crate::wal::log::{segment_name, segment_number};
-use crate::wal::reader::SegmentReader;
+use crate::wal::reader::{Record, SegmentReader};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
@@ -207,8 +209,10 @@ fn segment_path(dir: &Path, number: u32) -> PathBuf {
     log_dir(dir).join(segment_name(number))
 }
 
-/// Reads the log without changing anything.
+/// Reads the log without changing anything, and compares it and the tables that there are with what
+/// the manifest says.
 fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
+    check_tables(storage, dir, state)?;
     let log = log_dir(dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
     let mut numbers: Vec<u32> = files
@@ -247,7 +251,7 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
                 .at(&segment_path(dir, state.log_start), None),
         );
     }
-    let ended_at = read_to_end(storage, dir, &numbers, &mut survey)?;
+    let ended_at = read_to_end(storage, dir, &numbers, &mut survey, state)?;
     check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
 }
@@ -258,6 +262,7 @@ fn read_to_end(
     dir: &Path,
     numbers: &[u32],
     survey: &mut Survey,
+    state: &State,
 ) -> Result<usize> {
     let mut last_in_log: Option<SeqNo> = None;
     for (i, &number) in numbers.iter().enumerate() {
@@ -282,6 +287,8 @@ fn read_to_end(
                 ))
                 .at(&path, Some(u64::from(record.offset))));
             }
+            check_partitions(&record, state)
+                .map_err(|e| e.at(&path, Some(u64::from(record.offset))))?;
             sealed = record.header.ops == 0;
             if sealed {
                 last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
@@ -296,6 +303,45 @@ fn read_to_end(
         }
     }
     Ok(numbers.len().saturating_sub(1))
+}
+
+/// The manifest knew every partition before the first write to it.
+fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
+    for op in record.ops() {
+        let id = op?.partition;
+        if id.0 >= state.next_partition {
+            return Err(Error::corruption(format!(
+                "expected a write to a partition below {}, found one to {}: the manifest has lost records",
+                state.next_partition, id.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every table of the manifest is there. A manifest that has lost records may name tables that were
+/// merged away since, and may not name those that now hold their entries.
+fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
+    let tables = tables_dir(dir);
+    let files = storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?;
+    let sizes: HashMap<_, _> = files
+        .iter()
+        .filter_map(|file| Some((TableId(table_number(&file.name)?), file.bytes)))
+        .collect();
+    for (id, (_, meta)) in state.trees.values().flat_map(|tree| &tree.tables) {
+        let found = sizes.get(id).copied();
+        if found != Some(meta.file_bytes) {
+            let found = found.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
+            return Err(Error::corruption(format!(
+                "expected a table of {} bytes, found {found}",
+                meta.file_bytes
+            ))
+            .at(&tables.join(table_name(*id)), None));
+        }
+    }
+    Ok(())
 }
 
 /// Nothing may say that the log was durable beyond its end.
@@ -348,7 +394,7 @@ fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec
         let known = state
             .trees
             .values()
-            .any(|t| t.tables.contains_key(&crate::page::TableId(number)));
+            .any(|t| t.tables.contains_key(&TableId(number)));
         if !known {
             orphans.push(tables.join(&file.name));
         }

@@ -9,5 +9,6 @@ mod support;
 
 mod checkpoint;
 mod concurrency;
+mod corruption;
 mod faults;
 mod log;
