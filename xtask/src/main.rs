@@ -1,2 +1,56 @@
-//! Development tasks. `cargo xtask tidy` checks the layer rule.
-fn main() {}
+//! Development tasks, run as `cargo xtask NAME`.
+#![allow(clippy::print_stdout, reason = "a command line tool")]
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+cargo xtask tidy            check the rules of the code base that the compiler does not know
+cargo xtask bless [ARGS..]  run the tests with HEDGEROW_BLESS=1, so that expected texts, golden
+                            files and worked examples are rewritten; ARGS go to cargo test
+cargo xtask help            show this";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("tidy") => tidy(),
+        Some("bless") => bless(&args[1..]),
+        Some("help") => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            println!("{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tidy() -> ExitCode {
+    let findings = tidy::check(&tidy::Sources::read(&root()));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("tidy: {} findings", findings.len());
+    ExitCode::from(u8::from(!findings.is_empty()))
+}
+
+fn bless(args: &[String]) -> ExitCode {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let status = Command::new(cargo)
+        .args(["test", "--workspace"])
+        .args(args)
+        .env("HEDGEROW_BLESS", "1")
+        .current_dir(root())
+        .status();
+    println!("read the difference (git diff) before you commit it");
+    ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
+}
+
+/// The workspace.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}

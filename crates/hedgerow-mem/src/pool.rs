@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SMALLEST_BYTES: usize = 4 << 10;
 /// Each class of chunks is this many times as large as the one below.
 const CLASS_FACTOR: usize = 4;
+/// A huge page of the usual processors. Larger chunks begin at a multiple of it.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Chunks begin at a cache line.
 pub(crate) const CHUNK_ALIGN: usize = 64;
 
@@ -32,7 +34,12 @@ unsafe impl Sync for Chunk {}
 
 impl Chunk {
     fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, CHUNK_ALIGN).expect("a chunk is smaller than isize::MAX")
+        let align = if bytes >= HUGE_PAGE_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            CHUNK_ALIGN
+        };
+        Layout::from_size_align(bytes, align).expect("a chunk is smaller than isize::MAX")
     }
 
     /// A chunk from the system's allocator. `bytes` must not be 0.
@@ -44,6 +51,7 @@ impl Chunk {
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout)
         };
+        ask_for_huge_pages(start, bytes);
         Self { start, bytes }
     }
 
@@ -63,6 +71,27 @@ impl Drop for Chunk {
     }
 }
 
+/// Asks the system to back the whole huge pages of a piece of memory by huge pages: an entry is
+/// found by a few reads far apart, and each would otherwise miss the processor's cache of page
+/// addresses too.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn ask_for_huge_pages(start: NonNull<u8>, bytes: usize) {
+    use std::ffi::{c_int, c_void};
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+    }
+    const MADV_HUGEPAGE: c_int = 14;
+    let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if whole > 0 {
+        // SAFETY: the range is memory that the caller owns, and the advice does not change what is
+        // in it. A refusal does no harm.
+        unsafe { madvise(start.as_ptr().cast(), whole, MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn ask_for_huge_pages(_: NonNull<u8>, _: usize) {}
+
 #[derive(Default)]
 struct Free {
     /// One list for each class, smallest first.
@@ -79,8 +108,9 @@ pub struct ChunkPool {
 }
 
 impl ChunkPool {
-    /// A pool whose largest chunk is `chunk_bytes` (at least 4 KiB, rounded up to 4 KiB; 1 MiB is
-    /// a good value) and that keeps at most `retained_bytes_max` bytes for the next map.
+    /// A pool whose largest chunk is `chunk_bytes` (at least 4 KiB, rounded up to 4 KiB; 2 MiB
+    /// lets the system use huge pages) and that keeps at most `retained_bytes_max` bytes for the
+    /// next map.
     ///
     /// # Panics
     /// If `chunk_bytes` is above 1 GiB.

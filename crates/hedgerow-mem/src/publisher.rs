@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, fence, spin_hint, yiel
 
 /// How often a waiter looks before it begins to give up its processor: about 2 us, which a commit
 /// of a small batch does not exceed.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 128 };
+const SPINS: u32 = if cfg!(loom) { 1 } else { 128 };
 /// How often it then yields before it parks.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 8 };
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::{Engine, KeyspaceCell};
+use crate::engine::{Engine, Handle, KeyspaceCell};
 use crate::entry::{KeyHash, Kind, Tag, check_key, check_value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
@@ -29,7 +29,7 @@ use crate::write::{self, Condition, Outcome, WriteOp};
 /// ```
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
-    engine: Arc<Engine>,
+    engine: Handle,
     routing_epoch: u64,
     /// The bytes that go to the log.
     payload: Payload,
@@ -43,7 +43,7 @@ struct Route {
 }
 
 impl Batch {
-    pub(crate) fn new(engine: &Arc<Engine>) -> Batch {
+    pub(crate) fn new(engine: &Handle) -> Batch {
         Batch {
             engine: engine.clone(),
             routing_epoch: engine.routing_epoch.load(Ordering::Acquire),

@@ -1,19 +1,23 @@
 //! Checkpoints: a copy of the database at one number, made of links.
 //!
-//! All memtables are sealed at one number and flushed. The trees are then held, so that their files
-//! stay, and linked (copied across file systems). The manifest comes last: a copy without one is
+//! All memtables are sealed at one number and flushed, and nothing sealed later is until the trees
+//! are held, so that they hold exactly what was written before the number. Their files, which stay
+//! while they are held, are linked (copied across file systems). The manifest comes last: a copy without one is
 //! not a database, so that a crash in the middle leaves nothing that opens.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::engine::{Engine, log_dir};
+use crate::engine::{Engine, lock, log_dir};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::partition::tables_dir;
+use crate::version::SuperVersion;
 use crate::version::manifest::{self, Manifest};
+use crate::version::state::State;
 use crate::wal::log::segment_number;
 use crate::write;
 
@@ -30,22 +34,7 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("create", made, e))?;
     }
 
-    let catalog = engine.catalog.load_full();
-    let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-    let at = write::seal_all(engine, &partitions)?;
-    flush::wait_for(engine, &partitions, at)?;
-
-    // The state and the trees that it names, at one moment: edits wait for the manifest's lock.
-    let (mut state, trees) = {
-        let manifest = engine.writer()?.manifest();
-        let catalog = engine.catalog.load();
-        let trees: Vec<_> = catalog
-            .partitions
-            .values()
-            .map(|p| p.tree_owned())
-            .collect();
-        (manifest.state().clone(), trees)
-    };
+    let (mut state, trees) = state_at_one_number(engine)?;
     for tree in &trees {
         for (_, table) in tree.version.tables() {
             let name = table.path().file_name().unwrap_or_default();
@@ -65,6 +54,35 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("sync", parent, e))?;
     }
     Ok(())
+}
+
+/// What everything written so far amounts to, and nothing written later, with the trees that it
+/// names.
+fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
+    let _one = lock(&engine.checkpointing);
+    let _flushes_go_on = FlushesHeld(engine);
+    let (at, partitions) = write::seal_database(engine, true)?;
+    flush::wait_for(engine, &partitions, at)?;
+    // Edits wait for the manifest's lock.
+    let manifest = engine.writer()?.manifest();
+    let catalog = engine.catalog.load();
+    let trees = catalog.partitions.values().map(|p| p.tree_owned());
+    Ok((manifest.state().clone(), trees.collect()))
+}
+
+/// Flushes go on when it is dropped.
+struct FlushesHeld<'a>(&'a Arc<Engine>);
+
+impl Drop for FlushesHeld<'_> {
+    fn drop(&mut self) {
+        let engine = self.0;
+        engine.flushes_held_at.store(u64::MAX, Ordering::Release);
+        for partition in engine.catalog.load().partitions.values() {
+            if !partition.tree().sealed.is_empty() {
+                flush::schedule(engine, partition.id);
+            }
+        }
+    }
 }
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {

@@ -10,12 +10,13 @@ use hedgerow_io::{Environment, ReadMode};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::compaction;
-use crate::engine::{Engine, KeyspaceCell, KeyspaceState, lock};
-use crate::entry::SeqNo;
+use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
 use crate::partition::DesignInForce;
 use crate::recover::{self, OpenOptions};
@@ -23,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::stats::{DbStats, Event, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 use crate::verify::{self, VerifyProgress, VerifyReport};
 use crate::version::Version;
-use crate::version::edit::{Change, PartitionId};
+use crate::version::edit::Change;
 use crate::version::state::Keyspace as KeyspaceDescription;
 use crate::write;
 
@@ -45,10 +46,26 @@ use crate::write;
 /// database is closed as by [`Db::close`], but errors are lost.
 #[derive(Clone)]
 pub struct Db {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 /// How to open a database. Made by [`Db::builder`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Event};
+///
+/// let db = Db::builder(dir.path())
+///     .memory_budget(64 << 20)
+///     .listener(|event| {
+///         if let Event::BackgroundError { doing, error } = event {
+///             eprintln!("could not {doing}: {error}");
+///         }
+///     })
+///     .open()?;
+/// assert_eq!(db.stats().memory.budget, 64 << 20);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `open` is called"]
 pub struct Builder {
@@ -122,6 +139,11 @@ impl Builder {
         self
     }
 
+    /// The directory and the choices made, for `repair`.
+    pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
+        (self.dir.clone(), self.options.clone())
+    }
+
     /// Opens the database, creating it if there is none. Replays what is only in the log.
     /// Cost: reads the log, at most as long as `log_bytes_max`; tables are opened when needed.
     ///
@@ -136,7 +158,7 @@ impl Builder {
             )));
         }
         Ok(Db {
-            engine: recover::open(&self.dir, &self.options)?,
+            engine: Handle::new(recover::open(&self.dir, &self.options)?),
         })
     }
 }
@@ -166,6 +188,10 @@ impl Db {
                 listener: None,
             },
         }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     // ---- keyspaces ----
@@ -245,8 +271,7 @@ impl Db {
         if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
             return Ok(cell.clone());
         }
-        let id =
-            crate::version::edit::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+        let id = crate::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
         let count = layout.partitioning.count() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
         let depth = crate::merge_policy::policy(design.policy).depth() as u8;
@@ -352,9 +377,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
     pub fn flush(&self) -> Result<()> {
-        let catalog = self.engine.catalog.load_full();
-        let partitions: Vec<_> = catalog.partitions.values().cloned().collect();
-        let at = write::seal_all(&self.engine, &partitions)?;
+        let (at, partitions) = write::seal_database(&self.engine, false)?;
         flush::wait_for(&self.engine, &partitions, at)
     }
 
@@ -411,7 +434,7 @@ impl fmt::Debug for Db {
 
 impl Engine {
     /// Closes once; later calls find it done.
-    fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
@@ -440,10 +463,15 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Whoever wants to know of errors calls `close`.
-        let _ = self.close();
+impl Engine {
+    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
+    /// note of a clean close would tell it that the log goes on where it does not.
+    pub(crate) fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.scheduler.stop();
+        if let Some(writer) = &self.writer {
+            drop(lock(&writer.lock).take());
+        }
     }
 }
 
@@ -508,11 +536,20 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
             facts: cell.facts.clone(),
             partitions: partitions.collect(),
         });
-        let change = Change::ReplacePartitions {
+        // The design may have changed since the keyspace was made, and with it the depth.
+        let deep = ids.iter().map(|&id| {
+            Change::Tree(TreeEdit {
+                depth: Some(depth as u8),
+                ..TreeEdit::new(id)
+            })
+        });
+        let mut edit: Vec<_> = deep.collect();
+        let replaced = Change::ReplacePartitions {
             id: cell.facts.id,
             partitions: ids,
         };
-        engine.log_edit(writer, &mut manifest, vec![change])?;
+        edit.insert(0, replaced);
+        engine.log_edit(writer, &mut manifest, edit)?;
         let catalog = engine.catalog.load().with(cell, &new);
         cell.state.store(new);
         retire_state(engine, writer, &old, catalog);

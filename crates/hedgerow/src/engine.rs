@@ -4,26 +4,28 @@
 //! log's own. No lock is held while waiting for a flush, a merge, a sync of the log or a
 //! publication; `manifest` alone is held during I/O, that of appending an edit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::{ChunkPool, Publisher};
 
-use crate::entry::{KeyHash, SeqNo};
+use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPlan;
+use crate::merge_policy::edit::TreeEdit;
 use crate::partition::{KeyspaceFacts, Partition};
-use crate::runtime::{RateLimiter, Scheduler, Throttle};
-use crate::snapshot_list::SnapshotList;
+use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
+use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::VersionSet;
-use crate::version::edit::{Change, KeyspaceId, PartitionId, TreeEdit};
+use crate::version::edit::Change;
 use crate::wal::{Log, Tail};
 
 /// Writes that change the same stripe count as conflicting for `update`.
@@ -49,11 +51,44 @@ pub(crate) struct Engine {
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
     pub(crate) closed: AtomicBool,
+    /// Memtables sealed at a later number are not flushed while a checkpoint is made at this one.
+    pub(crate) flushes_held_at: AtomicU64,
+    /// One checkpoint at a time.
+    pub(crate) checkpointing: Mutex<()>,
     /// Bytes that running flushes and merges hold.
     pub(crate) merge_bytes: Arc<AtomicUsize>,
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
+}
+
+/// What every handle of the user holds. The database is closed when the last one goes, on the
+/// thread that drops it: background jobs hold the engine alone and only for as long as they run.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<ClosesOnDrop>);
+
+struct ClosesOnDrop(Arc<Engine>);
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Handle {
+        Handle(Arc::new(ClosesOnDrop(engine)))
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Arc<Engine>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Engine> {
+        &self.0.0
+    }
+}
+
+impl Drop for ClosesOnDrop {
+    fn drop(&mut self) {
+        // Whoever wants to know of errors calls `close`.
+        let _ = self.0.close();
+    }
 }
 
 /// What only a database opened for writing has.
@@ -82,8 +117,8 @@ pub(crate) struct CommitState {
 #[derive(Default, Clone)]
 pub(crate) struct Catalog {
     pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
-    pub(crate) states: HashMap<KeyspaceId, Arc<KeyspaceState>>,
-    pub(crate) partitions: HashMap<PartitionId, Arc<Partition>>,
+    pub(crate) states: BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
+    pub(crate) partitions: BTreeMap<PartitionId, Arc<Partition>>,
 }
 
 /// The trees of a keyspace between two `clear`s.
@@ -105,6 +140,22 @@ pub(crate) struct KeyspaceCell {
     pub(crate) facts: Arc<KeyspaceFacts>,
     pub(crate) state: ArcSwap<KeyspaceState>,
     pub(crate) dropped: AtomicBool,
+}
+
+/// Keeps a number registered, so that merges keep what is visible at it.
+pub(crate) struct SnapshotGuard {
+    pub(crate) engine: Handle,
+    pub(crate) registration: Registration,
+    pub(crate) seqno: SeqNo,
+    pub(crate) taken: Duration,
+    /// The trees of that time: a keyspace cleared later still reads as it was.
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+impl Drop for SnapshotGuard {
+    fn drop(&mut self) {
+        self.engine.snapshots.release(self.registration);
+    }
 }
 
 impl Catalog {
@@ -213,7 +264,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes an edit durable; rotates the manifest when it has grown.
+    /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
+    /// written, when the disk is full.
     pub(crate) fn log_edit(
         &self,
         writer: &Writer,
@@ -222,6 +274,9 @@ impl Engine {
     ) -> Result<()> {
         edit.push(writer.counters());
         manifest.commit(edit).map_err(|e| {
+            if !manifest.is_poisoned() {
+                return e;
+            }
             let cause = writer.log.poison_with(e);
             self.tell(&Event::Poisoned {
                 error: cause.clone(),
@@ -255,7 +310,14 @@ impl Engine {
             }],
         )?;
         writer.log.retire(first_needed);
+        self.update_log_pressure(writer);
         Ok(())
+    }
+
+    /// Tells the throttle how long the log is; at twice its limit writers wait.
+    pub(crate) fn update_log_pressure(&self, writer: &Writer) {
+        let fill = writer.log.live_bytes() as f64 / (2 * writer.log_bytes_max) as f64;
+        self.throttle.set(Pressure::Log, fill);
     }
 
     /// Removes the files of obsolete tables that nobody reads any more.
@@ -272,9 +334,10 @@ impl Engine {
         let resident = self.tables.index_bytes.load(Ordering::Relaxed)
             + self.tables.filter_bytes.load(Ordering::Relaxed);
         let described = self.described_bytes();
+        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         self.tables
             .cache
-            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described));
+            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described, sealed));
     }
 
     /// Roughly what the descriptions of all tables take.

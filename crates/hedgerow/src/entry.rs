@@ -1,4 +1,5 @@
-//! The words every layer shares: sequence numbers, entry kinds and flags, key hashes.
+//! The words every layer shares: sequence numbers, entry kinds and flags, key hashes; the numbers of
+//! keyspaces and partitions, places in the log.
 //!
 //! An *entry* is (order key, sequence number, kind, flags, value). Entries are ordered by order key
 //! ascending, then by sequence number descending, so that the newest version of a key comes first.
@@ -21,6 +22,35 @@ pub(crate) struct SeqNo(pub(crate) u64);
 impl SeqNo {
     /// After every write: reads that want the newest version ask for this.
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
+}
+
+/// The number of a keyspace; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KeyspaceId(pub(crate) u32);
+
+/// The number of a partition, unique in the database; never reused. Log records name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PartitionId(pub(crate) u32);
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct LogPosition {
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+}
+
+impl LogPosition {
+    /// The position in one integer that sorts alike.
+    pub(crate) fn packed(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.offset)
+    }
+
+    pub(crate) fn unpacked(packed: u64) -> LogPosition {
+        LogPosition {
+            segment: (packed >> 32) as u32,
+            offset: packed as u32,
+        }
+    }
 }
 
 /// What an entry does to its key. The numbers are in the formats of log and tables.

@@ -14,16 +14,16 @@ use crate::compaction::output::OutputTables;
 use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
-use crate::entry::SeqNo;
-use crate::error::{Error, Result};
+use crate::entry::{PartitionId, SeqNo};
+use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::table::TableMeta;
-use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
 /// Has the sealed memtables of a partition flushed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
@@ -45,7 +45,7 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
         {
             let mut work = partition.work();
-            if work.flushing || partition.tree().sealed.is_empty() || engine.check_open().is_err() {
+            if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
                 return;
             }
             work.flushing = true;
@@ -56,7 +56,9 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             let mut work = partition.work();
             work.flushing = false;
             work.flush_failure = result.err();
-            if let Some(error) = &work.flush_failure {
+            if let Some(error) = &work.flush_failure
+                && error.kind() != ErrorKind::Closed
+            {
                 let event = Event::BackgroundError {
                     doing: "flush a memtable",
                     error: error.clone(),
@@ -70,6 +72,13 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         }
         compaction::schedule(engine, partition);
     }
+}
+
+/// Whether there is a sealed memtable that no checkpoint holds back.
+fn may_flush(engine: &Engine, partition: &Partition) -> bool {
+    let tree = partition.tree();
+    let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
+    oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
 }
 
 /// The failure of the last flush of any partition, if it failed.
@@ -123,15 +132,16 @@ pub(crate) fn wait_for(
                 || partition.is_dropped()
                 || engine.check_open().is_err()
         });
+        // What was cleared meanwhile needs no flush any more.
+        if partition.is_dropped() {
+            continue;
+        }
         if let Some(error) = failure {
             return Err(error);
         }
         engine.check_open()?;
-        if !ended && pending(partition) && !partition.is_dropped() {
-            return Err(Error::new(
-                crate::ErrorKind::Io,
-                "a flush was not carried out",
-            ));
+        if !ended && pending(partition) {
+            return Err(Error::new(ErrorKind::Io, "a flush was not carried out"));
         }
     }
     Ok(())
@@ -143,6 +153,8 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());
     };
+    // Sealed memtables take from the page cache.
+    engine.balance_memory();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);
@@ -190,10 +202,17 @@ pub(crate) fn to_tables(
         group: 0,
         run,
     };
+    let ids: Vec<_> = tables.iter().map(|meta| meta.id).collect();
     edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
     edit.flushed_through = Some(through);
-    engine.install(partition, edit, Some((memtable, through)))?;
-    Ok(written)
+    let installed = engine.install(partition, edit, Some((memtable, through)));
+    if installed.is_err() && engine.writer().is_ok() {
+        // Nothing names them. After a failure that poisons the manifest may, and they stay.
+        for id in ids {
+            let _ = engine.environment.storage.remove(&engine.table_path(id));
+        }
+    }
+    installed.map(|()| written)
 }
 
 /// Writes the entries that anybody can still see.

@@ -7,22 +7,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, CompactProgress};
-use crate::engine::{Engine, KeyspaceCell};
-use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_key, check_value};
+use crate::engine::{Engine, Handle, KeyspaceCell};
+use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
 use crate::flush;
+use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
 use crate::scan::{Cursor, Scan, View, bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
-use crate::version::edit::KeyspaceId;
 use crate::wal::record::Payload;
 use crate::write::{self, Condition, Outcome, WriteOp};
 
 thread_local! {
     /// The payload of single writes, kept so that a put allocates nothing.
     static PAYLOAD: RefCell<Payload> = RefCell::new(Payload::new());
+}
+
+/// What an update has seen, and must find again when it writes.
+#[derive(Debug, Clone, Copy)]
+struct Unchanged {
+    routing_epoch: u64,
+    stripe: usize,
+    /// The number of the last write to the stripe.
+    seen: SeqNo,
 }
 
 /// A payload that grew beyond this is not kept.
@@ -33,14 +42,28 @@ const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Every operation may be called from any thread. Keys have 1 byte to 64 KiB, values up to 64 MiB;
 /// beyond that is `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace
 /// was dropped, every operation is `Closed`.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.put("grace", "1906")?;
+/// assert!(users.contains_key("ada")?);
+/// assert_eq!(users.multi_get(&["grace", "alan"])?[1], None);
+/// users.delete("ada")?;
+/// assert_eq!(users.get("ada")?, None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Keyspace {
-    engine: Arc<Engine>,
+    engine: Handle,
     cell: Arc<KeyspaceCell>,
 }
 
 impl Keyspace {
-    pub(crate) fn new(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Keyspace {
+    pub(crate) fn new(engine: &Handle, cell: &Arc<KeyspaceCell>) -> Keyspace {
         Keyspace {
             engine: engine.clone(),
             cell: cell.clone(),
@@ -145,6 +168,8 @@ impl Keyspace {
         check_key(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
+            // Before the old value is read: a clear since then makes it another one, too.
+            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
             let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
             self.engine.publisher.wait(seen);
             let old = self.get(key)?;
@@ -162,20 +187,25 @@ impl Keyspace {
                 None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),
             };
-            if self.write(tag, key, value, Some((stripe, SeqNo(seen))), durability)? {
+            let unchanged = Unchanged {
+                routing_epoch,
+                stripe,
+                seen: SeqNo(seen),
+            };
+            if self.write(tag, key, value, Some(unchanged), durability)? {
                 return Ok(replacement.map(|value| Slice::copy_from(&value)));
             }
             self.engine.stats.update_retries.add(1);
         }
     }
 
-    /// One operation. False if the stripe of keys was changed after the number.
+    /// One operation. False if something was changed that had to be unchanged.
     fn write(
         &self,
         tag: Tag,
         key: &[u8],
         value: &[u8],
-        unchanged: Option<(usize, SeqNo)>,
+        unchanged: Option<Unchanged>,
         durability: Durability,
     ) -> Result<bool> {
         check_key(key)?;
@@ -185,7 +215,10 @@ impl Keyspace {
         let mut payload = PAYLOAD.take();
         let result = loop {
             self.check_not_dropped()?;
-            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
+            let routing_epoch = match &unchanged {
+                None => self.engine.routing_epoch.load(Ordering::Acquire),
+                Some(unchanged) => unchanged.routing_epoch,
+            };
             let state = self.cell.state.load();
             let partition = state.route(hash);
             payload.clear();
@@ -199,10 +232,10 @@ impl Keyspace {
             };
             let condition = Condition {
                 routing_epoch,
-                unchanged,
+                unchanged: unchanged.map(|u| (u.stripe, u.seen)),
             };
             match write::commit(&self.engine, &[op], &payload, condition, durability) {
-                Ok(Outcome::Rerouted) => {}
+                Ok(Outcome::Rerouted) if unchanged.is_none() => {}
                 Ok(outcome) => break Ok(outcome == Outcome::Committed),
                 Err(error) => break Err(error),
             }
@@ -365,6 +398,18 @@ impl Keyspace {
     pub fn clear(&self) -> Result<()> {
         self.check_not_dropped()?;
         crate::db::clear(&self.engine, &self.cell)
+    }
+
+    /// The tables of each of its trees as text, one line per level: `L1: #5[a-m]@4M #6[n-z]@4M` is
+    /// table 5 with keys from a to m in 4 MiB, then table 6. The planner's tests read this form, so
+    /// a state seen in production can be pasted into a test.
+    pub fn shape(&self) -> String {
+        let state = self.cell.state.load();
+        let trees = state
+            .partitions
+            .iter()
+            .map(|p| print_shape(&p.tree().version));
+        trees.collect::<Vec<_>>().join("\n")
     }
 
     /// Its levels, memory and debt.

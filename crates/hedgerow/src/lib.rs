@@ -21,7 +21,7 @@
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
-//! * Care: [`Db::checkpoint`], [`Db::verify`], [`Keyspace::compact`], [`Db::stats`].
+//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`].
 //!
 //! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
 //! of all writes in the order in which they were committed, and everything that was synced.
@@ -43,6 +43,7 @@ mod compaction;
 mod flush;
 mod read;
 mod recover;
+mod repair;
 mod scan;
 mod verify;
 mod write;
@@ -80,6 +81,7 @@ pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout,
     Partitioning, PolicySpec, Residency,
 };
+pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
 pub use slice::Slice;
 pub use snapshot::Snapshot;

@@ -2,7 +2,7 @@
 //!
 //! | part | share | why |
 //! |---|---|---|
-//! | memtables | 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
+//! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
 //! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache |
 //! | buffers of flushes and merges | 1/16 | |
 //! | pinned pages | 1/16 | long values and open cursors |
@@ -41,9 +41,16 @@ impl MemoryPlan {
         self.memtables / 4
     }
 
-    /// The capacity of the page cache when so many bytes are resident.
-    pub(crate) fn cache_bytes(&self, resident: u64) -> u64 {
-        let others = self.memtables + self.merges + self.pinned + resident;
+    /// What memtables that are flushed leave behind for the next ones, at most.
+    pub(crate) fn retained(&self) -> u64 {
+        self.active() / 2
+    }
+
+    /// The capacity of the page cache when so many bytes are resident and in sealed memtables. The
+    /// active ones may fill up at any time, so they count as full.
+    pub(crate) fn cache_bytes(&self, resident: u64, sealed: u64) -> u64 {
+        let memtables = (sealed + self.active() + self.retained()).min(self.memtables);
+        let others = memtables + self.merges + self.pinned + resident;
         self.budget.saturating_sub(others).max(self.budget / 16)
     }
 }
@@ -56,12 +63,13 @@ mod tests {
     fn shares_fit_the_budget() {
         for budget in [BUDGET_BYTES_MIN, 64 << 20, 512 << 20, 1 << 40] {
             let plan = MemoryPlan::new(budget);
-            let all = plan.memtables + plan.merges + plan.pinned + plan.resident;
-            assert!(all + plan.cache_bytes(plan.resident) <= budget + budget / 16);
-            assert_eq!(
-                plan.memtables + plan.merges + plan.pinned + plan.cache_bytes(0),
-                budget,
-            );
+            for sealed in [0, plan.active(), plan.memtables - plan.active()] {
+                let memtables = (sealed + plan.active() + plan.retained()).min(plan.memtables);
+                let others = memtables + plan.merges + plan.pinned;
+                assert_eq!(others + plan.cache_bytes(0, sealed), budget);
+                let resident = plan.resident;
+                assert!(others + resident + plan.cache_bytes(resident, sealed) <= budget);
+            }
         }
     }
 }

@@ -197,18 +197,7 @@ fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Opt
     let bytes = match answer.value {
         _ if want == Want::Existence => return Ok(Some(Slice::copy_from(b""))),
         FoundValue::InBlock(bytes) => bytes,
-        FoundValue::OutOfLine { page, bytes } => {
-            let page = answer.table.page(page)?;
-            if page.len() != bytes as usize {
-                let found = page.len();
-                return Err(Error::corruption(format!(
-                    "expected a value of {bytes} bytes, found {found}"
-                ))
-                .at(answer.table.path(), None));
-            }
-            let all = 0..page.len();
-            page.slice(all)
-        }
+        FoundValue::OutOfLine { page, bytes } => answer.table.value(page, bytes)?,
     };
     Ok(Some(Slice::from_page(bytes, &engine.tables.pinned_bytes)))
 }

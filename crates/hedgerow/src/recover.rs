@@ -22,10 +22,11 @@ use crate::compaction;
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
-use crate::entry::SeqNo;
+use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memory::MemoryPlan;
+use crate::merge_policy::edit::TreeEdit;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
@@ -33,7 +34,7 @@ use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
 use crate::table::open::table_number;
-use crate::version::edit::{Change, KeyspaceId, LogPosition, TreeEdit};
+use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
@@ -89,8 +90,10 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let operations = replay(&engine, &survey)?;
-    begin_new_log(&engine, &survey)?;
+    let replayed = replay(&engine, &survey);
+    let operations = replayed
+        .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
+        .inspect_err(|_| engine.abandon())?;
     engine.balance_memory();
     engine.tell(&Event::Recovered {
         operations,
@@ -135,6 +138,8 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
                 return Ok(engine);
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
+            // A record that was being written when it was read is whole the next time.
+            Err(_) if attempt < 4 => {}
             Err(error) => {
                 let after = manifest::replay(&**storage, dir)?;
                 if after.bytes == before.bytes && after.edits == before.edits {
@@ -153,7 +158,7 @@ fn no_database(dir: &Path) -> Error {
     ))
 }
 
-fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
+pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join("LOCK");
     storage.lock(&path).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(
@@ -363,13 +368,13 @@ fn assemble(
     // Small chunks where memtables are small, so that an empty one costs little.
     let chunk_bytes = (memory.active() / 16)
         .next_power_of_two()
-        .clamp(16 << 10, 1 << 20) as usize;
-    let pool = ChunkPool::new(chunk_bytes, memory.active() as usize);
+        .clamp(16 << 10, 2 << 20) as usize;
+    let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0)),
+        cache: PageCache::new(memory.cache_bytes(0, 0)),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -407,6 +412,8 @@ fn assemble(
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
         closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
@@ -479,7 +486,7 @@ pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
     keyspace: &Keyspace,
-    mut tree: impl FnMut(crate::version::edit::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
+    mut tree: impl FnMut(crate::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.active());
     let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);

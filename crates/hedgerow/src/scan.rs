@@ -10,7 +10,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::engine::{Engine, KeyspaceState};
+use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::{SeqNo, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
@@ -20,14 +20,13 @@ use crate::key_order::ScanSupport;
 use crate::page::PageId;
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
-use crate::snapshot::SnapshotGuard;
 use crate::table::Table;
 use crate::version::{SuperVersion, Version};
 
 /// The trees of a keyspace, at one sequence number.
 #[derive(Clone)]
 pub(crate) struct View {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
     trees: Arc<[Arc<SuperVersion>]>,
     seqno: SeqNo,
@@ -37,7 +36,7 @@ pub(crate) struct View {
 
 impl View {
     /// The present: everything published.
-    pub(crate) fn present(engine: &Arc<Engine>, state: &Arc<KeyspaceState>) -> Result<View> {
+    pub(crate) fn present(engine: &Handle, state: &Arc<KeyspaceState>) -> Result<View> {
         engine.check_open()?;
         loop {
             let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
@@ -63,7 +62,7 @@ impl View {
 
     /// The past: what a snapshot sees. It stays registered while the view lives.
     pub(crate) fn at(
-        engine: &Arc<Engine>,
+        engine: &Handle,
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
     ) -> Result<View> {
@@ -72,7 +71,7 @@ impl View {
             engine: engine.clone(),
             state: state.clone(),
             trees: state.partitions.iter().map(|p| p.tree_owned()).collect(),
-            seqno: snapshot.seqno(),
+            seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         })
     }
@@ -81,7 +80,7 @@ impl View {
     /// read yet.
     fn merged(&self) -> (Box<dyn InternalIter>, usize) {
         let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
-        for tree in &*self.trees {
+        for tree in &self.trees[self.state.facts.router.covering().partitions] {
             for memtable in tree.memtables().filter(|m| !m.is_empty()) {
                 sources.push(Box::new(memtable.iter()));
             }
@@ -135,6 +134,24 @@ impl Tables for RunTables {
 ///
 /// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
 /// seek may be tried again.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// let readings = db.keyspace("readings", Layout::sorted())?;
+/// readings.put("2024-01-01", "3.1")?;
+/// readings.put("2024-01-05", "4.7")?;
+/// let mut cursor = readings.cursor()?;
+/// // What was the latest reading on the third of January?
+/// assert!(cursor.seek_for_prev(b"2024-01-03")?);
+/// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
+/// assert_eq!(cursor.value()?.as_deref(), Some(&b"3.1"[..]));
+/// assert!(cursor.next()?);
+/// assert!(!cursor.next()?);
+/// assert_eq!(cursor.key(), None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
@@ -160,7 +177,7 @@ enum Found {
     /// The current entry of the merged iterator holds it.
     Here,
     Inline(Vec<u8>),
-    OutOfLine(Arc<Table>, PageId),
+    OutOfLine(Arc<Table>, PageId, u32),
 }
 
 /// Roughly what one source of a cursor keeps in memory: a block.
@@ -291,17 +308,17 @@ impl Cursor {
             return Ok(None);
         }
         let pinned = &self.view.engine.tables.pinned_bytes;
-        let out_of_line = |table: &Arc<Table>, id: PageId| -> Result<Slice> {
-            let page = table.page(id)?;
-            let all = 0..page.len();
-            Ok(Slice::from_page(page.slice(all), pinned))
+        let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
+            Ok(Slice::from_page(table.value(id, bytes)?, pinned))
         };
         Ok(Some(match &self.value {
             Found::Inline(bytes) => Slice::copy_from(bytes),
-            Found::OutOfLine(table, id) => out_of_line(table, *id)?,
+            Found::OutOfLine(table, id, bytes) => out_of_line(table, *id, *bytes)?,
             Found::Here => match self.merged.entry().map(|e| e.value) {
                 Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
-                Some(ValueSource::OutOfLine { page, .. }) => out_of_line(&self.table(page)?, page)?,
+                Some(ValueSource::OutOfLine { page, bytes }) => {
+                    out_of_line(&*self.table(page)?, page, bytes)?
+                }
                 None => return Ok(None),
             },
         }))
@@ -356,8 +373,8 @@ impl Cursor {
                             kept.extend_from_slice(bytes);
                             Found::Inline(kept)
                         }
-                        ValueSource::OutOfLine { page, .. } => {
-                            Found::OutOfLine(table_of(&self.view, page)?, page)
+                        ValueSource::OutOfLine { page, bytes } => {
+                            Found::OutOfLine(table_of(&self.view, page)?, page, bytes)
                         }
                     })
                 } else {
@@ -419,43 +436,58 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
     })
 }
 
+/// A key and its value.
+type Pair = (Slice, Slice);
+
 /// The keys of a range with their values, from both ends. Made by `scan`.
 ///
-/// An error ends the iteration from that end: it is given once more at every further call.
+/// An error ends the iteration from both ends, which cannot know any more where they would meet:
+/// it is given once more at every further call.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// # let files = db.keyspace("files", Layout::sorted())?;
+/// for name in ["a/1", "b/1", "b/2", "b/3", "c/1"] {
+///     files.put(name, name.len().to_string())?;
+/// }
+/// let mut scan = files.scan_prefix("b/")?;
+/// let (first, _) = scan.next().unwrap()?;
+/// let (last, _) = scan.next_back().unwrap()?;
+/// assert_eq!((&*first, &*last), (&b"b/1"[..], &b"b/3"[..]));
+/// let rest = scan.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(rest.len(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Scan {
-    front: End,
-    back: End,
+    front: Option<Cursor>,
+    back: Option<Cursor>,
+    done: bool,
+    error: Option<Error>,
     view: View,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
 }
 
-#[derive(Default)]
-struct End {
-    cursor: Option<Cursor>,
-    done: bool,
-    error: Option<Error>,
-}
-
 impl Scan {
     pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
         // Refuses what cannot be scanned now, and not at the first item.
-        let front = End {
-            cursor: Some(Cursor::new(view.clone())?),
-            ..End::default()
-        };
+        let front = Some(Cursor::new(view.clone())?);
         Ok(Scan {
             front,
-            back: End::default(),
+            back: None,
+            done: false,
+            error: None,
             view,
             lower,
             upper,
         })
     }
 
-    fn step_front(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.front.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.front.cursor {
+    fn step_front(&mut self) -> Result<Option<Pair>> {
+        let fresh = self.front.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.front {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -481,7 +513,6 @@ impl Scan {
         };
         let met = self
             .back
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|back| key >= back);
@@ -492,9 +523,9 @@ impl Scan {
         Ok(cursor.value()?.map(|value| (key, value)))
     }
 
-    fn step_back(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let fresh = self.back.cursor.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.back.cursor {
+    fn step_back(&mut self) -> Result<Option<Pair>> {
+        let fresh = self.back.as_ref().is_none_or(|c| c.key().is_none());
+        let cursor = match &mut self.back {
             Some(cursor) => cursor,
             empty => empty.insert(Cursor::new(self.view.clone())?),
         };
@@ -514,7 +545,6 @@ impl Scan {
         };
         let met = self
             .front
-            .cursor
             .as_ref()
             .and_then(Cursor::key)
             .is_some_and(|front| key <= front);
@@ -524,55 +554,48 @@ impl Scan {
         let key = Slice::copy_from(key);
         Ok(cursor.value()?.map(|value| (key, value)))
     }
-}
 
-impl End {
-    /// What the iterator gives when its end took this step.
-    fn give(&mut self, step: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
-        match step {
-            Ok(None) => self.done = true,
-            Ok(Some(item)) => return Some(Ok(item)),
+    /// One step from an end, unless the iteration is over.
+    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
+        if let Some(error) = &self.error {
+            return Some(Err(error.clone()));
+        }
+        if self.done {
+            return None;
+        }
+        match step(self) {
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Ok(Some(item)) => Some(Ok(item)),
             Err(error) => {
                 self.error = Some(error.clone());
-                return Some(Err(error));
+                Some(Err(error))
             }
         }
-        None
     }
 }
 
 impl Iterator for Scan {
-    type Item = Result<(Slice, Slice)>;
+    type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.front.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_front();
-        self.front.give(step)
+        self.advance(Scan::step_front)
     }
 }
 
 impl DoubleEndedIterator for Scan {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some(error) = &self.back.error {
-            return Some(Err(error.clone()));
-        }
-        if self.front.done || self.back.done {
-            return None;
-        }
-        let step = self.step_back();
-        self.back.give(step)
+        self.advance(Scan::step_back)
     }
 }
 
+/// The bounds of a key range.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A key range as owned bounds; keys beyond the limits are refused.
-pub(crate) fn bounds<K: AsRef<[u8]>>(
-    range: &impl std::ops::RangeBounds<K>,
-) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+pub(crate) fn bounds<K: AsRef<[u8]>>(range: &impl std::ops::RangeBounds<K>) -> Result<KeyBounds> {
     let owned = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
         Ok(match bound {
             Bound::Unbounded => Bound::Unbounded,

@@ -5,36 +5,12 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Catalog, Engine, KeyspaceState};
-use crate::entry::SeqNo;
+use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::read::{self, Want};
 use crate::scan::{Cursor, Scan, View, bounds};
 use crate::slice::Slice;
-use crate::snapshot_list::Registration;
-
-/// Keeps a number registered, so that merges keep what is visible at it.
-pub(crate) struct SnapshotGuard {
-    engine: Arc<Engine>,
-    registration: Registration,
-    seqno: SeqNo,
-    taken: Duration,
-    /// The trees of that time: a keyspace cleared later still reads as it was.
-    catalog: Arc<Catalog>,
-}
-
-impl SnapshotGuard {
-    pub(crate) fn seqno(&self) -> SeqNo {
-        self.seqno
-    }
-}
-
-impl Drop for SnapshotGuard {
-    fn drop(&mut self) {
-        self.engine.snapshots.release(self.registration);
-    }
-}
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
 ///
@@ -57,7 +33,7 @@ impl Drop for SnapshotGuard {
 pub struct Snapshot(Arc<SnapshotGuard>);
 
 impl Snapshot {
-    pub(crate) fn take(engine: &Arc<Engine>) -> Result<Snapshot> {
+    pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
         engine.check_open()?;
         let taken = engine.environment.clock.now();
         let (registration, seqno) = engine.snapshots.register(&engine.publisher, taken);

@@ -15,14 +15,13 @@ use std::sync::atomic::Ordering;
 use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
-use crate::entry::{KeyHash, SeqNo, Tag};
+use crate::entry::{KeyHash, LogPosition, SeqNo, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
 use crate::options::Durability;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
-use crate::version::edit::LogPosition;
 use crate::wal::Reservation;
 use crate::wal::record::Payload;
 
@@ -188,6 +187,7 @@ fn reserve(
 ) -> Result<std::result::Result<Reserved, Outcome>> {
     loop {
         let mut state = writer.commit();
+        engine.check_open()?;
         writer.log.check_poison()?;
         if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
             return Ok(Err(Outcome::Rerouted));
@@ -313,6 +313,10 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
 
 /// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
 pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
+    // Whoever dropped it has counted its memtables out.
+    if partition.is_dropped() {
+        return false;
+    }
     let bytes = partition.tree().active.reserved_bytes();
     if !partition.seal(at, &engine.pool) {
         return false;
@@ -350,13 +354,31 @@ pub(crate) fn seal_all<'a>(
     Ok(at)
 }
 
+/// Seals every memtable of the database at one number. With `hold`, nothing sealed later is flushed
+/// until the caller takes [`Engine::flushes_held_at`] back.
+pub(crate) fn seal_database(
+    engine: &Arc<Engine>,
+    hold: bool,
+) -> Result<(SeqNo, Vec<Arc<Partition>>)> {
+    let writer = engine.writer()?;
+    let state = writer.commit();
+    let at = state.next_seqno;
+    // Whatever has a smaller number was routed by this catalog or an earlier one.
+    let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
+    if hold {
+        engine.flushes_held_at.store(at.0, Ordering::Release);
+    }
+    for partition in &partitions {
+        seal(engine, partition, at);
+    }
+    Ok((at, partitions))
+}
+
 /// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
 /// the log is too long.
 fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
-    let live_bytes = writer.log.live_bytes();
-    let fill = live_bytes as f64 / (2 * writer.log_bytes_max) as f64;
-    engine.throttle.set(Pressure::Log, fill);
-    if live_bytes > writer.log_bytes_max {
+    engine.update_log_pressure(writer);
+    if writer.log.live_bytes() > writer.log_bytes_max {
         let catalog = engine.catalog.load();
         for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
             if let Some(partition) = catalog.partitions.get(&id) {

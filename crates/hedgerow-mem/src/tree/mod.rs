@@ -120,7 +120,8 @@ impl Tree {
             if at.node.level() == level {
                 return at;
             }
-            let child = View::new(at.node.child(at.order, at.rank(position, side)));
+            let child = at.node.child(at.order, at.rank(position, side));
+            let child = View::new(child);
             // If the parent has not changed until the child's version was read, the position is
             // between the bounds that the parent knows, for which the child's `skip` was made.
             known = at.is_current();

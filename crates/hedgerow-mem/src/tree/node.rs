@@ -34,7 +34,7 @@ const REWRITING: u64 = 2;
 const CHANGE: u64 = 4;
 /// How often a writer looks at a taken lock before it gives up its processor. The lock is held for
 /// some tens of nanoseconds, in a split a few hundred.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// What leaves and inner nodes have in common. Five cache lines; a search touches the first three,
 /// then one for what it found.

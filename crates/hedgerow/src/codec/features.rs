@@ -17,9 +17,6 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// The encoded size.
-    pub(crate) const BYTES: usize = 16;
-
     /// What a program writes that knows `version` and no features.
     pub(crate) const fn plain(version: u32) -> Features {
         Features {

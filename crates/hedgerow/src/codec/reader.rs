@@ -47,10 +47,6 @@ impl<'a> ByteReader<'a> {
         Ok(self.take(1, what)?[0])
     }
 
-    pub(crate) fn u16(&mut self, what: &str) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array(what)?))
-    }
-
     pub(crate) fn u32(&mut self, what: &str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
@@ -60,6 +56,7 @@ impl<'a> ByteReader<'a> {
     }
 
     /// A variable-length integer.
+    #[inline]
     pub(crate) fn varint(&mut self, what: &str) -> Result<u64> {
         let Some((value, taken)) = varint::get(&self.bytes[self.at..]) else {
             return Err(Error::corruption(format!(

@@ -13,7 +13,8 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// The number of bytes that [`put`] appends.
-pub(crate) fn len(value: u64) -> usize {
+#[cfg(test)]
+fn len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 

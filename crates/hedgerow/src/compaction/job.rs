@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::MergeIter;
 use crate::iter::{InternalIter, ValueSource};
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, Target};
 use crate::merge_policy::shape::{Facts, RunId};
 use crate::page::TableId;
@@ -25,7 +26,6 @@ use crate::stats::Event;
 use crate::table::open::{STREAM_BYTES, StreamedPages};
 use crate::table::{Table, TableMeta};
 use crate::version::Version;
-use crate::version::edit::{Placement, TreeEdit};
 
 use super::output::{Below, OutputTables};
 use super::retain::Retain;

@@ -18,15 +18,15 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_policy::LevelTarget;
-use crate::merge_policy::plan::Plan;
+use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::plan::{Plan, RunningJob};
 use crate::page::TableId;
-use crate::partition::Partition;
+use crate::partition::{Partition, Work};
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
-use crate::version::edit::TreeEdit;
 use crate::version::{SuperVersion, Version};
 
-use planner::{Debt, Manual, ManualStep, PlanLimits, RunningJob, debt, plan};
+use planner::{Debt, Manual, ManualStep, PlanLimits, debt, plan};
 
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
@@ -94,16 +94,21 @@ fn begin(engine: &Engine, partition: &Partition) -> Option<(Plan, Option<Running
     if work.running.len() >= engine.scheduler.merge_threads() {
         return None;
     }
-    let tree = partition.tree_owned();
-    let targets = targets(partition, &tree.version);
-    let (plan, _) = plan(
-        &tree.version,
-        &targets,
-        &work.running,
-        &limits(engine, partition),
-    )?;
-    let job = RunningJob::of(&tree.version, &plan);
+    let (plan, job) = next_plan(engine, partition, &work)?;
     work.running.extend(job.clone());
+    Some((plan, job))
+}
+
+fn next_plan(
+    engine: &Engine,
+    partition: &Partition,
+    work: &Work,
+) -> Option<(Plan, Option<RunningJob>)> {
+    let tree = partition.tree();
+    let targets = targets(partition, &tree.version);
+    let limits = limits(engine, partition);
+    let (plan, _) = plan(&tree.version, &targets, &work.running, &limits)?;
+    let job = RunningJob::of(&tree.version, &plan);
     Some((plan, job))
 }
 
@@ -157,15 +162,24 @@ pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
 /// Waits until no tree of these needs a merge any more: for tests and tools.
 pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
     for partition in partitions {
-        schedule(engine, partition);
-        let mut failure = None;
-        engine.scheduler.wait_until(|| {
+        partition.work().merge_failure = None;
+        loop {
+            schedule(engine, partition);
+            engine.check_open()?;
+            let mut failure = None;
+            engine.scheduler.wait_until(|| {
+                let work = partition.work();
+                failure = work.merge_failure.clone();
+                work.running.is_empty() || engine.check_open().is_err()
+            });
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            // Between the end of a job and the beginning of the next nothing runs, either.
             let work = partition.work();
-            failure = work.merge_failure.clone();
-            work.running.is_empty() || engine.check_open().is_err()
-        });
-        if let Some(error) = failure {
-            return Err(error);
+            if work.running.is_empty() && next_plan(engine, partition, &work).is_none() {
+                break;
+            }
         }
     }
     engine.check_open()

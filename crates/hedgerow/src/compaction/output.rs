@@ -143,9 +143,10 @@ impl<'a> OutputTables<'a> {
     fn begin_table(&mut self) -> Result<Current> {
         let id = self.engine.writer()?.next_table();
         let path = self.engine.table_path(id);
+        // Also what fails to be created may have left a file.
+        self.written.push(path.clone());
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
-        self.written.push(path.clone());
         let facts = &self.partition.keyspace;
         let design = facts.design().design;
         let options = TableOptions {

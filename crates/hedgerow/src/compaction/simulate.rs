@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::planner::{self, PlanLimits, RunningJob};
+use super::planner::{self, PlanLimits};
 use super::retain::Retain;
-use crate::entry::{SeqNo, Tag};
-use crate::merge_policy::plan::{Plan, Target};
+use crate::entry::{PartitionId, SeqNo, Tag};
+use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
 use crate::merge_policy::{Cut, LevelTarget, Leveling, Policy, Summary};
 use crate::page::TableId;
 use crate::table::TableMeta;
-use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
 /// What an entry counts for.
 pub(super) const ENTRY_BYTES: u64 = 100;

@@ -186,10 +186,6 @@ impl Bloom {
         })
     }
 
-    pub(crate) fn description(&self) -> &Description {
-        &self.description
-    }
-
     fn holds(&self, low: u64, line: &Line) -> bool {
         let mut probes = Probes::of(low);
         // Counts instead of leaving early: the branch would be mispredicted half of the time.

@@ -7,7 +7,7 @@ pub(crate) mod model;
 
 use crate::entry::{SeqNo, Tag};
 use crate::error::Result;
-use crate::page::{PageId, PageSource};
+use crate::page::PageId;
 
 /// The value of an entry, which may not have been read yet.
 #[derive(Debug, Clone, Copy)]
@@ -16,28 +16,6 @@ pub(crate) enum ValueSource<'a> {
     Inline(&'a [u8]),
     /// The bytes are a page of their own, read on demand: skipping the entry does not read them.
     OutOfLine { page: PageId, bytes: u32 },
-}
-
-impl ValueSource<'_> {
-    /// The size of the value in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            ValueSource::Inline(bytes) => bytes.len(),
-            ValueSource::OutOfLine { bytes, .. } => *bytes as usize,
-        }
-    }
-
-    /// Hands the value's bytes to `use_bytes`, reading them first if they are out of line.
-    pub(crate) fn with<T>(
-        &self,
-        pages: &dyn PageSource,
-        use_bytes: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T> {
-        match self {
-            ValueSource::Inline(bytes) => Ok(use_bytes(bytes)),
-            ValueSource::OutOfLine { page, .. } => Ok(use_bytes(&pages.page(*page)?)),
-        }
-    }
 }
 
 /// One version of one key.

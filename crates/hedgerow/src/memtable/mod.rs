@@ -13,8 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use hedgerow_mem::{ChunkPool, OrderedMap};
 
-use crate::entry::{SeqNo, Tag};
-use crate::version::edit::LogPosition;
+use crate::entry::{LogPosition, SeqNo, Tag};
 
 /// What an entry costs beyond key and value: the node of the map, roughly.
 pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;

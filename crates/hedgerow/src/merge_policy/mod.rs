@@ -5,9 +5,14 @@
 //! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
 //! the same code.
 
+pub(crate) mod edit;
 mod leveling;
 pub(crate) mod plan;
 pub(crate) mod shape;
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "tests and the simulator read what is printed")
+)]
 pub(crate) mod text;
 
 use std::fmt::Debug;

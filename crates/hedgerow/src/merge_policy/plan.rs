@@ -1,8 +1,8 @@
-//! What the planner decides, as plain data.
+//! What the planner decides, and what it must know of plans being carried out, as plain data.
 
 use crate::page::TableId;
 
-use super::shape::RunId;
+use super::shape::{Facts, RunId, Shape};
 
 /// Why a plan was made, for events and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,4 +59,62 @@ pub(crate) enum Plan {
     /// Append or drop empty levels at the bottom.
     #[allow(dead_code, reason = "policies that grow from the top ask for it")]
     SetDepth(usize),
+}
+
+/// What the planner has to know of a job that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunningJob {
+    pub(crate) inputs: Vec<TableId>,
+    /// The smallest level that it takes tables from.
+    pub(crate) top: usize,
+    pub(crate) target: Target,
+    /// The keys of all inputs, both inclusive; the output lies within.
+    pub(crate) lo: Vec<u8>,
+    pub(crate) hi: Vec<u8>,
+}
+
+impl RunningJob {
+    /// The job that runs a plan; `None` for plans that only edit the manifest, and when an input is
+    /// not in the tree.
+    pub(crate) fn of<T: Facts>(shape: &Shape<T>, plan: &Plan) -> Option<RunningJob> {
+        let (inputs, target) = match plan {
+            Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
+            Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
+            Plan::Drain { .. } | Plan::SetDepth(_) => return None,
+        };
+        let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
+        let mut job = RunningJob {
+            inputs: ids.collect(),
+            top: inputs.iter().map(|input| input.level).min()?,
+            target,
+            lo: Vec::new(),
+            hi: Vec::new(),
+        };
+        let mut range: Option<(&[u8], &[u8])> = None;
+        for id in &job.inputs {
+            let meta = shape.table(*id)?.1.meta();
+            widen(&mut range, &meta.smallest_key, &meta.largest_key);
+        }
+        let (lo, hi) = range?;
+        job.lo = lo.to_vec();
+        job.hi = hi.to_vec();
+        Some(job)
+    }
+
+    /// P3: whether a job from level `top` to `level` over these keys must wait for this one.
+    pub(crate) fn conflicts(&self, top: usize, level: usize, lo: &[u8], hi: &[u8]) -> bool {
+        let overlaps = self.lo.as_slice() <= hi && lo <= self.hi.as_slice();
+        let lands_where_this_passes = self.top < level && level < self.target.level;
+        let passes_where_this_lands = top < self.target.level && self.target.level < level;
+        overlaps
+            && (self.target.level == level || lands_where_this_passes || passes_where_this_lands)
+    }
+}
+
+/// Makes a range of keys, both inclusive, wide enough for another.
+pub(crate) fn widen<'s>(range: &mut Option<(&'s [u8], &'s [u8])>, lo: &'s [u8], hi: &'s [u8]) {
+    *range = Some(match *range {
+        Some((old_lo, old_hi)) => (old_lo.min(lo), old_hi.max(hi)),
+        None => (lo, hi),
+    });
 }

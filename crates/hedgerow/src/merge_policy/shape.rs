@@ -22,9 +22,9 @@ mod check;
 
 use std::collections::BTreeMap;
 
+use crate::merge_policy::edit::Placement;
 use crate::page::TableId;
 use crate::table::TableMeta;
-use crate::version::edit::Placement;
 
 use super::{LevelSummary, Summary};
 

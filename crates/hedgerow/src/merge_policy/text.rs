@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::page::TableId;
 use crate::table::TableMeta;
-use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
 use super::plan::{Input, Plan, Target};
 use super::shape::{Facts, Group, LEVELS_MAX, RunId, Shape};

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use hedgerow_io::{Background, Environment, Join};
@@ -46,6 +47,8 @@ struct Shared {
     merge_threads_max: usize,
     mode: Background,
     panics: AtomicUsize,
+    /// The threads of the pool.
+    workers: Mutex<Vec<ThreadId>>,
 }
 
 #[derive(Default)]
@@ -120,6 +123,7 @@ impl Scheduler {
             merge_threads_max: threads.saturating_sub(1).max(1),
             mode: environment.background,
             panics: AtomicUsize::new(0),
+            workers: Mutex::default(),
         });
         let mut joins = Vec::new();
         for i in 0..threads {
@@ -247,7 +251,8 @@ impl Scheduler {
         self.shared.notify_progress();
     }
 
-    /// Drops what is queued, lets running jobs end and joins the threads.
+    /// Drops what is queued, lets running jobs end and joins the threads; not if called on one of
+    /// them (a job held the last handle): then they end by themselves.
     pub(crate) fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         for jobs in &mut self.shared.lock().jobs {
@@ -256,7 +261,15 @@ impl Scheduler {
         self.shared.work.notify_all();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        let on_worker = {
+            let workers = self
+                .shared
+                .workers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            workers.contains(&std::thread::current().id())
+        };
+        for thread in threads.into_iter().filter(|_| !on_worker) {
             // A job that panicked was caught; the thread itself cannot have.
             let _ = thread.join();
         }
@@ -266,6 +279,13 @@ impl Scheduler {
     /// How many jobs ended in a panic: a bug of the engine that `stats` shows.
     pub(crate) fn panics(&self) -> usize {
         self.shared.panics.load(Ordering::Relaxed)
+    }
+}
+
+/// Threads do not outlive it, however an open that failed half way let go of it.
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -279,6 +299,10 @@ impl Shared {
     }
 
     fn work_until_stopped(&self) {
+        {
+            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            workers.push(std::thread::current().id());
+        }
         let mut queue = self.lock();
         loop {
             if self.stopping.load(Ordering::Acquire) {

@@ -20,7 +20,7 @@ pub(crate) use open::{Table, TableContext};
 use crate::entry::{KeyHash, SeqNo, Tag};
 use crate::error::Result;
 use crate::iter::{Entry, InternalIter};
-use crate::page::{Page, PageClass, PageId, PageSlice, PageSource, Step};
+use crate::page::{Page, PageId, PageSlice, PageSource, Step};
 
 /// What a point lookup asks for: the newest version of `key` numbered at most `seqno`.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,7 @@ pub(crate) enum Lookup {
     /// The newest version within the query's bound. A Merge or ValueRef kind is reported as it is:
     /// the caller decides whether to go on to older tables.
     Found {
+        #[allow(dead_code, reason = "merge operands are collected down to a number")]
         seqno: SeqNo,
         tag: Tag,
         value: FoundValue,
@@ -117,11 +118,4 @@ pub(crate) trait Writer: Send {
     fn memory_bytes(&self) -> usize;
     /// Writes index, filter and footer and makes the file durable (its name is not).
     fn finish(self: Box<Self>) -> Result<TableMeta>;
-}
-
-impl PageClass {
-    /// The pages that hold what the user stored, as opposed to what finds it.
-    pub(crate) fn is_data(self) -> bool {
-        matches!(self, PageClass::Data | PageClass::Value)
-    }
 }

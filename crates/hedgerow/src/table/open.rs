@@ -8,9 +8,8 @@ use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
-use crate::merge_policy::shape::Facts;
 use crate::options::Residency;
-use crate::page::{Page, PageClass, PageId, PageSource};
+use crate::page::{Page, PageClass, PageId, PageSlice, PageSource};
 use crate::page_cache::PageCache;
 use crate::stats::Stats;
 
@@ -66,12 +65,6 @@ struct Opened {
     file: Arc<dyn RandomRead>,
     index_bytes: usize,
     filter_bytes: usize,
-}
-
-impl Facts for Arc<Table> {
-    fn meta(&self) -> &TableMeta {
-        &self.meta
-    }
 }
 
 impl Table {
@@ -184,6 +177,19 @@ impl Table {
         None
     }
 
+    /// A value out of line, whose size the entry tells.
+    pub(crate) fn value(&self, id: PageId, bytes: u32) -> Result<PageSlice> {
+        let page = self.page(id)?;
+        if page.len() != bytes as usize {
+            let found = page.len();
+            let error =
+                Error::corruption(format!("expected a value of {bytes} bytes, found {found}"));
+            return Err(error.at(&self.path, Some(id.handle.offset)));
+        }
+        let all = 0..page.len();
+        Ok(page.slice(all))
+    }
+
     /// The page from the file, not by way of the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         let file = self.file()?;
@@ -200,10 +206,6 @@ impl Table {
     pub(crate) fn iter(self: &Arc<Self>) -> Result<Box<dyn InternalIter>> {
         let reader = self.reader()?.clone();
         Ok(reader.iter(Arc::new(CachedPages(self.clone()))))
-    }
-
-    pub(crate) fn context(&self) -> &Arc<TableContext> {
-        &self.context
     }
 
     /// The file is to be removed when nobody holds it any more. The edit that drops it is durable.

@@ -119,3 +119,21 @@ pub(crate) fn testdata(name: &str) -> PathBuf {
         .join("testdata/format")
         .join(name)
 }
+
+impl crate::iter::ValueSource<'_> {
+    /// The size of the value in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            crate::iter::ValueSource::Inline(bytes) => bytes.len(),
+            crate::iter::ValueSource::OutOfLine { bytes, .. } => *bytes as usize,
+        }
+    }
+
+    /// A copy of the value, read if it is out of line.
+    pub(crate) fn read(&self, pages: &dyn PageSource) -> Result<Vec<u8>> {
+        match self {
+            crate::iter::ValueSource::Inline(bytes) => Ok(bytes.to_vec()),
+            crate::iter::ValueSource::OutOfLine { page, .. } => Ok(pages.page(*page)?.to_vec()),
+        }
+    }
+}

@@ -7,14 +7,15 @@
 use crate::codec::fields::{self, FieldReader, FieldWriter};
 use crate::codec::reader::put_sized;
 use crate::codec::{ByteReader, varint};
-use crate::entry::SeqNo;
+use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_policy::shape::RunId;
 use crate::page::TableId;
 use crate::table::TableMeta;
 
-use super::edit::{Change, Edit, KeyspaceId, LogPosition, PartitionId, Placement, TreeEdit};
+use super::edit::{Change, Edit};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
+use crate::merge_policy::edit::{Placement, TreeEdit};
 
 /// The codes of changes; never used again for something else.
 mod code {

@@ -37,6 +37,9 @@ const RECORD_HEADER_BYTES: usize = 12;
 const ROTATE_BYTES_MIN: u64 = 1 << 20;
 /// Rotate when this many times larger than the snapshot at its front: at most a third more writing.
 const ROTATE_GROWTH: u64 = 4;
+/// What an append leaves free: it must not fail half way for want of space, since that poisons, and
+/// others may write at the same time. An edit takes some hundred bytes.
+const RESERVED_BYTES: u64 = 64 << 10;
 /// Mixed into the seeds of checksums, so that no other file's records verify.
 const SEED: u64 = u64::from_le_bytes(MAGIC);
 
@@ -69,10 +72,12 @@ impl Manifest {
     /// Appends an edit and makes it durable.
     ///
     /// # Errors
-    /// After any failure, every later call is `Poisoned`.
+    /// `NoSpace` if there is hardly any room, with nothing written. After a failure of the write
+    /// itself, every later call is `Poisoned`: ask [`Manifest::is_poisoned`].
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         self.check_usable()?;
         let record = encode_record(edit, self.file.bytes())?;
+        self.check_room(record.len() as u64)?;
         let file = &mut self.file;
         self.poisoned = true;
         file.write(&record)
@@ -108,12 +113,29 @@ impl Manifest {
         self.bytes() >= ROTATE_BYTES_MIN.max(ROTATE_GROWTH * self.snapshot_bytes)
     }
 
+    /// Whether a write has failed, so that nobody knows what the file says.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned
     }
 
     fn path(&self) -> PathBuf {
         self.dir.join(FILE_NAME)
+    }
+
+    fn check_room(&self, bytes: u64) -> Result<()> {
+        let refused = |e| Error::io("ask for room in", &self.dir, e);
+        let available = self.storage.available_bytes(&self.dir).map_err(refused)?;
+        if available >= bytes + RESERVED_BYTES {
+            return Ok(());
+        }
+        let full = io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!(
+                "expected room for {} bytes, found {available}",
+                bytes + RESERVED_BYTES
+            ),
+        );
+        Err(Error::io("append to", &self.path(), full))
     }
 
     fn check_usable(&self) -> Result<()> {
@@ -161,15 +183,32 @@ pub(crate) fn exists(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 /// `Corruption` with file and offset of the damage, `FormatVersion`, `Io`.
 pub(crate) fn replay(storage: &dyn Storage, dir: &Path) -> Result<Replay> {
     let path = dir.join(FILE_NAME);
-    let read = || {
-        let file = storage.open(&path, ReadMode::Pread)?;
-        let bytes = usize::try_from(file.bytes()).map_err(io::Error::other)?;
-        let mut contents = vec![0; bytes];
-        file.read_at(0, &mut contents)?;
-        Ok(contents)
-    };
-    let contents = read().map_err(|e| Error::io("read", &path, e))?;
+    let contents = read(storage, &path).map_err(|e| Error::io("read", &path, e))?;
     replay_bytes(&contents).map_err(|e| e.at(&path, None))
+}
+
+/// The edits of a damaged manifest up to its first damage, for `repair`; none if there is none.
+pub(crate) fn salvage(storage: &dyn Storage, dir: &Path) -> Vec<Edit> {
+    let Ok(contents) = read(storage, &dir.join(FILE_NAME)) else {
+        return Vec::new();
+    };
+    let mut edits = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(payload) = record_at(&contents, offset) {
+        let Ok(edit) = decode_edit(payload) else {
+            break;
+        };
+        edits.push(edit);
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    edits
+}
+
+fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let file = storage.open(path, ReadMode::Pread)?;
+    let mut contents = vec![0; usize::try_from(file.bytes()).map_err(io::Error::other)?];
+    file.read_at(0, &mut contents)?;
+    Ok(contents)
 }
 
 /// Reads a manifest's bytes.

@@ -14,8 +14,14 @@ pub(crate) use super_version::SuperVersion;
 
 use std::sync::Arc;
 
-use crate::merge_policy::shape::Shape;
-use crate::table::Table;
+use crate::merge_policy::shape::{Facts, Shape};
+use crate::table::{Table, TableMeta};
 
 /// The tables of one tree at one moment; never changed, only replaced.
 pub(crate) type Version = Shape<Arc<Table>>;
+
+impl Facts for Arc<Table> {
+    fn meta(&self) -> &TableMeta {
+        Table::meta(self)
+    }
+}

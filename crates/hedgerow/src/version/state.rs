@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::entry::SeqNo;
+use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::options::{Design, Layout};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
-use super::edit::{Change, Edit, KeyspaceId, LogPosition, PartitionId, Placement, TreeEdit};
+use super::edit::{Change, Edit};
+use crate::merge_policy::edit::{Placement, TreeEdit};
 
 /// A keyspace without its trees.
 #[derive(Debug, Clone, PartialEq)]

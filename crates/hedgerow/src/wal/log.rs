@@ -22,9 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hedgerow_io::{Segment, Storage};
 
-use crate::entry::SeqNo;
+use crate::entry::{LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::version::edit::{LogPosition, PartitionId};
 
 use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
@@ -344,11 +343,12 @@ impl Log {
         }
     }
 
-    /// Refuses all later writes: their state would be unknown.
+    /// Refuses all later writes: their state would be unknown. So is that of the write that failed:
+    /// its error is `Poisoned` like theirs, since `NoSpace` or `Io` would say that nothing happened.
     pub(crate) fn poison_with(&self, cause: Error) -> Error {
         let _ = self.poison.set(cause.clone());
         self.synced.notify_all();
-        cause
+        self.check_poison().err().unwrap_or(cause)
     }
 
     // ---- segments ----
@@ -381,17 +381,16 @@ impl Log {
                 reused,
             )
         };
-        if let Some(spare) = too_small {
-            let removed = self.storage.remove(&spare.path);
-            removed.map_err(|e| Error::io("remove", &spare.path, e))?;
-        }
         let path = self.dir.join(segment_name(number));
         let bytes = self.segment_bytes.max(needed_bytes(payload_bytes));
-        let file = match &reused {
-            Some(from) => self.storage.recycle_segment(from, &path),
-            None => self.storage.create_segment(&path, bytes),
-        };
-        let prepared = file.and_then(|file| {
+        let prepare = || {
+            if let Some(spare) = &too_small {
+                self.storage.remove(&spare.path)?;
+            }
+            let file = match &reused {
+                Some(from) => self.storage.recycle_segment(from, &path)?,
+                None => self.storage.create_segment(&path, bytes)?,
+            };
             let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
             file.write_at(0, &header)?;
             // Whatever an earlier life left at the place of the first record must not be taken for
@@ -400,8 +399,13 @@ impl Log {
             file.sync()?;
             self.storage.sync_dir(&self.dir)?;
             Ok(file)
-        });
-        let file = prepared.map_err(|e| Error::io("prepare a log segment", &path, e))?;
+        };
+        let file = prepare().map_err(|e| {
+            // Numbers have no gaps: the next attempt gets this one, and finds its name free.
+            let _ = self.storage.remove(&path);
+            lock(&self.segments).next_number = number;
+            Error::io("prepare a log segment", &path, e)
+        })?;
         file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
         segments.next_number = segments.next_number.max(number + 1);
@@ -412,11 +416,6 @@ impl Log {
             highest: OnceLock::new(),
         }));
         Ok(())
-    }
-
-    /// Whether a spare should be prepared now.
-    pub(crate) fn wants_spare(&self) -> bool {
-        lock(&self.segments).spares.is_empty()
     }
 
     fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use hedgerow_io::{RandomRead, ReadMode, Storage};
 
+use crate::entry::LogPosition;
 use crate::error::{Error, Result};
-use crate::version::edit::LogPosition;
 
 use super::record::{
     Ops, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
@@ -76,7 +76,8 @@ impl SegmentReader {
     }
 
     /// What the segment says of itself; `None` if it was never begun or its header is damaged.
-    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
+    #[cfg(test)]
+    fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
     }
 

@@ -7,9 +7,11 @@
 use crate::codec::checksum::{extend, place, seeded};
 use crate::codec::features::Features;
 use crate::codec::{ByteReader, varint};
-use crate::entry::{Flags, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, SeqNo, Tag, VALUE_BYTES_MAX};
+use crate::entry::{
+    Flags, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, LogPosition, PartitionId, SeqNo, Tag,
+    VALUE_BYTES_MAX,
+};
 use crate::error::{Error, Result};
-use crate::version::edit::{LogPosition, PartitionId};
 
 /// The size of a segment's header; the first record starts here.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
@@ -204,10 +206,12 @@ impl Payload {
         Payload::default()
     }
 
+    #[cfg(test)]
     pub(crate) fn put(&mut self, partition: PartitionId, user_key: &[u8], value: &[u8]) {
         self.push(partition, Tag::PUT, user_key, value);
     }
 
+    #[cfg(test)]
     pub(crate) fn delete(&mut self, partition: PartitionId, user_key: &[u8]) {
         self.push(partition, Tag::DELETE, user_key, b"");
     }
@@ -238,10 +242,6 @@ impl Payload {
     /// The number of operations.
     pub(crate) fn count(&self) -> u32 {
         self.ops
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ops == 0
     }
 
     /// Forgets the operations and keeps the memory.

@@ -3,12 +3,12 @@
 use std::ops::Bound;
 
 use crate::merge_policy::LevelTarget;
-use crate::merge_policy::plan::{Plan, Reason, Target};
+use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, Group, Shape};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
-use super::draft::{Draft, RunningJob};
+use super::draft::Draft;
 use super::{PlanLimits, Planner};
 
 /// How far a manual compaction has come: level by level, then group by group, then in key order, so

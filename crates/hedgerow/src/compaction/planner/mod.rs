@@ -26,14 +26,13 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use crate::entry::SeqNo;
-use crate::merge_policy::plan::{Plan, Reason, Target};
+use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, Group, RUNS_MAX, Run, RunId, Shape};
 use crate::merge_policy::{Cut, LevelTarget};
 use crate::page::TableId;
 
 pub(crate) use debt::{Debt, debt};
 use draft::Draft;
-pub(crate) use draft::RunningJob;
 pub(crate) use manual::{Manual, ManualStep};
 
 /// What bounds plans.

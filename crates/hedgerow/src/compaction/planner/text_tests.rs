@@ -16,11 +16,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::error::{Error, Result};
+use crate::entry::PartitionId;
+use crate::error::Result;
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::text;
 use crate::merge_policy::{self, Policy};
 use crate::table::TableMeta;
-use crate::version::edit::{PartitionId, Placement, TreeEdit};
 
 type Tree = Shape<Arc<TableMeta>>;
 

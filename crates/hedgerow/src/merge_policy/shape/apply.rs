@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::page::TableId;
 use crate::table::TableMeta;
-use crate::version::edit::{Placement, TreeEdit};
 
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, RunId, Shape};
 

@@ -1,8 +1,8 @@
 //! The invariants of a shape.
 
 use crate::error::{Error, Result};
+use crate::merge_policy::edit::Placement;
 use crate::table::TableMeta;
-use crate::version::edit::Placement;
 
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape, Totals};
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
+use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::text::parse_table;
-use crate::version::edit::{PartitionId, TreeEdit};
 
 fn table(id: u64, lo: u64, hi: u64) -> TableMeta {
     parse_table(&format!("#{id}[{lo:08}-{hi:08}]@1M")).unwrap()

@@ -169,6 +169,29 @@ impl TableIter {
         Ok(())
     }
 
+    /// The common case of `advance`: an entry with its value inline follows in the same block.
+    #[inline]
+    fn advance_within_block(&mut self) -> bool {
+        let (Some(block), Some(current)) = (&self.block, &mut self.current) else {
+            return false;
+        };
+        let at = current.entry.next;
+        if at.head >= block.end().head {
+            return false;
+        }
+        let Some(entry) = block.try_entry(at) else {
+            return false;
+        };
+        if entry.out_of_line || entry.shared > self.key.len() {
+            return false;
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(&block.bytes()[entry.key()]);
+        current.at = at;
+        current.entry = entry;
+        true
+    }
+
     fn first_of(&mut self, number: usize) -> Result<()> {
         if number >= self.table.index.blocks() {
             self.current = None;
@@ -289,6 +312,9 @@ impl InternalIter for TableIter {
 
     #[inline]
     fn advance(&mut self) -> Result<()> {
+        if self.advance_within_block() {
+            return Ok(());
+        }
         let current = self.current.expect("an iterator advances from an entry");
         let next = current.entry.next;
         let result = if next.head < self.block().end().head {

@@ -40,9 +40,11 @@ pub(crate) fn open(
     Ok(Arc::new(TableReader::open(file, path, id, residency)?))
 }
 
-/// What a table file says of itself, whatever its number: for `repair`. Cost: one read, or two.
-pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<TableMeta> {
-    Tail::read(file, path)?.meta(file, path)
+/// What a table file says of itself, whatever its number, and the seed of its key hashes: for
+/// `repair`. Cost: one read, or two.
+pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, u64)> {
+    let tail = Tail::read(file, path)?;
+    Ok((tail.meta(file, path)?, tail.footer.hash_seed))
 }
 
 /// An open table of this format.
@@ -238,7 +240,8 @@ fn load_index(
         .map_err(|e| e.at(path, handles.first().map(|h| h.offset)))
 }
 
-fn load_filter(
+/// Cost: one read.
+pub(super) fn load_filter(
     file: &dyn RandomRead,
     path: &Path,
     id: TableId,

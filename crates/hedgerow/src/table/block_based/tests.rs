@@ -105,7 +105,7 @@ fn get(
 
 fn owned(entry: Option<Entry<'_>>, pages: &FilePages) -> Option<(Vec<u8>, u64, Tag, Vec<u8>)> {
     let entry = entry?;
-    let value = entry.value.with(pages, <[u8]>::to_vec).unwrap();
+    let value = entry.value.read(pages).unwrap();
     assert_eq!(value.len(), entry.value.bytes());
     Some((entry.key.to_vec(), entry.seqno.0, entry.tag, value))
 }

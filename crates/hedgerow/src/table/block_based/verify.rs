@@ -8,12 +8,13 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::filter::bloom::Bloom;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
 use super::block::{Block, Cursor, Place};
 use super::footer::{self, Tail};
-use super::reader::TableReader;
+use super::reader::{TableReader, load_filter};
 
 pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> {
     let mut walk = Walk {
@@ -32,6 +33,15 @@ pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> 
             ..table.meta.clone()
         },
         index_page: None,
+        filter: match table.footer.filter {
+            Some(description) => Some(load_filter(
+                &*table.file,
+                &table.path,
+                table.meta.id,
+                description,
+            )?),
+            None => None,
+        },
     };
     for number in 0..table.index.blocks() {
         walk.block(number)?;
@@ -51,6 +61,8 @@ struct Walk<'a> {
     /// Counts and bounds of the entries seen.
     found: TableMeta,
     index_page: Option<(PageId, Page)>,
+    /// The filter as it is in the file now, all of it: keys ask for its lines in no order.
+    filter: Option<Bloom>,
 }
 
 impl Walk<'_> {
@@ -192,18 +204,14 @@ impl Walk<'_> {
     }
 
     fn filtered(&self, key: &[u8]) -> Result<()> {
-        let Some(filter) = &self.table.filter else {
+        let Some(filter) = &self.filter else {
             return Ok(());
         };
         if self.table.footer.key_order != footer::KEY_ORDER_SORTED {
             return Ok(());
         }
         let hash = KeyHash::of(key, self.table.footer.hash_seed);
-        let mut step = filter.candidates(hash, None)?;
-        if let Step::Read(id) = step {
-            step = filter.candidates(hash, Some(&self.pages.page(id)?))?;
-        }
-        match step {
+        match filter.candidates(hash, None)? {
             Step::Done(runs) if !runs.is_empty() => Ok(()),
             step => Err(Error::corruption(format!(
                 "expected the filter to let {key:?} pass, found {step:?}"

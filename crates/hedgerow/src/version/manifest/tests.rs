@@ -307,15 +307,12 @@ fn the_documented_bytes_are_the_bytes() {
         ..Default::default()
     };
     let created = vec![Change::CreateKeyspace {
-        id: super::super::edit::KeyspaceId(1),
+        id: crate::entry::KeyspaceId(1),
         name: "elm".to_owned(),
         layout: crate::options::Layout::sorted().hash(2),
         design,
         seed: 0x0123_4567_89AB_CDEF,
-        partitions: vec![
-            super::super::edit::PartitionId(1),
-            super::super::edit::PartitionId(2),
-        ],
+        partitions: vec![crate::entry::PartitionId(1), crate::entry::PartitionId(2)],
         depth: 3,
     }];
     manifest.append(&created).unwrap();

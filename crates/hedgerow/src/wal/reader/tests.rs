@@ -3,9 +3,8 @@ use proptest::prelude::*;
 
 use super::super::record::{Payload, seal};
 use super::*;
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::ErrorKind;
-use crate::version::edit::PartitionId;
 
 const PATH: &str = "/db/log";
 const SEGMENT: u32 = 5;

@@ -5,7 +5,8 @@ use crate::codec::{packed, shared_prefix, varint};
 use crate::entry::{SeqNo, Tag};
 use crate::page::Handle;
 
-use super::{LENGTH_ESCAPE, PREFIX_BYTES, Place, RESTART_ENTRIES, code};
+use super::entry::{LENGTH_ESCAPE, Place, code};
+use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
 struct Pending {

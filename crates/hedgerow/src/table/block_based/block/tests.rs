@@ -1,4 +1,5 @@
 use super::*;
+use crate::entry::{Flags, Kind};
 
 struct Version {
     key: Vec<u8>,
@@ -68,7 +69,9 @@ fn check_find(block: &Block<&[u8]>, versions: &[Version], key: &[u8], seqno: u64
             version.key,
             "the found key continues the wanted one"
         );
-        assert_eq!(block.restart_before(found.at.head).unwrap(), found.restart);
+        let before = |&r: &usize| block.restart(r).unwrap().head <= found.at.head;
+        let restart = (0..block.restarts).rev().find(before).unwrap();
+        assert_eq!(block.restart_before(found.at.head).unwrap(), restart);
     }
 }
 

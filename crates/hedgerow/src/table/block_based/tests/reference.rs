@@ -62,7 +62,7 @@ fn get_finds_every_version_and_nothing_else() {
             let (table, pages) = open_bytes(bytes.clone(), residency).unwrap();
             assert_eq!(*table.meta(), meta);
             let random = &mut Random(2);
-            for ((key, Reverse(seqno)), _) in &entries {
+            for (key, Reverse(seqno)) in entries.keys() {
                 for seqno in [seqno - 1, *seqno, seqno + 1, SeqNo::MAX.0] {
                     check_get(name, &*table, &pages, &entries, key, seqno);
                 }
@@ -107,7 +107,7 @@ fn check_meta(meta: &TableMeta, bytes: &[u8], entries: &Entries) {
     );
     assert_eq!(Some(&meta.largest_key), entries.keys().last().map(|k| &k.0));
     let file = MemoryRead(bytes.to_vec());
-    assert_eq!(read_meta(&file, Path::new("table")).unwrap(), *meta);
+    assert_eq!(read_meta(&file, Path::new("table")).unwrap().0, *meta);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
     assert_eq!(found, 3 * asked.len() as u64);
     let few = asked.len().min(100);
     let start = now();
-    for round in 0..2000 {
+    for round in 0..100_000 {
         for (i, (table, key)) in asked[..few].iter().enumerate() {
             let query = Query {
                 key,
@@ -143,7 +143,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
             let _ = tables[*table].0.get(&query, &mut state, page).unwrap();
         }
     }
-    println!("{:.0} ns per get, warm", ns(start, 2000 * few as u64));
+    println!("{:.0} ns per get, warm", ns(start, 100_000 * few as u64));
     let start = now();
     for (i, (table, key)) in asked.iter().enumerate() {
         let query = Query {

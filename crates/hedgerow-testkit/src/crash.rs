@@ -1,0 +1,972 @@
+//! Power cuts, kills, faults and full disks, on a simulated disk, with everything drawn from a seed.
+//!
+//! A run is some rounds on one disk: open, write and read for a while with some [`Trouble`], look
+//! at what is left. What must hold:
+//!
+//! * After a power cut the state is that after some *prefix* of all commits, over all keyspaces and
+//!   partitions alike, and the prefix holds every commit that was known to be durable. After a kill
+//!   it holds every commit that was acknowledged.
+//! * Keyspaces made, cleared and dropped are so durably when the call returns.
+//! * With a fault, calls may fail, but whatever is answered is right. A write that fails without
+//!   `Poisoned` was not done. After `Poisoned` no write is accepted and reads go on.
+//! * On a full disk writes fail with `NoSpace`, reads go on, and writes resume when there is room.
+//! * Opening succeeds unless there is a fault in it, however often it is cut short; then `verify`
+//!   finds nothing, and everything that was found stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::{Fault, OpClass, SimStorage};
+use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace};
+
+use crate::blob::{Blob, Filler, show};
+use crate::generate::key;
+use crate::metamorphic::any_design;
+use crate::model::Map;
+use crate::random::{Random, hash, mix};
+use crate::setup::Setup;
+
+/// What a round meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The power goes at some operation of the disk.
+    PowerCut,
+    /// The process is killed between two calls.
+    Kill,
+    /// A few operations of the disk fail.
+    Faults,
+    /// The disk is full for a while.
+    FullDisk,
+}
+
+/// What a run was like: equal for equal seeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// A hash over the traces of all its disks.
+    pub trace_hash: u64,
+    /// What was done and answered.
+    pub transcript: Vec<String>,
+}
+
+/// One run, with troubles of these kinds.
+///
+/// # Errors
+/// What was wrong, after everything that was done.
+pub fn run(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
+    let mut harness = Harness::new(seed);
+    let rounds = harness.random.range(2, 6);
+    for _ in 0..rounds {
+        let trouble = *harness.random.pick(troubles);
+        if let Err(wrong) = harness.round(trouble) {
+            let transcript = &harness.transcript;
+            let from = transcript.len().saturating_sub(150);
+            let recent = transcript[from..].join("\n");
+            return Err(format!("setup: {}\n{recent}\n{wrong}", harness.setup));
+        }
+    }
+    harness.fold_trace();
+    Ok(Outcome {
+        trace_hash: harness.trace_hash,
+        transcript: harness.transcript,
+    })
+}
+
+const DIR: &str = "/db";
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+type Contents = BTreeMap<String, Map>;
+/// A keyspace, a key, and its value if it has one.
+type Change = (String, Vec<u8>, Option<Arc<[u8]>>);
+
+/// What may be found when the database is opened again.
+#[derive(Debug, Default)]
+struct Oracle {
+    /// In their order.
+    commits: Vec<Vec<Change>>,
+    /// So many are known to be durable, and so many were acknowledged.
+    durable: usize,
+    acknowledged: usize,
+    /// What each keyspace may be; several if it is not known whether a change of it was made.
+    keyspaces: BTreeMap<String, Vec<Life>>,
+}
+
+/// A keyspace between two calls that empty it.
+#[derive(Debug, Clone)]
+struct Life {
+    /// `None` is no keyspace.
+    base: Option<Map>,
+    /// The commits before this one are in the base, or of no account.
+    since: usize,
+}
+
+impl Oracle {
+    /// Everything there is, is durable.
+    fn settled(contents: Contents) -> Oracle {
+        let mut oracle = Oracle::default();
+        for name in NAMES {
+            let base = contents.get(name).cloned();
+            let life = Life { base, since: 0 };
+            oracle.keyspaces.insert(name.to_owned(), vec![life]);
+        }
+        oracle
+    }
+
+    /// A commit; one that is not known to have been made comes last.
+    fn commit(&mut self, commit: Vec<Change>, made: bool) {
+        self.commits.push(commit);
+        if made {
+            self.acknowledged = self.commits.len();
+        }
+    }
+
+    fn everything_is_durable(&mut self) {
+        self.durable = self.acknowledged;
+    }
+
+    /// A keyspace was made, emptied or dropped, or perhaps it was.
+    fn begin(&mut self, name: &str, exists: bool, made: bool) {
+        let life = Life {
+            base: exists.then(Map::new),
+            since: self.commits.len(),
+        };
+        let lives = self.keyspaces.entry(name.to_owned()).or_default();
+        if made {
+            lives.clear();
+        }
+        lives.push(life);
+    }
+
+    /// The contents after each number of commits, in every way that is possible.
+    fn matching(&self, name: &str, found: Option<&Map>) -> BTreeSet<usize> {
+        let mut matching = BTreeSet::new();
+        for life in &self.keyspaces[name] {
+            let mut map = match (&life.base, found) {
+                (None, None) => {
+                    matching.extend(0..=self.commits.len());
+                    continue;
+                }
+                (Some(base), Some(_)) => base.clone(),
+                _ => continue,
+            };
+            let found = found.map_or(0, digest);
+            let mut now = digest(&map);
+            for count in 0..=self.commits.len() {
+                let counted = count.checked_sub(1).filter(|i| *i >= life.since);
+                for (keyspace, key, value) in counted.map_or(&[][..], |i| &self.commits[i]) {
+                    if keyspace == name {
+                        now ^= map.get(key).map_or(0, |old| entry_digest(key, old));
+                        now ^= value.as_ref().map_or(0, |new| entry_digest(key, new));
+                        set(&mut map, key, value.clone());
+                    }
+                }
+                if now == found {
+                    matching.insert(count);
+                }
+            }
+        }
+        matching
+    }
+
+    /// Whether this may be found when at least so many commits must be there.
+    fn check(&self, found: &Contents, at_least: usize) -> Result<usize, String> {
+        let mut counts: BTreeSet<usize> = (at_least..=self.commits.len()).collect();
+        let mut said = String::new();
+        for name in NAMES {
+            let matching = self.matching(name, found.get(name));
+            said += &format!(
+                "\n  `{name}` ({} keys) is as after these numbers of commits: {}",
+                found.get(name).map_or("no".into(), |m| m.len().to_string()),
+                ranges(&matching)
+            );
+            counts.retain(|count| matching.contains(count));
+        }
+        counts.last().copied().ok_or_else(|| {
+            format!(
+                "expected a prefix of at least {at_least} of {} commits ({} acknowledged, {} durable); found{said}{}",
+                self.commits.len(),
+                self.acknowledged,
+                self.durable,
+                self.difference(found)
+            )
+        })
+    }
+
+    /// How what was found differs from all commits.
+    fn difference(&self, found: &Contents) -> String {
+        let mut text = String::new();
+        for name in NAMES {
+            let Some(Life {
+                base: Some(base),
+                since,
+            }) = self.keyspaces[name].last()
+            else {
+                continue;
+            };
+            let mut map = base.clone();
+            for (keyspace, key, value) in self.commits[*since..].iter().flatten() {
+                if keyspace == name {
+                    set(&mut map, key, value.clone());
+                }
+            }
+            let empty = Map::new();
+            let found = found.get(name).unwrap_or(&empty);
+            let keys: BTreeSet<_> = map.keys().chain(found.keys()).collect();
+            let differing = keys.into_iter().filter(|k| map.get(*k) != found.get(*k));
+            for key in differing.take(5) {
+                let of = |map: &Map| map.get(key).map_or("none".into(), |v| show(v));
+                let touching = self.commits.iter().enumerate().filter(|(_, commit)| {
+                    commit
+                        .iter()
+                        .any(|(k, written, _)| k == name && written == key)
+                });
+                let last: Vec<_> = touching.map(|(i, _)| i + 1).collect();
+                text += &format!(
+                    "\n  after all commits `{name}` {} would be {}, found {}; written by commits {last:?}",
+                    show(key),
+                    of(&map),
+                    of(found),
+                );
+            }
+        }
+        text
+    }
+}
+
+fn set(map: &mut Map, key: &[u8], value: Option<Arc<[u8]>>) {
+    match value {
+        Some(value) => drop(map.insert(key.to_vec(), value)),
+        None => drop(map.remove(key)),
+    }
+}
+
+fn entry_digest(key: &[u8], value: &[u8]) -> u64 {
+    mix(hash(key) ^ hash(value).rotate_left(21))
+}
+
+fn digest(map: &Map) -> u64 {
+    map.iter().fold(0, |sum, (k, v)| sum ^ entry_digest(k, v))
+}
+
+fn ranges(numbers: &BTreeSet<usize>) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &n in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == n => *last = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    let part = |(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    match parts.is_empty() {
+        true => "none".into(),
+        false => parts.iter().map(part).collect::<Vec<_>>().join(", "),
+    }
+}
+
+struct Harness {
+    seed: u64,
+    random: Random,
+    setup: Setup,
+    keys: u64,
+    disk: SimStorage,
+    oracle: Oracle,
+    /// What a reader sees now.
+    live: Contents,
+    transcript: Vec<String>,
+    trace_hash: u64,
+    written: u64,
+    copies: u32,
+}
+
+/// The state of a round.
+struct Round {
+    db: Db,
+    trouble: Trouble,
+    /// Writes are refused, as they must be after a failure of the log.
+    poisoned: bool,
+}
+
+/// How a call ended that may fail: done, not done, or nobody knows.
+enum Ended {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+impl Harness {
+    fn new(seed: u64) -> Harness {
+        let mut random = Random::new(seed);
+        let mut setup = Setup::tiny(seed);
+        setup.partitions = *random.pick(&[0, 1, 3, 3, 8]);
+        if random.one_in(2) {
+            setup.design = any_design(&mut random);
+        }
+        if random.one_in(4) {
+            setup.segment_bytes = Some(*random.pick(&[16 << 10, 64 << 10]));
+            setup.log_bytes_max = None;
+        }
+        Harness {
+            seed,
+            keys: *random.pick(&[5, 40, 200]),
+            disk: SimStorage::new(seed),
+            random,
+            setup,
+            oracle: Oracle::settled(Contents::new()),
+            live: Contents::new(),
+            transcript: Vec::new(),
+            trace_hash: 0,
+            written: 0,
+            copies: 0,
+        }
+    }
+
+    fn round(&mut self, trouble: Trouble) -> Result<(), String> {
+        self.note(format!("-- {trouble:?}"));
+        let db = self.open_whole()?;
+        let mut round = Round {
+            db,
+            trouble,
+            poisoned: false,
+        };
+        let ops = self.random.skewed(300) + 10;
+        match trouble {
+            Trouble::PowerCut => {
+                let count = self.random.skewed(4 * ops);
+                self.note(format!("the power goes after {count} operations"));
+                self.disk.crash_after(count);
+            }
+            Trouble::Kill => {}
+            Trouble::Faults => self.schedule_faults(),
+            Trouble::FullDisk => {
+                let room = self.random.skewed(100 << 10);
+                self.note(format!("the disk has room for {room} bytes"));
+                let used = self.disk.used_bytes();
+                self.disk.set_capacity_bytes(Some(used + room));
+            }
+        }
+        for _ in 0..ops {
+            self.step(&mut round)?;
+            if self.disk.power_lost() {
+                break;
+            }
+        }
+        self.end(round)
+    }
+
+    fn schedule_faults(&mut self) {
+        for _ in 0..self.random.range(1, 3) {
+            let random = &mut self.random;
+            let class = *random.pick(&[
+                OpClass::Any,
+                OpClass::Lookup,
+                OpClass::Read,
+                OpClass::Create,
+                OpClass::Write,
+                OpClass::Sync,
+                OpClass::Name,
+            ]);
+            let fault = *random.pick(&[Fault::Io, Fault::Short, Fault::StorageFull]);
+            let path = *random.pick(&["", "", "log", "table", "MANIFEST", "/db/"]);
+            let count = random.skewed(60);
+            self.disk.fail_path_after(class, path, count, fault);
+            self.note(format!("fault {fault:?} at {class:?} {count} of `{path}`"));
+        }
+    }
+
+    // ---- opening ----
+
+    fn builder(&self, disk: &SimStorage) -> hedgerow::Builder {
+        let mut builder = Db::builder(DIR)
+            .memory_budget(self.setup.budget_bytes)
+            .environment(Environment::simulated(disk, self.seed));
+        if let Some(bytes) = self.setup.segment_bytes {
+            builder = builder.log_segment_bytes(bytes);
+        }
+        if let Some(bytes) = self.setup.log_bytes_max {
+            builder = builder.log_bytes_max(bytes);
+        }
+        builder
+    }
+
+    /// Opens a database that nothing happens to, and makes the keyspaces that are missing.
+    fn open_whole(&mut self) -> Result<Db, String> {
+        let db = self.builder(&self.disk).open();
+        let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
+        for name in NAMES {
+            if self.live.contains_key(name) {
+                continue;
+            }
+            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design);
+            made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
+            self.live.insert(name.to_owned(), Map::new());
+            self.oracle.begin(name, true, true);
+        }
+        Ok(db)
+    }
+
+    // ---- the end of a round ----
+
+    fn end(&mut self, mut round: Round) -> Result<(), String> {
+        match round.trouble {
+            Trouble::PowerCut => {}
+            Trouble::Kill => {}
+            Trouble::Faults => {
+                self.disk.clear_faults();
+                self.after_faults(&mut round)?;
+            }
+            Trouble::FullDisk => {
+                self.note("there is room again");
+                self.disk.set_capacity_bytes(None);
+                self.after_full_disk(&mut round)?;
+            }
+        }
+        let cut = match round.trouble {
+            Trouble::PowerCut => true,
+            Trouble::Kill => false,
+            _ => self.random.one_in(2),
+        };
+        // Closed in order, now and then, if the power is still there.
+        if !self.disk.power_lost() && self.random.one_in(4) {
+            match round.db.clone().close() {
+                Ok(()) if !self.disk.power_lost() => {
+                    self.note("closed");
+                    self.oracle.everything_is_durable();
+                }
+                Err(e) if !self.disk.power_lost() && !round.poisoned => {
+                    return Err(format!("expected to close, found {e}"));
+                }
+                _ => {}
+            }
+        }
+        let image = match cut {
+            true => self.disk.crash(),
+            false => self.disk.kill(),
+        };
+        drop(round);
+        let at_least = match cut {
+            true => self.oracle.durable,
+            false => self.oracle.acknowledged,
+        };
+        self.take(image, if cut { "power cut" } else { "kill" });
+        self.recover(at_least)
+    }
+
+    /// Opens again, cut short some times, and compares.
+    fn recover(&mut self, mut at_least: usize) -> Result<(), String> {
+        while self.random.one_in(3) {
+            let count = self.random.skewed(60);
+            let faulty = self.random.one_in(3);
+            if faulty {
+                self.schedule_faults();
+            } else {
+                self.disk.crash_after(count);
+            }
+            self.note(match faulty {
+                true => "opened with faults".to_owned(),
+                false => format!("opened with the power going after {count} operations"),
+            });
+            match self.builder(&self.disk).open() {
+                // What is in force is looked at below.
+                Ok(db) => drop(db),
+                Err(e) if self.disk.power_lost() || self.disk.faults_fired() > 0 => {
+                    self.note(format!("opening failed: {e}"));
+                }
+                Err(e) => return Err(format!("expected the database to open, found {e}")),
+            }
+            self.disk.clear_faults();
+            let image = match self.random.one_in(3) && !self.disk.power_lost() {
+                true => self.disk.kill(),
+                false => {
+                    at_least = self.oracle.durable;
+                    self.disk.crash()
+                }
+            };
+            self.take(image, "again");
+        }
+        let db = self.builder(&self.disk).open();
+        let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
+        let found = read_everything(&db)?;
+        let commits = self.oracle.check(&found, at_least)?;
+        let report = db.verify();
+        let report = report.map_err(|e| format!("expected nothing wrong, found {e}"))?;
+        self.note(format!(
+            "{commits} of {} commits are left, in {} tables",
+            self.oracle.commits.len(),
+            report.tables
+        ));
+        // Opened, everything is durable that was found.
+        self.live = found;
+        self.oracle = Oracle::settled(self.live.clone());
+        self.check_reads(&db)?;
+        drop(db);
+        let again = match self.random.one_in(2) {
+            true => self.disk.crash(),
+            false => self.disk.kill(),
+        };
+        self.take(again, "after opening");
+        Ok(())
+    }
+
+    fn after_faults(&mut self, round: &mut Round) -> Result<(), String> {
+        let fired = self.disk.faults_fired();
+        self.note(format!("{fired} faults happened"));
+        if round.poisoned {
+            // The commit that failed may be seen or not; everything else must be.
+            let found = read_everything(&round.db)?;
+            self.oracle.check(&found, self.oracle.acknowledged)?;
+            return Ok(());
+        }
+        self.check_reads(&round.db)?;
+        let mut result = round.db.flush();
+        if result.is_err() {
+            // The first call may still tell of a failure in the background.
+            result = round.db.flush();
+        }
+        match result {
+            Ok(()) => {
+                self.oracle.everything_is_durable();
+                let verified = round.db.verify();
+                verified.map_err(|e| format!("expected nothing wrong, found {e}"))?;
+            }
+            Err(e) if e.kind() == ErrorKind::Poisoned && fired > 0 => round.poisoned = true,
+            Err(e) => return Err(format!("expected to flush without faults, found {e}")),
+        }
+        self.check_reads(&round.db)
+    }
+
+    fn after_full_disk(&mut self, round: &mut Round) -> Result<(), String> {
+        self.check_reads(&round.db)?;
+        let keyspace = NAMES.iter().find(|name| self.live.contains_key(**name));
+        let Some(name) = keyspace.copied() else {
+            return Ok(());
+        };
+        let keyspace = round.db.existing_keyspace(name);
+        let keyspace = keyspace.ok_or_else(|| format!("`{name}` is not there"))?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match keyspace.put(b"room", b"again") {
+                Ok(()) => break,
+                // What failed in the background may be told once before it is tried again.
+                Err(e) if e.kind() == ErrorKind::NoSpace && attempts < 4 => {}
+                Err(e) => return Err(format!("expected writes to resume, found {e}")),
+            }
+        }
+        self.committed(vec![(
+            name.to_owned(),
+            b"room".to_vec(),
+            Some(b"again"[..].into()),
+        )]);
+        let flushed = round.db.flush().or_else(|_| round.db.flush());
+        flushed.map_err(|e| format!("expected to flush with room, found {e}"))?;
+        self.oracle.everything_is_durable();
+        let verified = round.db.verify();
+        verified.map_err(|e| format!("expected nothing wrong, found {e}"))?;
+        self.check_reads(&round.db)
+    }
+
+    /// Goes on with another disk.
+    fn take(&mut self, disk: SimStorage, why: &str) {
+        self.fold_trace();
+        self.note(format!("-- {why}"));
+        self.disk = disk;
+    }
+
+    fn fold_trace(&mut self) {
+        self.trace_hash = mix(self.trace_hash.rotate_left(5) ^ self.disk.trace_hash());
+    }
+
+    fn note(&mut self, line: impl Into<String>) {
+        self.transcript.push(line.into());
+    }
+
+    // ---- steps ----
+
+    fn step(&mut self, round: &mut Round) -> Result<(), String> {
+        match self.random.weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1]) {
+            0 => self.write(round, 1, true),
+            1 => self.write(round, 1, false),
+            2 => {
+                let count = self.random.skewed(20) + 1;
+                self.write(round, count, true)
+            }
+            3 => self.update(round),
+            4 => self.read(round),
+            5 => {
+                let result = round.db.sync();
+                self.maintained(round, "sync", result, true)
+            }
+            6 => {
+                let result = round.db.flush();
+                self.maintained(round, "flush", result, true)
+            }
+            7 => {
+                let Some((name, keyspace)) = self.keyspace(round) else {
+                    return Ok(());
+                };
+                let result = match self.random.one_in(2) {
+                    true => keyspace.compact::<&[u8]>(..),
+                    false => keyspace.wait_until_merged(),
+                };
+                self.maintained(round, &format!("merge {name}"), result, false)
+            }
+            8 => self.empty(round),
+            9 => {
+                let Some((name, keyspace)) = self.keyspace(round) else {
+                    return Ok(());
+                };
+                let result = keyspace.flush();
+                self.maintained(round, &format!("flush {name}"), result, false)
+            }
+            _ => {
+                self.copies += 1;
+                let result = round.db.checkpoint(format!("/copy-{}", self.copies));
+                self.maintained(round, "checkpoint", result, true)
+            }
+        }
+    }
+
+    fn keyspace(&mut self, round: &Round) -> Option<(&'static str, Keyspace)> {
+        let name = *self.random.pick(&NAMES);
+        Some((name, round.db.existing_keyspace(name)?))
+    }
+
+    fn value(&mut self) -> Arc<[u8]> {
+        self.written += 1;
+        let bytes = match self.random.below(30) {
+            0..=11 => 0,
+            12..=24 => self.random.below(150),
+            25..=28 => self.random.below(3000),
+            _ => self.random.below(30_000),
+        } as u32;
+        let head = format!("v{}", self.written).into_bytes();
+        let filler = match self.random.one_in(2) {
+            true => Filler::Random(bytes),
+            false => Filler::Repeated(bytes),
+        };
+        Blob { head, filler }.bytes().into()
+    }
+
+    fn write(&mut self, round: &mut Round, count: u64, puts: bool) -> Result<(), String> {
+        let synced = self.random.one_in(12);
+        let mut batch = round.db.batch();
+        let mut commit: Vec<Change> = Vec::new();
+        for _ in 0..count {
+            let Some((name, keyspace)) = self.keyspace(round) else {
+                continue;
+            };
+            let key = key(self.random.skewed(self.keys)).bytes();
+            let value = (puts && !self.random.one_in(8)).then(|| self.value());
+            let added = match &value {
+                Some(value) => batch.put(&keyspace, &key, value),
+                None => batch.delete(&keyspace, &key),
+            };
+            added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
+            commit.push((name.to_owned(), key, value));
+        }
+        let durability = match synced {
+            true => Durability::Synced,
+            false => Durability::Buffered,
+        };
+        let what = format!(
+            "{}write{} {}",
+            self.oracle.commits.len() + 1,
+            if synced { " sync" } else { "" },
+            describe(&commit)
+        );
+        let single = match &commit[..] {
+            [(name, key, value)] => round.db.existing_keyspace(name).map(|k| (k, key, value)),
+            _ => None,
+        };
+        let result = match single {
+            Some((keyspace, key, Some(value))) => keyspace.put_with(key, value, durability),
+            Some((keyspace, key, None)) => keyspace.delete_with(key, durability),
+            None => batch.commit(durability),
+        };
+        match self.ended(round, &what, result)? {
+            Ended::Done if commit.is_empty() => {
+                if synced {
+                    self.oracle.everything_is_durable();
+                }
+            }
+            Ended::Done => {
+                self.committed(commit);
+                if synced {
+                    self.oracle.everything_is_durable();
+                }
+            }
+            Ended::NotDone => {}
+            Ended::Unknown => self.oracle.commit(commit, false),
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, round: &mut Round) -> Result<(), String> {
+        let Some((name, keyspace)) = self.keyspace(round) else {
+            return Ok(());
+        };
+        let key = key(self.random.skewed(self.keys)).bytes();
+        let more = self.value();
+        let mut seen = None;
+        let result = keyspace.update(&key, |old| {
+            seen = Some(old.map(<[u8]>::to_vec));
+            match old {
+                Some(old) if old.len() > 500 => None,
+                Some(old) => Some([old, &more].concat()),
+                None => Some(more.to_vec()),
+            }
+        });
+        let expected = self.live.get(name).and_then(|map| map.get(&key));
+        if let Some(seen) = &seen
+            && seen.as_deref() != expected.map(|v| &**v)
+            && !round.poisoned
+        {
+            return Err(format!("update of {name} {} saw {seen:?}", show(&key)));
+        }
+        let new = match expected {
+            Some(old) if old.len() > 500 => None,
+            Some(old) => Some([&**old, &more].concat().into()),
+            None => Some(more),
+        };
+        let what = format!(
+            "{} update {name} {}",
+            self.oracle.commits.len() + 1,
+            show(&key)
+        );
+        let commit = vec![(name.to_owned(), key, new)];
+        match self.ended(round, &what, result.map(drop))? {
+            Ended::Done => self.committed(commit),
+            Ended::NotDone => {}
+            Ended::Unknown => self.oracle.commit(commit, false),
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self, round: &mut Round) -> Result<(), String> {
+        let name = *self.random.pick(&NAMES);
+        let (result, exists, what) = match round.db.existing_keyspace(name) {
+            None => {
+                let (layout, design) = (self.setup.layout(), self.setup.design);
+                let made = round.db.keyspace_with(name, layout, design);
+                (made.map(drop), true, "create")
+            }
+            Some(keyspace) if self.random.one_in(2) => (keyspace.clear(), true, "clear"),
+            Some(_) => (round.db.drop_keyspace(name), false, "drop"),
+        };
+        match self.ended(round, &format!("{what} {name}"), result)? {
+            Ended::Done => {
+                self.oracle.begin(name, exists, true);
+                match exists {
+                    true => drop(self.live.insert(name.to_owned(), Map::new())),
+                    false => drop(self.live.remove(name)),
+                }
+            }
+            Ended::NotDone => {}
+            Ended::Unknown => self.oracle.begin(name, exists, false),
+        }
+        Ok(())
+    }
+
+    fn committed(&mut self, commit: Vec<Change>) {
+        for (name, key, value) in &commit {
+            if let Some(map) = self.live.get_mut(name) {
+                set(map, key, value.clone());
+            }
+        }
+        self.oracle.commit(commit, true);
+    }
+
+    fn maintained(
+        &mut self,
+        round: &mut Round,
+        what: &str,
+        result: hedgerow::Result<()>,
+        all_durable: bool,
+    ) -> Result<(), String> {
+        if let Ended::Done = self.ended(round, what, result)?
+            && all_durable
+        {
+            self.oracle.everything_is_durable();
+        }
+        Ok(())
+    }
+
+    /// Whether a call that writes did what it should, and whether it was allowed to fail.
+    fn ended(
+        &mut self,
+        round: &mut Round,
+        what: &str,
+        result: hedgerow::Result<()>,
+    ) -> Result<Ended, String> {
+        let text = result.as_ref().err().map_or("ok".into(), Error::to_string);
+        self.note(format!("{what}: {text}"));
+        let Err(error) = result else {
+            if round.poisoned && !what.starts_with("merge") {
+                return Err(format!("`{what}` was done after a failure of the log"));
+            }
+            return Ok(Ended::Done);
+        };
+        self.allowed(round, &error)?;
+        if error.kind() == ErrorKind::Poisoned {
+            let first = !round.poisoned;
+            round.poisoned = true;
+            return Ok(if first {
+                Ended::Unknown
+            } else {
+                Ended::NotDone
+            });
+        }
+        // A checkpoint looks at its own directory first, and may meet another fault there.
+        if round.poisoned && what != "checkpoint" {
+            return Err(format!(
+                "expected `Poisoned` after a failure of the log, found {error}"
+            ));
+        }
+        Ok(Ended::NotDone)
+    }
+
+    fn allowed(&self, round: &Round, error: &Error) -> Result<(), String> {
+        let troubled = match round.trouble {
+            Trouble::PowerCut => self.disk.power_lost(),
+            Trouble::Kill => false,
+            Trouble::Faults => self.disk.faults_fired() > 0,
+            Trouble::FullDisk => error.kind() == ErrorKind::NoSpace,
+        };
+        match troubled {
+            true => Ok(()),
+            false => Err(format!("nothing was wrong with the disk, found {error}")),
+        }
+    }
+
+    // ---- reading ----
+
+    /// A read, which may fail but not be wrong.
+    fn read(&mut self, round: &mut Round) -> Result<(), String> {
+        let Some((name, keyspace)) = self.keyspace(round) else {
+            return Ok(());
+        };
+        if round.poisoned {
+            // What is seen then is looked at as a whole, at the end.
+            return Ok(());
+        }
+        let empty = Map::new();
+        let map = self.live.get(name).unwrap_or(&empty);
+        let key_bytes = key(self.random.skewed(self.keys)).bytes();
+        let wrong = match self.random.below(4) {
+            0..=1 => keyspace.get(&key_bytes).map(|found| {
+                (found.as_deref() != map.get(&key_bytes).map(|v| &**v))
+                    .then(|| format!("get {name} {}: {found:?}", show(&key_bytes)))
+            }),
+            2 => {
+                let keys: Vec<_> = (0..self.random.below(20))
+                    .map(|_| key(self.random.skewed(self.keys)).bytes())
+                    .collect();
+                keyspace.multi_get(&keys).map(|found| {
+                    let pairs = keys.iter().zip(&found);
+                    let mut wrong =
+                        pairs.filter(|(k, v)| v.as_deref() != map.get(*k).map(|v| &**v));
+                    wrong
+                        .next()
+                        .map(|(k, v)| format!("multi_get {name} {}: {v:?}", show(k)))
+                })
+            }
+            _ => {
+                let range = (Bound::Included(key_bytes.clone()), Bound::Unbounded);
+                let expected = map.range::<Vec<u8>, _>(range.clone());
+                scan_differs(&keyspace, range, expected).map(|differs| {
+                    differs.map(|at| format!("scan {name} {}..: {at}", show(&key_bytes)))
+                })
+            }
+        };
+        match wrong {
+            Ok(None) => Ok(()),
+            Ok(Some(wrong)) => Err(format!("wrong answer: {wrong}")),
+            Err(error) => {
+                let text = format!("read {name}: {error}");
+                self.note(text);
+                self.allowed(round, &error)
+            }
+        }
+    }
+
+    /// Reads everything in several ways; nothing may fail.
+    fn check_reads(&mut self, db: &Db) -> Result<(), String> {
+        let found = read_everything(db)?;
+        if found != self.live {
+            let known = Oracle::settled(self.live.clone());
+            known.check(&found, 0)?;
+        }
+        for (name, map) in &self.live {
+            let keyspace = db.existing_keyspace(name).ok_or("a keyspace is gone")?;
+            for _ in 0..20 {
+                let key = key(self.random.skewed(self.keys)).bytes();
+                let found = keyspace.get(&key);
+                let found = found.map_err(|e| format!("expected to read, found {e}"))?;
+                if found.as_deref() != map.get(&key).map(|v| &**v) {
+                    return Err(format!("get {name} {}: {found:?}", show(&key)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(commit: &[Change]) -> String {
+    let one = |(name, key, value): &Change| match value {
+        Some(value) => format!("{name} {} {}", show(key), show(value)),
+        None => format!("{name} {} -", show(key)),
+    };
+    commit.iter().map(one).collect::<Vec<_>>().join(" ; ")
+}
+
+/// The first difference of a scan from what is expected.
+fn scan_differs<'a>(
+    keyspace: &Keyspace,
+    range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Arc<[u8]>)>,
+) -> hedgerow::Result<Option<String>> {
+    for item in keyspace.scan(range)? {
+        let (key, value) = item?;
+        let expected = expected.next();
+        if expected.is_none_or(|(k, v)| k[..] != *key || v[..] != *value) {
+            let expected = expected.map(|(k, _)| show(k));
+            return Ok(Some(format!(
+                "expected {expected:?}, found {} = {}",
+                show(&key),
+                show(&value)
+            )));
+        }
+    }
+    Ok(expected
+        .next()
+        .map(|(k, _)| format!("expected {}, found the end", show(k))))
+}
+
+/// The contents of all keyspaces, the same from both ends.
+fn read_everything(db: &Db) -> Result<Contents, String> {
+    let mut contents = Contents::new();
+    for name in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&name).ok_or("a keyspace is gone")?;
+        let both = || -> hedgerow::Result<(Map, Map)> {
+            let owned = |item: hedgerow::Result<(hedgerow::Slice, hedgerow::Slice)>| {
+                item.map(|(k, v)| (k.to_vec(), Arc::from(&*v)))
+            };
+            let forward = keyspace.scan::<&[u8]>(..)?.map(owned);
+            let backward = keyspace.scan::<&[u8]>(..)?.rev().map(owned);
+            Ok((
+                forward.collect::<hedgerow::Result<_>>()?,
+                backward.collect::<hedgerow::Result<_>>()?,
+            ))
+        };
+        let (forward, backward) = both().map_err(|e| format!("expected to read, found {e}"))?;
+        if forward != backward {
+            return Err(format!("`{name}` differs when read from its end"));
+        }
+        contents.insert(name, forward);
+    }
+    Ok(contents)
+}

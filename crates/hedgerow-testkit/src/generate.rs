@@ -1,0 +1,386 @@
+//! Scripts from a seed: few keys, some far more often than others, so that they are overwritten,
+//! deleted and read again; a few of them long, many with a common beginning; values of all sizes.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use hedgerow::{Design, KEY_BYTES_MAX};
+
+use crate::blob::{Blob, Filler};
+use crate::ops::{Change, Move, Op, Source, Step, Write};
+use crate::random::{Random, mix};
+use crate::run::KEYSPACES;
+
+/// What kinds of scripts are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Mix {
+    /// How many operations.
+    pub ops: usize,
+    /// How many different keys.
+    pub keys: u64,
+    /// How often the database is opened again, killed or copied, in thousandths of all operations.
+    pub upheaval_permille: u32,
+    /// Whether designs change on the way.
+    pub redesign: bool,
+}
+
+/// A script of some hundred operations; its own size follows from the seed too.
+pub fn script(seed: u64) -> Vec<Op> {
+    let mut random = Random::new(seed);
+    let mix = Mix {
+        ops: *random.pick(&[40, 150, 400, 800]),
+        keys: *random.pick(&[6, 30, 150, 600]),
+        upheaval_permille: *random.pick(&[5, 20, 60]),
+        redesign: random.one_in(3),
+    };
+    script_of(seed, mix)
+}
+
+/// A script of a certain kind.
+pub fn script_of(seed: u64, mix: Mix) -> Vec<Op> {
+    let mut generator = Generator {
+        random: Random::new(seed ^ 0x5eed),
+        mix,
+        dropped: BTreeSet::new(),
+        snapshots: BTreeSet::new(),
+        cursors: BTreeSet::new(),
+        written: 0,
+    };
+    (0..mix.ops).map(|_| generator.op()).collect()
+}
+
+/// The key of a number; equal numbers are equal keys. Neighbours share a beginning.
+pub fn key(index: u64) -> Blob {
+    let shape = mix(index ^ 0x4b45_5953);
+    match shape % 16 {
+        0 if shape & 0x1000 != 0 => Blob::of([(index % 251) as u8]),
+        0..=8 => Blob::of(format!("k{index:03}")),
+        9..=12 => Blob::of(format!("user/{:02}/{index:04}", index % 7)),
+        13 => Blob {
+            // The difference comes after a long common beginning, with bytes at the borders.
+            head: [&b"deep/\xff\x00"[..], &[b'p'; 60], &index.to_be_bytes()].concat(),
+            filler: Filler::None,
+        },
+        14 => Blob {
+            head: format!("long{index:03}").into(),
+            filler: Filler::Repeated(100 + (shape >> 20) as u32 % 300),
+        },
+        _ if shape >> 32 & 7 == 0 => Blob {
+            head: format!("huge{index:03}").into(),
+            filler: Filler::Repeated(KEY_BYTES_MAX as u32 - (shape >> 40) as u32 % 3),
+        },
+        _ => Blob {
+            head: format!("mid{index:03}").into(),
+            filler: Filler::Random(20 + (shape >> 20) as u32 % 200),
+        },
+    }
+}
+
+struct Generator {
+    random: Random,
+    mix: Mix,
+    dropped: BTreeSet<&'static str>,
+    snapshots: BTreeSet<u8>,
+    cursors: BTreeSet<u8>,
+    /// Numbers the values, so that each says which write it is from.
+    written: u64,
+}
+
+impl Generator {
+    fn op(&mut self) -> Op {
+        if self.random.below(1000) < u64::from(self.mix.upheaval_permille) {
+            return self.upheaval();
+        }
+        match self
+            .random
+            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50])
+        {
+            0 => Op::Put {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                value: self.value(),
+                synced: self.random.one_in(20),
+            },
+            1 => Op::Delete {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                synced: self.random.one_in(20),
+            },
+            2 => self.update(),
+            3 => self.batch(),
+            4 => self.point_read(),
+            5 => self.scan(),
+            6 => self.cursor(),
+            7 => self.snapshot(),
+            _ => self.maintenance(),
+        }
+    }
+
+    fn keyspace(&mut self) -> &'static str {
+        let name = KEYSPACES[self.random.weighted(&[6, 3, 2])];
+        // What is gone is asked for now and then, to see it refused.
+        if self.dropped.contains(name) && !self.random.one_in(8) {
+            let left = KEYSPACES.iter().find(|name| !self.dropped.contains(*name));
+            return left.copied().unwrap_or(name);
+        }
+        name
+    }
+
+    fn live_source(&mut self) -> Source {
+        let keyspace = self.keyspace().into();
+        let slots: Vec<_> = self.snapshots.iter().copied().collect();
+        let old = !slots.is_empty() && self.random.one_in(3);
+        Source {
+            keyspace,
+            snapshot: old.then(|| *self.random.pick(&slots)),
+        }
+    }
+
+    fn key(&mut self) -> Blob {
+        key(self.random.skewed(self.mix.keys))
+    }
+
+    /// Now and then one that no key can be.
+    fn any_key(&mut self) -> Blob {
+        let bad = self.dropped.is_empty() && self.random.one_in(400);
+        match bad {
+            false => self.key(),
+            true if self.random.one_in(2) => Blob::of(""),
+            true => Blob {
+                head: b"over".to_vec(),
+                filler: Filler::Repeated(KEY_BYTES_MAX as u32 + 1),
+            },
+        }
+    }
+
+    fn value(&mut self) -> Blob {
+        self.written += 1;
+        let head = format!("v{}", self.written).into_bytes();
+        let random = &mut self.random;
+        let bytes = match random.weighted(&[4, 30, 30, 12, 6, 2]) {
+            0 => return Blob::of(""),
+            1 => return Blob::of(head),
+            2 => random.below(100),
+            3 => random.range(100, 1500),
+            4 => random.range(1500, 9000),
+            _ => random.range(9000, 100_000),
+        } as u32;
+        let filler = match random.one_in(2) {
+            true => Filler::Random(bytes),
+            false => Filler::Repeated(bytes),
+        };
+        Blob { head, filler }
+    }
+
+    fn update(&mut self) -> Op {
+        let change = match self.random.below(6) {
+            0..=2 => Change::Append(Blob::of(format!("+{}", self.random.below(100)))),
+            3 => Change::Toggle(self.value()),
+            4 => Change::Remove,
+            _ => Change::Keep,
+        };
+        Op::Update {
+            keyspace: self.keyspace().into(),
+            key: self.any_key(),
+            change,
+            synced: self.random.one_in(20),
+        }
+    }
+
+    fn batch(&mut self) -> Op {
+        let count = self.random.skewed(30);
+        let writes = (0..count).map(|_| Write {
+            keyspace: self.keyspace().into(),
+            key: self.any_key(),
+            value: (!self.random.one_in(4)).then(|| self.value()),
+        });
+        Op::Batch {
+            writes: writes.collect(),
+            synced: self.random.one_in(10),
+        }
+    }
+
+    fn point_read(&mut self) -> Op {
+        let source = self.live_source();
+        match self.random.below(6) {
+            0..=2 => Op::Get {
+                source,
+                key: self.key(),
+            },
+            3 => Op::Has {
+                source,
+                key: self.key(),
+            },
+            _ => {
+                let count = self.random.skewed(40);
+                Op::Gets {
+                    source,
+                    keys: (0..count).map(|_| self.key()).collect(),
+                }
+            }
+        }
+    }
+
+    fn bound(&mut self) -> Bound<Blob> {
+        let key = match self.random.below(10) {
+            0..=2 => return Bound::Unbounded,
+            3 => Blob::of(""),
+            4 => Blob::of(
+                self.random
+                    .pick(&["k", "user/", "zz", "deep/", "k1"])
+                    .to_owned(),
+            ),
+            _ => self.key(),
+        };
+        match self.random.one_in(2) {
+            true => Bound::Included(key),
+            false => Bound::Excluded(key),
+        }
+    }
+
+    fn steps(&mut self) -> Vec<Step> {
+        let count = self.random.range(1, 4);
+        let steps = (0..count).map(|_| match self.random.below(8) {
+            0..=2 => Step::Forward(self.random.skewed(20) as u32 + 1),
+            3..=5 => Step::Backward(self.random.skewed(20) as u32 + 1),
+            6 => Step::ForwardRest,
+            _ => Step::BackwardRest,
+        });
+        steps.collect()
+    }
+
+    fn scan(&mut self) -> Op {
+        if self.random.one_in(5) {
+            let prefix = match self.random.below(6) {
+                0 => Blob::of(""),
+                1 => Blob::of(b"deep/\xff".to_vec()),
+                2 => Blob::of("user/0"),
+                3 => Blob::of(b"\xff\xff".to_vec()),
+                4 => self.key(),
+                _ => Blob::of("k0"),
+            };
+            return Op::Prefix {
+                keyspace: self.keyspace().into(),
+                prefix,
+                steps: self.steps(),
+            };
+        }
+        Op::Scan {
+            source: self.live_source(),
+            lower: self.bound(),
+            upper: self.bound(),
+            steps: self.steps(),
+        }
+    }
+
+    fn cursor(&mut self) -> Op {
+        let slots: Vec<_> = self.cursors.iter().copied().collect();
+        let open = slots.is_empty() || self.random.one_in(5);
+        if open {
+            let slot = self.random.below(4) as u8;
+            self.cursors.insert(slot);
+            let source = self.live_source();
+            return Op::OpenCursor { slot, source };
+        }
+        let slot = *self.random.pick(&slots);
+        if self.random.one_in(10) {
+            self.cursors.remove(&slot);
+            return Op::CloseCursor { slot };
+        }
+        let count = self.random.range(1, 12);
+        let moves = (0..count).map(|_| match self.random.below(12) {
+            0 => Move::First,
+            1 => Move::Last,
+            2 => Move::Seek(self.key()),
+            3 => Move::SeekForPrev(self.key()),
+            4..=7 => Move::Next,
+            _ => Move::Prev,
+        });
+        Op::MoveCursor {
+            slot,
+            moves: moves.collect(),
+        }
+    }
+
+    fn snapshot(&mut self) -> Op {
+        let slot = self.random.below(5) as u8;
+        match self.random.one_in(2) {
+            true if self.snapshots.remove(&slot) => Op::Release { slot },
+            _ => {
+                self.snapshots.insert(slot);
+                Op::Snapshot { slot }
+            }
+        }
+    }
+
+    fn maintenance(&mut self) -> Op {
+        let keyspace: &'static str = self.keyspace();
+        match self.random.weighted(&[20, 30, 20, 15, 6, 5, 5, 10, 5, 5]) {
+            0 => Op::Flush { keyspace: None },
+            1 => Op::Flush {
+                keyspace: Some(keyspace.into()),
+            },
+            2 => {
+                let whole = self.random.one_in(2);
+                let mut bound = || match whole {
+                    true => Bound::Unbounded,
+                    false => self.bound(),
+                };
+                Op::Compact {
+                    keyspace: keyspace.into(),
+                    lower: bound(),
+                    upper: bound(),
+                }
+            }
+            3 => Op::Settle {
+                keyspace: keyspace.into(),
+            },
+            4 => Op::Clear {
+                keyspace: keyspace.into(),
+            },
+            5 if self.dropped.len() < 2 => {
+                self.dropped.insert(keyspace);
+                Op::Drop {
+                    keyspace: keyspace.into(),
+                }
+            }
+            5 | 6 => {
+                let gone = self.dropped.pop_first().unwrap_or(keyspace);
+                Op::Create {
+                    keyspace: gone.into(),
+                }
+            }
+            7 => Op::Sync,
+            8 => Op::Verify,
+            _ if self.mix.redesign && !self.dropped.contains(keyspace) => Op::Design {
+                keyspace: keyspace.into(),
+                design: self.design(),
+            },
+            _ => Op::ReadOnly,
+        }
+    }
+
+    fn design(&mut self) -> Design {
+        let designs = crate::metamorphic::designs();
+        self.random.pick(&designs).1
+    }
+
+    fn upheaval(&mut self) -> Op {
+        let again = |generator: &mut Self| {
+            generator.snapshots.clear();
+            generator.cursors.clear();
+        };
+        match self.random.below(6) {
+            0 | 1 => {
+                again(self);
+                Op::Reopen
+            }
+            2 | 3 => {
+                again(self);
+                Op::Kill
+            }
+            4 => Op::Checkpoint,
+            _ => Op::ReadOnly,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The model: what a database is for its user, as maps in memory. It answers every operation with
+//! the line that the engine's answer must be.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hedgerow::{ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN};
+
+use crate::answer;
+use crate::blob::Blob;
+use crate::ops::{Move, Op, Source, Step, Write};
+
+/// The contents of a keyspace.
+pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
+
+/// A database as its user sees it.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// What is there, by generation: a keyspace that is dropped and made again is another.
+    live: BTreeMap<u32, Arc<Map>>,
+    /// The handles: the generation that each was made for.
+    handles: BTreeMap<String, u32>,
+    next: u32,
+    snapshots: BTreeMap<u8, BTreeMap<u32, Arc<Map>>>,
+    cursors: BTreeMap<u8, Cursor>,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    map: Arc<Map>,
+    at: Option<Vec<u8>>,
+}
+
+type Answer = Result<String, ErrorKind>;
+
+impl Model {
+    /// A database with some empty keyspaces.
+    pub fn new(keyspaces: &[&str]) -> Model {
+        let mut model = Model::default();
+        for keyspace in keyspaces {
+            model.create(keyspace);
+        }
+        model
+    }
+
+    /// Does an operation; the line that it answers.
+    pub fn apply(&mut self, op: &Op) -> String {
+        match self.answer(op) {
+            Ok(line) => line,
+            Err(kind) => answer::error(kind),
+        }
+    }
+
+    /// The contents of every keyspace, by name.
+    pub fn contents(&self) -> BTreeMap<String, Arc<Map>> {
+        let named = self.handles.iter();
+        named
+            .filter_map(|(name, id)| Some((name.clone(), self.live.get(id)?.clone())))
+            .collect()
+    }
+
+    fn answer(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Put {
+                keyspace,
+                key,
+                value,
+                ..
+            } => self.write(keyspace, key, Some(value.bytes())),
+            Op::Delete { keyspace, key, .. } => self.write(keyspace, key, None),
+            Op::Update {
+                keyspace,
+                key,
+                change,
+                ..
+            } => {
+                let key = checked(key)?;
+                let map = self.map(keyspace)?;
+                let new = change.apply(map.get(&key).map(|v| &**v));
+                let line = answer::value(new.as_deref());
+                set(map, key, new);
+                Ok(line)
+            }
+            Op::Batch { writes, .. } => self.batch(writes),
+            Op::Get { source, key } => {
+                let (map, key) = (self.read(source)?, checked(key)?);
+                Ok(answer::value(map.get(&key).map(|v| &**v)))
+            }
+            Op::Has { source, key } => {
+                let (map, key) = (self.read(source)?, checked(key)?);
+                Ok(answer::yes(map.contains_key(&key)))
+            }
+            Op::Gets { source, keys } => {
+                let map = self.read(source)?;
+                let keys: Vec<_> = keys.iter().map(checked).collect::<Result<_, _>>()?;
+                let values = keys.iter().map(|key| map.get(key).map(|v| &**v));
+                Ok(answer::values(values))
+            }
+            Op::Scan {
+                source,
+                lower,
+                upper,
+                steps,
+            } => {
+                let map = self.read(source)?;
+                let (lower, upper) = (bound(lower)?, bound(upper)?);
+                Ok(scan(&map, &lower, &upper, steps))
+            }
+            Op::Prefix {
+                keyspace,
+                prefix,
+                steps,
+            } => {
+                let map = self.map(keyspace)?.clone();
+                let prefix = prefix.bytes();
+                check_bound(&prefix)?;
+                let with_prefix = |(key, _): &(&Vec<u8>, _)| key.starts_with(&prefix);
+                let found = map.iter().filter(with_prefix);
+                let found: Map = found.map(|(k, v)| (k.clone(), v.clone())).collect();
+                Ok(scan(&found, &Bound::Unbounded, &Bound::Unbounded, steps))
+            }
+            Op::OpenCursor { slot, source } => {
+                let map = self.read(source)?;
+                self.cursors.insert(*slot, Cursor { map, at: None });
+                Ok(answer::done())
+            }
+            Op::MoveCursor { slot, moves } => match self.cursors.get_mut(slot) {
+                None => Ok(answer::nothing()),
+                Some(cursor) => Ok(answer::moves(moves.iter().map(|m| cursor.go(m)))),
+            },
+            Op::CloseCursor { slot } => {
+                self.cursors.remove(slot);
+                Ok(answer::done())
+            }
+            Op::Snapshot { slot } => {
+                self.snapshots.insert(*slot, self.live.clone());
+                Ok(answer::done())
+            }
+            Op::Release { slot } => {
+                self.snapshots.remove(slot);
+                Ok(answer::done())
+            }
+            other => self.maintain(other),
+        }
+    }
+
+    fn maintain(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Flush {
+                keyspace: Some(keyspace),
+            }
+            | Op::Settle { keyspace }
+            | Op::Design { keyspace, .. } => {
+                self.map(keyspace)?;
+            }
+            Op::Compact {
+                keyspace,
+                lower,
+                upper,
+            } => {
+                self.map(keyspace)?;
+                bound(lower)?;
+                bound(upper)?;
+            }
+            Op::Clear { keyspace } => *self.map(keyspace)? = Map::new(),
+            Op::Drop { keyspace } => {
+                self.map(keyspace)?;
+                let id = self.handles[keyspace.as_str()];
+                self.live.remove(&id);
+            }
+            Op::Create { keyspace } => self.create(keyspace),
+            Op::Checkpoint | Op::ReadOnly => {
+                return Ok(answer::contents(self.contents().iter().map(
+                    |(name, map)| {
+                        let entries = map.iter().map(|(k, v)| (k.as_slice(), &**v));
+                        (name.as_str(), answer::digest(entries))
+                    },
+                )));
+            }
+            Op::Reopen | Op::Kill => {
+                self.snapshots.clear();
+                self.cursors.clear();
+                let live = &self.live;
+                self.handles.retain(|_, id| live.contains_key(id));
+            }
+            _ => {}
+        }
+        Ok(answer::done())
+    }
+
+    fn create(&mut self, keyspace: &str) {
+        let id = self.handles.get(keyspace);
+        if id.is_some_and(|id| self.live.contains_key(id)) {
+            return;
+        }
+        self.handles.insert(keyspace.to_owned(), self.next);
+        self.live.insert(self.next, Arc::default());
+        self.next += 1;
+    }
+
+    fn write(&mut self, keyspace: &str, key: &Blob, value: Option<Vec<u8>>) -> Answer {
+        let key = checked(key)?;
+        set(self.map(keyspace)?, key, value);
+        Ok(answer::done())
+    }
+
+    /// A write that cannot be added leaves the others of the batch in it.
+    fn batch(&mut self, writes: &[Write]) -> Answer {
+        let mut added = 0;
+        for write in writes {
+            let value = write.value.as_ref().map(Blob::bytes);
+            added += u32::from(self.write(&write.keyspace, &write.key, value).is_ok());
+        }
+        Ok(answer::added(added))
+    }
+
+    /// The contents behind a handle.
+    fn map(&mut self, keyspace: &str) -> Result<&mut Map, ErrorKind> {
+        let id = self.handles.get(keyspace);
+        let map = id.and_then(|id| self.live.get_mut(id));
+        map.map(Arc::make_mut).ok_or(ErrorKind::Closed)
+    }
+
+    fn read(&self, source: &Source) -> Result<Arc<Map>, ErrorKind> {
+        let Some(id) = self.handles.get(&source.keyspace) else {
+            return Err(ErrorKind::Closed);
+        };
+        match source.snapshot {
+            None => self.live.get(id).cloned().ok_or(ErrorKind::Closed),
+            Some(slot) => {
+                // A script may name a snapshot that is not there: both sides say so.
+                let snapshot = self.snapshots.get(&slot).ok_or(ErrorKind::Cancelled)?;
+                snapshot.get(id).cloned().ok_or(ErrorKind::InvalidArgument)
+            }
+        }
+    }
+}
+
+impl Cursor {
+    fn go(&mut self, to: &Move) -> Option<(Vec<u8>, Arc<[u8]>)> {
+        let after = |key: Bound<&[u8]>| self.map.range::<[u8], _>((key, Bound::Unbounded)).next();
+        let before = |key: Bound<&[u8]>| {
+            self.map
+                .range::<[u8], _>((Bound::Unbounded, key))
+                .next_back()
+        };
+        let found = match to {
+            Move::First => self.map.iter().next(),
+            Move::Last => self.map.iter().next_back(),
+            Move::Seek(key) => after(Bound::Included(&key.bytes())),
+            Move::SeekForPrev(key) => before(Bound::Included(&key.bytes())),
+            Move::Next => self.at.as_deref().and_then(|at| after(Bound::Excluded(at))),
+            Move::Prev => self
+                .at
+                .as_deref()
+                .and_then(|at| before(Bound::Excluded(at))),
+        };
+        let found = found.map(|(k, v)| (k.clone(), v.clone()));
+        self.at = found.as_ref().map(|(key, _)| key.clone());
+        found
+    }
+}
+
+fn set(map: &mut Map, key: Vec<u8>, value: Option<Vec<u8>>) {
+    match value {
+        Some(value) => drop(map.insert(key, value.into())),
+        None => drop(map.remove(&key)),
+    }
+}
+
+fn scan(map: &Map, lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>, steps: &[Step]) -> String {
+    let above = |key: &Vec<u8>| match lower {
+        Bound::Unbounded => true,
+        Bound::Included(lower) => key >= lower,
+        Bound::Excluded(lower) => key > lower,
+    };
+    let below = |key: &Vec<u8>| match upper {
+        Bound::Unbounded => true,
+        Bound::Included(upper) => key <= upper,
+        Bound::Excluded(upper) => key < upper,
+    };
+    let entries = map.iter().filter(|(key, _)| above(key) && below(key));
+    let mut entries = entries.map(|(key, value)| Ok::<_, ErrorKind>((key.clone(), value.clone())));
+    answer::scan(&mut entries, steps).unwrap_or_else(answer::error)
+}
+
+fn checked(key: &Blob) -> Result<Vec<u8>, ErrorKind> {
+    let key = key.bytes();
+    if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
+        return Ok(key);
+    }
+    Err(ErrorKind::InvalidArgument)
+}
+
+fn check_bound(key: &[u8]) -> Result<(), ErrorKind> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(ErrorKind::InvalidArgument)
+}
+
+fn bound(bound: &Bound<Blob>) -> Result<Bound<Vec<u8>>, ErrorKind> {
+    let bound = bound.as_ref().map(Blob::bytes);
+    if let Bound::Included(key) | Bound::Excluded(key) = &bound {
+        check_bound(key)?;
+    }
+    Ok(bound)
+}

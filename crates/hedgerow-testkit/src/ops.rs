@@ -1,0 +1,716 @@
+//! The language of operations: what a script does to a database, with a text for each operation,
+//! one per line, so that a failing script can be pasted into a file and run again.
+//!
+//! ```text
+//! put a k1 v1~100 sync                  # keyspace, key, value; `sync` waits until it is durable
+//! del a k1                              # removes a key
+//! update a k1 append x                  # or: toggle VALUE, remove, keep
+//! batch sync put a k1 v ; del b k2      # over several keyspaces, all or nothing
+//! get a k1                              # `a@3` reads at snapshot 3; also `has`
+//! gets a k1 k2                          # several keys
+//! scan a [k1 k9) f3,b1,f*               # lower and upper bound (`-` is none); 3 forward, 1 back, rest
+//! prefix a user/ f*                     # keys with a prefix
+//! cursor 1 open a@3                     # then: cursor 1 go seek:k1 upto:k1 first last next prev
+//! cursor 1 close
+//! snapshot 3                            # takes a snapshot; release 3
+//! flush                                 # or: flush a; compact a - -; settle a; clear a; drop a; create a
+//! design a policy=leveling:2 filter=none
+//! sync                                  # also: verify, checkpoint, readonly, reopen, kill
+//! ```
+
+use std::fmt;
+use std::ops::Bound;
+use std::str::FromStr;
+
+use hedgerow::Design;
+
+use crate::blob::Blob;
+use crate::setup::{design_text, parse_design};
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Gives a key a value.
+    Put {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// The value.
+        value: Blob,
+        /// Whether it waits until it is durable.
+        synced: bool,
+    },
+    /// Takes a key's value away.
+    Delete {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// Whether it waits until it is durable.
+        synced: bool,
+    },
+    /// Reads and writes as one.
+    Update {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// What becomes of the value.
+        change: Change,
+        /// Whether it waits until it is durable.
+        synced: bool,
+    },
+    /// Several writes, all or none.
+    Batch {
+        /// The writes.
+        writes: Vec<Write>,
+        /// Whether it waits until it is durable.
+        synced: bool,
+    },
+    /// The value of a key.
+    Get {
+        /// What is read.
+        source: Source,
+        /// The key.
+        key: Blob,
+    },
+    /// Whether a key has a value.
+    Has {
+        /// What is read.
+        source: Source,
+        /// The key.
+        key: Blob,
+    },
+    /// The values of several keys.
+    Gets {
+        /// What is read.
+        source: Source,
+        /// The keys.
+        keys: Vec<Blob>,
+    },
+    /// The keys of a range.
+    Scan {
+        /// What is read.
+        source: Source,
+        /// Where it begins.
+        lower: Bound<Blob>,
+        /// Where it ends.
+        upper: Bound<Blob>,
+        /// From which ends it is read.
+        steps: Vec<Step>,
+    },
+    /// The keys with a prefix.
+    Prefix {
+        /// The keyspace.
+        keyspace: String,
+        /// The prefix.
+        prefix: Blob,
+        /// From which ends it is read.
+        steps: Vec<Step>,
+    },
+    /// Opens a cursor, which stays open while other operations happen.
+    OpenCursor {
+        /// Its number.
+        slot: u8,
+        /// What is read.
+        source: Source,
+    },
+    /// Moves a cursor.
+    MoveCursor {
+        /// Its number.
+        slot: u8,
+        /// The moves.
+        moves: Vec<Move>,
+    },
+    /// Closes a cursor.
+    CloseCursor {
+        /// Its number.
+        slot: u8,
+    },
+    /// Takes a snapshot.
+    Snapshot {
+        /// Its number.
+        slot: u8,
+    },
+    /// Releases a snapshot.
+    Release {
+        /// Its number.
+        slot: u8,
+    },
+    /// Writes memtables to tables, of one keyspace or of all.
+    Flush {
+        /// The keyspace; `None` is all.
+        keyspace: Option<String>,
+    },
+    /// Merges a range down.
+    Compact {
+        /// The keyspace.
+        keyspace: String,
+        /// Where it begins.
+        lower: Bound<Blob>,
+        /// Where it ends.
+        upper: Bound<Blob>,
+    },
+    /// Waits until nothing is left to merge.
+    Settle {
+        /// The keyspace.
+        keyspace: String,
+    },
+    /// Empties a keyspace.
+    Clear {
+        /// The keyspace.
+        keyspace: String,
+    },
+    /// Drops a keyspace; its handle stays.
+    Drop {
+        /// The keyspace.
+        keyspace: String,
+    },
+    /// Makes a keyspace, if there is none.
+    Create {
+        /// The keyspace.
+        keyspace: String,
+    },
+    /// Gives a keyspace another design.
+    Design {
+        /// The keyspace.
+        keyspace: String,
+        /// The design.
+        design: Design,
+    },
+    /// Makes everything durable.
+    Sync,
+    /// Checks everything that is stored.
+    Verify,
+    /// Makes a checkpoint, opens it, reads it, writes to it.
+    Checkpoint,
+    /// Opens a second handle for reading only, and reads everything.
+    ReadOnly,
+    /// Closes and opens again.
+    Reopen,
+    /// Ends the process, as far as the disk can tell, and opens again.
+    Kill,
+}
+
+/// A keyspace, now or at a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The keyspace.
+    pub keyspace: String,
+    /// The snapshot; `None` is now.
+    pub snapshot: Option<u8>,
+}
+
+/// What an update makes of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Appends; a value over 1,000 bytes begins anew.
+    Append(Blob),
+    /// Removes what is there, or puts this.
+    Toggle(Blob),
+    /// Removes.
+    Remove,
+    /// Writes what is there.
+    Keep,
+}
+
+impl Change {
+    /// The value after the one there is.
+    pub fn apply(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
+        match (self, old) {
+            (Change::Append(more), None) => Some(more.bytes()),
+            (Change::Append(more), Some(old)) if old.len() > 1000 => Some(more.bytes()),
+            (Change::Append(more), Some(old)) => Some([old, &more.bytes()].concat()),
+            (Change::Toggle(value), None) => Some(value.bytes()),
+            (Change::Toggle(_), Some(_)) | (Change::Remove, _) => None,
+            (Change::Keep, old) => old.map(<[u8]>::to_vec),
+        }
+    }
+}
+
+/// A write of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The keyspace.
+    pub keyspace: String,
+    /// The key.
+    pub key: Blob,
+    /// The value; `None` deletes.
+    pub value: Option<Blob>,
+}
+
+/// A part of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many from the front.
+    Forward(u32),
+    /// So many from the back.
+    Backward(u32),
+    /// All that are left, from the front, and once more at the end.
+    ForwardRest,
+    /// All that are left, from the back, and once more at the end.
+    BackwardRest,
+}
+
+/// A move of a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Move {
+    /// To the first key at or after.
+    Seek(Blob),
+    /// To the last key at or before.
+    SeekForPrev(Blob),
+    /// To the first key.
+    First,
+    /// To the last key.
+    Last,
+    /// To the next key.
+    Next,
+    /// To the key before.
+    Prev,
+}
+
+struct List<'a, T>(&'a [T], &'a str);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, item) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { self.1 };
+            write!(f, "{separator}{item}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.snapshot {
+            None => f.write_str(&self.keyspace),
+            Some(slot) => write!(f, "{}@{slot}", self.keyspace),
+        }
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "put {} {} {value}", self.keyspace, self.key),
+            None => write!(f, "del {} {}", self.keyspace, self.key),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Forward(n) => write!(f, "f{n}"),
+            Step::Backward(n) => write!(f, "b{n}"),
+            Step::ForwardRest => f.write_str("f*"),
+            Step::BackwardRest => f.write_str("b*"),
+        }
+    }
+}
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Move::Seek(key) => write!(f, "seek:{key}"),
+            Move::SeekForPrev(key) => write!(f, "upto:{key}"),
+            Move::First => f.write_str("first"),
+            Move::Last => f.write_str("last"),
+            Move::Next => f.write_str("next"),
+            Move::Prev => f.write_str("prev"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Append(value) => write!(f, "append {value}"),
+            Change::Toggle(value) => write!(f, "toggle {value}"),
+            Change::Remove => f.write_str("remove"),
+            Change::Keep => f.write_str("keep"),
+        }
+    }
+}
+
+struct Range<'a>(&'a Bound<Blob>, &'a Bound<Blob>);
+
+impl fmt::Display for Range<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Bound::Unbounded => write!(f, "- ")?,
+            Bound::Included(key) => write!(f, "[{key} ")?,
+            Bound::Excluded(key) => write!(f, "({key} ")?,
+        }
+        match self.1 {
+            Bound::Unbounded => write!(f, "-"),
+            Bound::Included(key) => write!(f, "{key}]"),
+            Bound::Excluded(key) => write!(f, "{key})"),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sync = |synced: &bool| if *synced { " sync" } else { "" };
+        match self {
+            Op::Put {
+                keyspace,
+                key,
+                value,
+                synced,
+            } => write!(f, "put {keyspace} {key} {value}{}", sync(synced)),
+            Op::Delete {
+                keyspace,
+                key,
+                synced,
+            } => write!(f, "del {keyspace} {key}{}", sync(synced)),
+            Op::Update {
+                keyspace,
+                key,
+                change,
+                synced,
+            } => write!(f, "update {keyspace} {key} {change}{}", sync(synced)),
+            Op::Batch { writes, synced } => {
+                write!(f, "batch{} {}", sync(synced), List(writes, " ; "))
+            }
+            Op::Get { source, key } => write!(f, "get {source} {key}"),
+            Op::Has { source, key } => write!(f, "has {source} {key}"),
+            Op::Gets { source, keys } => write!(f, "gets {source} {}", List(keys, " ")),
+            Op::Scan {
+                source,
+                lower,
+                upper,
+                steps,
+            } => write!(
+                f,
+                "scan {source} {} {}",
+                Range(lower, upper),
+                List(steps, ",")
+            ),
+            Op::Prefix {
+                keyspace,
+                prefix,
+                steps,
+            } => write!(f, "prefix {keyspace} {prefix} {}", List(steps, ",")),
+            Op::OpenCursor { slot, source } => write!(f, "cursor {slot} open {source}"),
+            Op::MoveCursor { slot, moves } => write!(f, "cursor {slot} go {}", List(moves, " ")),
+            Op::CloseCursor { slot } => write!(f, "cursor {slot} close"),
+            Op::Snapshot { slot } => write!(f, "snapshot {slot}"),
+            Op::Release { slot } => write!(f, "release {slot}"),
+            Op::Flush { keyspace: None } => write!(f, "flush"),
+            Op::Flush {
+                keyspace: Some(keyspace),
+            } => write!(f, "flush {keyspace}"),
+            Op::Compact {
+                keyspace,
+                lower,
+                upper,
+            } => write!(f, "compact {keyspace} {}", Range(lower, upper)),
+            Op::Settle { keyspace } => write!(f, "settle {keyspace}"),
+            Op::Clear { keyspace } => write!(f, "clear {keyspace}"),
+            Op::Drop { keyspace } => write!(f, "drop {keyspace}"),
+            Op::Create { keyspace } => write!(f, "create {keyspace}"),
+            Op::Design { keyspace, design } => {
+                write!(f, "design {keyspace} {}", design_text(design))
+            }
+            Op::Sync => write!(f, "sync"),
+            Op::Verify => write!(f, "verify"),
+            Op::Checkpoint => write!(f, "checkpoint"),
+            Op::ReadOnly => write!(f, "readonly"),
+            Op::Reopen => write!(f, "reopen"),
+            Op::Kill => write!(f, "kill"),
+        }
+    }
+}
+
+/// The words of a line that are left.
+struct Words<'a>(std::iter::Peekable<std::str::SplitWhitespace<'a>>);
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Result<&'a str, String> {
+        self.0.next().ok_or_else(|| "the line is too short".into())
+    }
+
+    fn parse<T: FromStr>(&mut self) -> Result<T, String>
+    where
+        T::Err: fmt::Display,
+    {
+        let word = self.next()?;
+        word.parse().map_err(|e| format!("`{word}`: {e}"))
+    }
+
+    fn name(&mut self) -> Result<String, String> {
+        self.next().map(str::to_owned)
+    }
+
+    fn sync(&mut self) -> bool {
+        self.0.next_if_eq(&"sync").is_some()
+    }
+
+    fn rest<T: FromStr<Err = String>>(&mut self) -> Result<Vec<T>, String> {
+        self.0.by_ref().map(str::parse).collect()
+    }
+
+    fn lower(&mut self) -> Result<Bound<Blob>, String> {
+        let word = self.next()?;
+        match word.split_at_checked(1) {
+            _ if word == "-" => Ok(Bound::Unbounded),
+            Some(("[", key)) => Ok(Bound::Included(key.parse()?)),
+            Some(("(", key)) => Ok(Bound::Excluded(key.parse()?)),
+            _ => Err(format!("expected `-`, `[KEY` or `(KEY`, found `{word}`")),
+        }
+    }
+
+    fn upper(&mut self) -> Result<Bound<Blob>, String> {
+        let word = self.next()?;
+        match word.split_at_checked(word.len() - 1) {
+            _ if word == "-" => Ok(Bound::Unbounded),
+            Some((key, "]")) => Ok(Bound::Included(key.parse()?)),
+            Some((key, ")")) => Ok(Bound::Excluded(key.parse()?)),
+            _ => Err(format!("expected `-`, `KEY]` or `KEY)`, found `{word}`")),
+        }
+    }
+
+    fn steps(&mut self) -> Result<Vec<Step>, String> {
+        self.next()?.split(',').map(str::parse).collect()
+    }
+
+    fn change(&mut self) -> Result<Change, String> {
+        match self.next()? {
+            "append" => Ok(Change::Append(self.parse()?)),
+            "toggle" => Ok(Change::Toggle(self.parse()?)),
+            "remove" => Ok(Change::Remove),
+            "keep" => Ok(Change::Keep),
+            other => Err(format!("expected a change, found `{other}`")),
+        }
+    }
+
+    fn writes(&mut self) -> Result<Vec<Write>, String> {
+        let mut writes = Vec::new();
+        while let Some(word) = self.0.next() {
+            let (keyspace, key) = (self.name()?, self.parse()?);
+            let value = match word {
+                "put" => Some(self.parse()?),
+                "del" => None,
+                _ => return Err(format!("expected `put` or `del`, found `{word}`")),
+            };
+            writes.push(Write {
+                keyspace,
+                key,
+                value,
+            });
+            let _ = self.0.next_if_eq(&";");
+        }
+        Ok(writes)
+    }
+
+    fn cursor(&mut self) -> Result<Op, String> {
+        let slot = self.parse()?;
+        Ok(match self.next()? {
+            "open" => Op::OpenCursor {
+                slot,
+                source: self.parse()?,
+            },
+            "go" => Op::MoveCursor {
+                slot,
+                moves: self.rest()?,
+            },
+            "close" => Op::CloseCursor { slot },
+            other => {
+                return Err(format!("expected `open`, `go` or `close`, found `{other}`"));
+            }
+        })
+    }
+
+    fn write_op(&mut self, first: &str) -> Result<Op, String> {
+        if first == "batch" {
+            let synced = self.sync();
+            let writes = self.writes()?;
+            return Ok(Op::Batch { writes, synced });
+        }
+        let (keyspace, key) = (self.name()?, self.parse()?);
+        Ok(match first {
+            "put" => Op::Put {
+                keyspace,
+                key,
+                value: self.parse()?,
+                synced: self.sync(),
+            },
+            "del" => Op::Delete {
+                keyspace,
+                key,
+                synced: self.sync(),
+            },
+            _ => Op::Update {
+                keyspace,
+                key,
+                change: self.change()?,
+                synced: self.sync(),
+            },
+        })
+    }
+
+    fn read_op(&mut self, first: &str) -> Result<Op, String> {
+        if first == "prefix" {
+            return Ok(Op::Prefix {
+                keyspace: self.name()?,
+                prefix: self.parse()?,
+                steps: self.steps()?,
+            });
+        }
+        let source = self.parse()?;
+        Ok(match first {
+            "get" => Op::Get {
+                source,
+                key: self.parse()?,
+            },
+            "has" => Op::Has {
+                source,
+                key: self.parse()?,
+            },
+            "gets" => Op::Gets {
+                source,
+                keys: self.rest()?,
+            },
+            _ => Op::Scan {
+                source,
+                lower: self.lower()?,
+                upper: self.upper()?,
+                steps: self.steps()?,
+            },
+        })
+    }
+
+    fn op(&mut self) -> Result<Op, String> {
+        let first = self.next()?;
+        Ok(match first {
+            "put" | "del" | "update" | "batch" => self.write_op(first)?,
+            "get" | "has" | "gets" | "scan" | "prefix" => self.read_op(first)?,
+            "cursor" => self.cursor()?,
+            "snapshot" => Op::Snapshot {
+                slot: self.parse()?,
+            },
+            "release" => Op::Release {
+                slot: self.parse()?,
+            },
+            "flush" => Op::Flush {
+                keyspace: self.0.next().map(str::to_owned),
+            },
+            "compact" => Op::Compact {
+                keyspace: self.name()?,
+                lower: self.lower()?,
+                upper: self.upper()?,
+            },
+            "settle" => Op::Settle {
+                keyspace: self.name()?,
+            },
+            "clear" => Op::Clear {
+                keyspace: self.name()?,
+            },
+            "drop" => Op::Drop {
+                keyspace: self.name()?,
+            },
+            "create" => Op::Create {
+                keyspace: self.name()?,
+            },
+            "design" => Op::Design {
+                keyspace: self.name()?,
+                design: parse_design(self.0.by_ref())?,
+            },
+            "sync" => Op::Sync,
+            "verify" => Op::Verify,
+            "checkpoint" => Op::Checkpoint,
+            "readonly" => Op::ReadOnly,
+            "reopen" => Op::Reopen,
+            "kill" => Op::Kill,
+            other => return Err(format!("expected an operation, found `{other}`")),
+        })
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Source, String> {
+        let (keyspace, snapshot) = match text.split_once('@') {
+            None => (text, None),
+            Some((keyspace, slot)) => {
+                let slot = slot.parse().map_err(|e| format!("`{text}`: {e}"))?;
+                (keyspace, Some(slot))
+            }
+        };
+        Ok(Source {
+            keyspace: keyspace.to_owned(),
+            snapshot,
+        })
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Step, String> {
+        let bad = || format!("expected a step such as `f3` or `b*`, found `{text}`");
+        Ok(match text.split_at_checked(1).ok_or_else(bad)? {
+            ("f", "*") => Step::ForwardRest,
+            ("b", "*") => Step::BackwardRest,
+            ("f", n) => Step::Forward(n.parse().map_err(|_| bad())?),
+            ("b", n) => Step::Backward(n.parse().map_err(|_| bad())?),
+            _ => return Err(bad()),
+        })
+    }
+}
+
+impl FromStr for Move {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Move, String> {
+        Ok(match text {
+            "first" => Move::First,
+            "last" => Move::Last,
+            "next" => Move::Next,
+            "prev" => Move::Prev,
+            _ => match text.split_once(':') {
+                Some(("seek", key)) => Move::Seek(key.parse()?),
+                Some(("upto", key)) => Move::SeekForPrev(key.parse()?),
+                _ => return Err(format!("expected a move of a cursor, found `{text}`")),
+            },
+        })
+    }
+}
+
+impl FromStr for Op {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Op, String> {
+        let mut words = Words(line.split_whitespace().peekable());
+        let op = words.op().map_err(|e| format!("{e} in `{line}`"))?;
+        match words.0.next() {
+            None => Ok(op),
+            Some(word) => Err(format!("expected the end, found `{word}` in `{line}`")),
+        }
+    }
+}
+
+/// The text of a script, a line per operation.
+pub fn print(ops: &[Op]) -> String {
+    let mut text = String::new();
+    for op in ops {
+        text.push_str(&op.to_string());
+        text.push('\n');
+    }
+    text
+}
+
+/// The operations of a text; empty lines, and what follows a `#`, mean nothing.
+///
+/// # Errors
+/// A sentence naming the line that is no operation.
+pub fn parse(text: &str) -> Result<Vec<Op>, String> {
+    let code = |line: &'_ str| line.split('#').next().unwrap_or("").trim().to_owned();
+    let lines = text.lines().map(code).filter(|line| !line.is_empty());
+    lines.map(|line| line.parse()).collect()
+}

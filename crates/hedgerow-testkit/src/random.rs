@@ -1,0 +1,84 @@
+//! The random numbers of all tests: SplitMix64, so that a seed means the same everywhere, for ever.
+
+/// A generator of random numbers.
+#[derive(Debug, Clone)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The generator of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random { state: mix(seed) }
+    }
+
+    /// Any number.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a generator has no end and is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// A number below `bound`; zero if the bound is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// True in one of `n` cases.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// A number below `bound`, small ones far more often.
+    pub fn skewed(&mut self, bound: u64) -> u64 {
+        let upper = self.below(bound) + 1;
+        let upper = self.below(upper) + 1;
+        self.below(upper)
+    }
+
+    /// One of several.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
+    /// The index of one of several weights, drawn by weight.
+    pub fn weighted(&mut self, weights: &[u32]) -> usize {
+        let total: u64 = weights.iter().map(|&w| u64::from(w)).sum();
+        let mut at = self.below(total);
+        for (i, &weight) in weights.iter().enumerate() {
+            if at < u64::from(weight) {
+                return i;
+            }
+            at -= u64::from(weight);
+        }
+        unreachable!("{at} of {total}")
+    }
+}
+
+/// Spreads every bit over the whole word.
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A hash that only has to tell two contents apart.
+pub fn hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    words.fold(mix(bytes.len() as u64 + 1), |hash, word| {
+        (hash ^ u64::from_le_bytes(*word))
+            .wrapping_mul(0x9fb2_1c65_1e98_df25)
+            .rotate_left(29)
+    })
+}

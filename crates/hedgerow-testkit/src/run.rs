@@ -1,0 +1,579 @@
+//! Runs a script on the engine, beside the model, and compares their answers line by line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Batch, Cursor, Db, Durability, Error, ErrorKind, Keyspace, Result, Snapshot};
+use tempfile::TempDir;
+
+use crate::answer;
+use crate::blob::Blob;
+use crate::model::Model;
+use crate::ops::{self, Move, Op, Source, Write};
+use crate::setup::{DiskSpec, Setup};
+
+/// The keyspaces that every run begins with.
+pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
+
+/// What a script was answered, a line per operation.
+pub type Transcript = Vec<String>;
+
+/// Where the engine and the model parted.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What it ran on.
+    pub setup: Setup,
+    /// The operations up to the one that was answered wrongly.
+    pub script: Vec<Op>,
+    /// What was expected.
+    pub expected: String,
+    /// What was found.
+    pub found: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "setup: {}", self.setup)?;
+        writeln!(f, "script:\n{}", ops::print(&self.script))?;
+        writeln!(f, "first difference, at the last operation:")?;
+        writeln!(f, "  expected {}", self.expected)?;
+        write!(f, "  found    {}", self.found)
+    }
+}
+
+/// Runs a script and compares with the model. Panics of the engine are failures like others.
+///
+/// # Errors
+/// The first difference.
+pub fn check(setup: &Setup, script: &[Op]) -> std::result::Result<Transcript, Box<Failure>> {
+    let mut transcript = Transcript::new();
+    let mut reached = 0;
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        compare(setup, script, &mut transcript, &mut reached)
+    }));
+    let (expected, found) = match ran {
+        Ok(None) => return Ok(transcript),
+        Ok(Some(difference)) => difference,
+        Err(panic) => ("no panic".into(), format!("panic: {}", panic_text(&*panic))),
+    };
+    Err(Box::new(Failure {
+        setup: setup.clone(),
+        script: script[..reached.min(script.len())].to_vec(),
+        expected,
+        found,
+    }))
+}
+
+fn compare(
+    setup: &Setup,
+    script: &[Op],
+    transcript: &mut Transcript,
+    reached: &mut usize,
+) -> Option<(String, String)> {
+    let mut model = Model::new(&KEYSPACES);
+    let mut engine = match Runner::new(setup) {
+        Ok(engine) => engine,
+        Err(e) => return Some(("an open database".into(), e.to_string())),
+    };
+    for op in script {
+        *reached += 1;
+        let expected = model.apply(op);
+        let (found, detail) = match engine.answer(op) {
+            Ok(line) => (line, String::new()),
+            Err(e) => (answer::error(e.kind()), format!(" ({e})")),
+        };
+        if found != expected {
+            return Some((expected, found + &detail));
+        }
+        transcript.push(found);
+    }
+    // However the script ends: what is there is sound, and there after opening again.
+    for op in [
+        Op::Verify,
+        Op::ReadOnly,
+        Op::Reopen,
+        Op::Verify,
+        Op::ReadOnly,
+    ] {
+        let expected = model.apply(&op);
+        match engine.answer(&op) {
+            Ok(found) if found == expected => {}
+            Ok(found) => return Some((format!("at the end, {op}: {expected}"), found)),
+            Err(e) => return Some((format!("at the end, {op}: {expected}"), e.to_string())),
+        }
+    }
+    None
+}
+
+/// What a panic said.
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no text").to_owned()
+}
+
+#[derive(Debug)]
+enum Disk {
+    Simulated(SimStorage, u64),
+    Directory(TempDir),
+}
+
+/// An open database with the handles that a script holds.
+#[derive(Debug)]
+pub struct Runner {
+    setup: Setup,
+    disk: Disk,
+    cursors: BTreeMap<u8, Cursor>,
+    snapshots: BTreeMap<u8, Snapshot>,
+    handles: BTreeMap<String, Keyspace>,
+    db: Option<Db>,
+    checkpoints: u32,
+}
+
+impl Runner {
+    /// Opens a new database.
+    ///
+    /// # Errors
+    /// As opening it.
+    pub fn new(setup: &Setup) -> Result<Runner> {
+        let disk = match setup.disk {
+            DiskSpec::Simulated(seed) => Disk::Simulated(SimStorage::new(seed), seed),
+            DiskSpec::Directory => {
+                let dir = tempfile::tempdir();
+                let refused = |e| Error::new(ErrorKind::Io, format!("no temporary directory: {e}"));
+                Disk::Directory(dir.map_err(refused)?)
+            }
+        };
+        let mut runner = Runner {
+            setup: setup.clone(),
+            disk,
+            cursors: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            db: None,
+            checkpoints: 0,
+        };
+        runner.open()?;
+        for name in KEYSPACES {
+            runner.create(name)?;
+        }
+        Ok(runner)
+    }
+
+    /// The simulated disk, if it runs on one.
+    pub fn disk(&self) -> Option<&SimStorage> {
+        match &self.disk {
+            Disk::Simulated(disk, _) => Some(disk),
+            Disk::Directory(_) => None,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        match &self.disk {
+            Disk::Simulated(..) => PathBuf::from("/").join(name),
+            Disk::Directory(dir) => dir.path().join(name),
+        }
+    }
+
+    fn builder(&self, name: &str) -> hedgerow::Builder {
+        let mut builder = Db::builder(self.path(name))
+            .memory_budget(self.setup.budget_bytes)
+            .read_mode(self.setup.read_mode);
+        if let Some(bytes) = self.setup.segment_bytes {
+            builder = builder.log_segment_bytes(bytes);
+        }
+        if let Some(bytes) = self.setup.log_bytes_max {
+            builder = builder.log_bytes_max(bytes);
+        }
+        match &self.disk {
+            Disk::Simulated(disk, seed) => builder.environment(Environment::simulated(disk, *seed)),
+            Disk::Directory(_) => builder,
+        }
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let db = self.builder("db").open()?;
+        self.handles.clear();
+        for name in db.keyspaces() {
+            if let Some(keyspace) = db.existing_keyspace(&name) {
+                self.handles.insert(name, keyspace);
+            }
+        }
+        self.db = Some(db);
+        Ok(())
+    }
+
+    fn create(&mut self, name: &str) -> Result<()> {
+        // A keyspace that is there keeps the design that a script gave it.
+        let db = self.db()?;
+        let keyspace = match db.existing_keyspace(name) {
+            Some(_) => db.keyspace(name, self.setup.layout())?,
+            None => db.keyspace_with(name, self.setup.layout(), self.setup.design)?,
+        };
+        self.handles.insert(name.to_owned(), keyspace);
+        Ok(())
+    }
+
+    fn db(&self) -> Result<&Db> {
+        let closed = || Error::new(ErrorKind::Closed, "the database is not open");
+        self.db.as_ref().ok_or_else(closed)
+    }
+
+    fn keyspace(&self, name: &str) -> Result<&Keyspace> {
+        let none = || Error::new(ErrorKind::Closed, format!("no keyspace `{name}`"));
+        self.handles.get(name).ok_or_else(none)
+    }
+
+    /// The snapshot of a source; `None` is now.
+    fn snapshot(&self, source: &Source) -> Result<Option<&Snapshot>> {
+        let Some(slot) = source.snapshot else {
+            return Ok(None);
+        };
+        let none = || Error::new(ErrorKind::Cancelled, format!("no snapshot {slot}"));
+        self.snapshots.get(&slot).ok_or_else(none).map(Some)
+    }
+
+    /// Does an operation; the line that it answers.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn answer(&mut self, op: &Op) -> Result<String> {
+        match op {
+            Op::Put { .. } | Op::Delete { .. } | Op::Update { .. } | Op::Batch { .. } => {
+                self.write(op)
+            }
+            Op::Get { .. }
+            | Op::Has { .. }
+            | Op::Gets { .. }
+            | Op::Scan { .. }
+            | Op::Prefix { .. } => self.read(op),
+            Op::OpenCursor { .. } | Op::MoveCursor { .. } | Op::CloseCursor { .. } => {
+                self.cursor(op)
+            }
+            Op::Checkpoint => self.checkpoint(),
+            Op::ReadOnly => self.read_only(),
+            _ => self.maintain(op).map(|()| answer::done()),
+        }
+    }
+
+    fn write(&mut self, op: &Op) -> Result<String> {
+        match op {
+            Op::Put {
+                keyspace,
+                key,
+                value,
+                synced,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                keyspace.put_with(key.bytes(), value.bytes(), durability(*synced))?;
+            }
+            Op::Delete {
+                keyspace,
+                key,
+                synced,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                keyspace.delete_with(key.bytes(), durability(*synced))?;
+            }
+            Op::Update {
+                keyspace,
+                key,
+                change,
+                synced,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                let new = |old: Option<&[u8]>| change.apply(old);
+                let new = keyspace.update_with(key.bytes(), new, durability(*synced))?;
+                return Ok(answer::value(new.as_deref()));
+            }
+            Op::Batch { writes, synced } => {
+                let mut batch = self.db()?.batch();
+                let mut added = 0;
+                for write in writes {
+                    added += u32::from(self.add(&mut batch, write)?);
+                }
+                batch.commit(durability(*synced))?;
+                return Ok(answer::added(added));
+            }
+            _ => unreachable!("{op} is no write"),
+        }
+        Ok(answer::done())
+    }
+
+    /// Adds to a batch; false if that is refused as it must be.
+    fn add(&self, batch: &mut Batch, write: &Write) -> Result<bool> {
+        let Ok(keyspace) = self.keyspace(&write.keyspace) else {
+            return Ok(false);
+        };
+        let added = match &write.value {
+            Some(value) => batch.put(keyspace, write.key.bytes(), value.bytes()),
+            None => batch.delete(keyspace, write.key.bytes()),
+        };
+        match added {
+            Ok(_) => Ok(true),
+            Err(e) if matches!(e.kind(), ErrorKind::InvalidArgument | ErrorKind::Closed) => {
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn read(&self, op: &Op) -> Result<String> {
+        match op {
+            Op::Get { source, key } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let value = match self.snapshot(source)? {
+                    None => keyspace.get(key.bytes())?,
+                    Some(snapshot) => snapshot.get(keyspace, key.bytes())?,
+                };
+                Ok(answer::value(value.as_deref()))
+            }
+            Op::Has { source, key } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let has = match self.snapshot(source)? {
+                    None => keyspace.contains_key(key.bytes())?,
+                    Some(snapshot) => snapshot.contains_key(keyspace, key.bytes())?,
+                };
+                Ok(answer::yes(has))
+            }
+            Op::Gets { source, keys } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
+                let values = match self.snapshot(source)? {
+                    None => keyspace.multi_get(&keys)?,
+                    Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
+                };
+                Ok(answer::values(values.iter().map(Option::as_deref)))
+            }
+            Op::Scan {
+                source,
+                lower,
+                upper,
+                steps,
+            } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let range = range(lower, upper);
+                let mut scan = match self.snapshot(source)? {
+                    None => keyspace.scan(range)?,
+                    Some(snapshot) => snapshot.scan(keyspace, range)?,
+                };
+                answer::scan(&mut scan, steps)
+            }
+            Op::Prefix {
+                keyspace,
+                prefix,
+                steps,
+            } => {
+                let mut scan = self.keyspace(keyspace)?.scan_prefix(prefix.bytes())?;
+                answer::scan(&mut scan, steps)
+            }
+            _ => unreachable!("{op} is no read"),
+        }
+    }
+
+    fn cursor(&mut self, op: &Op) -> Result<String> {
+        match op {
+            Op::OpenCursor { slot, source } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let cursor = match self.snapshot(source)? {
+                    None => keyspace.cursor()?,
+                    Some(snapshot) => snapshot.cursor(keyspace)?,
+                };
+                self.cursors.insert(*slot, cursor);
+            }
+            Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
+            Op::MoveCursor { slot, moves } => {
+                let Some(cursor) = self.cursors.get_mut(slot) else {
+                    return Ok(answer::nothing());
+                };
+                let places = moves.iter().map(|to| go(cursor, to));
+                let places: Vec<_> = places.collect::<Result<_>>()?;
+                return Ok(answer::moves(places.into_iter()));
+            }
+            _ => unreachable!("{op} is not for a cursor"),
+        }
+        Ok(answer::done())
+    }
+
+    fn maintain(&mut self, op: &Op) -> Result<()> {
+        match op {
+            Op::Snapshot { slot } => {
+                let snapshot = self.db()?.snapshot()?;
+                self.snapshots.insert(*slot, snapshot);
+            }
+            Op::Release { slot } => drop(self.snapshots.remove(slot)),
+            Op::Flush { keyspace: None } => self.db()?.flush()?,
+            Op::Flush {
+                keyspace: Some(keyspace),
+            } => self.keyspace(keyspace)?.flush()?,
+            Op::Compact {
+                keyspace,
+                lower,
+                upper,
+            } => self.keyspace(keyspace)?.compact(range(lower, upper))?,
+            Op::Settle { keyspace } => {
+                let keyspace = self.keyspace(keyspace)?;
+                // Also of a keyspace that is gone there is nothing left to merge.
+                keyspace.contains_key(b"k")?;
+                keyspace.wait_until_merged()?;
+            }
+            Op::Clear { keyspace } => self.keyspace(keyspace)?.clear()?,
+            Op::Drop { keyspace } => {
+                self.keyspace(keyspace)?.contains_key(b"k")?;
+                self.db()?.drop_keyspace(keyspace)?;
+            }
+            Op::Create { keyspace } => self.create(keyspace)?,
+            Op::Design { keyspace, design } => {
+                self.keyspace(keyspace)?.contains_key(b"k")?;
+                let layout = self.setup.layout();
+                self.db()?.keyspace_with(keyspace, layout, *design)?;
+            }
+            Op::Sync => self.db()?.sync()?,
+            Op::Verify => drop(self.db()?.verify()?),
+            Op::Reopen => self.reopen()?,
+            Op::Kill => self.kill()?,
+            _ => unreachable!("{op} is no maintenance"),
+        }
+        Ok(())
+    }
+
+    /// Closes with everything still held, which must then be `Closed`, and opens again.
+    fn reopen(&mut self) -> Result<()> {
+        let Some(db) = self.db.take() else {
+            return self.open();
+        };
+        db.close()?;
+        for keyspace in self.handles.values() {
+            match keyspace.get(b"k") {
+                Err(e) if e.kind() == ErrorKind::Closed => {}
+                other => {
+                    let text = format!("a closed database answered {other:?}");
+                    return Err(Error::new(ErrorKind::Conflict, text));
+                }
+            }
+        }
+        self.let_go();
+        self.open()
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        let Disk::Simulated(disk, seed) = &self.disk else {
+            return self.reopen();
+        };
+        self.disk = Disk::Simulated(disk.kill(), *seed);
+        self.let_go();
+        self.db = None;
+        self.open()
+    }
+
+    fn let_go(&mut self) {
+        self.cursors.clear();
+        self.snapshots.clear();
+        self.handles.clear();
+    }
+
+    fn checkpoint(&mut self) -> Result<String> {
+        self.checkpoints += 1;
+        let name = format!("checkpoint-{}", self.checkpoints);
+        self.db()?.checkpoint(self.path(&name))?;
+        let copy = self.builder(&name).open()?;
+        let line = contents(&copy)?;
+        copy.verify()?;
+        // What is written to the copy stays there.
+        for name in copy.keyspaces() {
+            if let Some(keyspace) = copy.existing_keyspace(&name) {
+                keyspace.put(b"only in the copy", b"")?;
+                keyspace.flush()?;
+            }
+        }
+        copy.close()?;
+        Ok(line)
+    }
+
+    fn read_only(&mut self) -> Result<String> {
+        let reader = self.builder("db").read_only(true).open()?;
+        let line = contents(&reader)?;
+        if line != contents(self.db()?)? {
+            return Ok(format!(
+                "{line} beside a writer with {}",
+                contents(self.db()?)?
+            ));
+        }
+        if let Some(name) = reader.keyspaces().first()
+            && let Some(keyspace) = reader.existing_keyspace(name)
+        {
+            match keyspace.put(b"k", b"v") {
+                Err(e) if e.kind() == ErrorKind::Unsupported => {}
+                other => return Ok(format!("a write to a reader was answered {other:?}")),
+            }
+        }
+        reader.close()?;
+        Ok(line)
+    }
+}
+
+/// Every keyspace of a database with a digest, read from both ends.
+///
+/// # Errors
+/// The engine's; `Conflict` if the two ends do not agree.
+pub fn contents(db: &Db) -> Result<String> {
+    let mut digests = Vec::new();
+    for name in db.keyspaces() {
+        let Some(keyspace) = db.existing_keyspace(&name) else {
+            continue;
+        };
+        let forward = keyspace.scan::<&[u8]>(..)?.collect::<Result<Vec<_>>>()?;
+        let mut backward = keyspace
+            .scan::<&[u8]>(..)?
+            .rev()
+            .collect::<Result<Vec<_>>>()?;
+        backward.reverse();
+        if forward != backward {
+            let text = format!("`{name}` differs when read from its end");
+            return Err(Error::new(ErrorKind::Conflict, text));
+        }
+        let entries = forward.iter().map(|(k, v)| (&**k, &**v));
+        digests.push((name, answer::digest(entries)));
+    }
+    Ok(answer::contents(
+        digests
+            .iter()
+            .map(|(name, digest)| (name.as_str(), *digest)),
+    ))
+}
+
+fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
+    let there = match to {
+        Move::Seek(key) => cursor.seek(&key.bytes())?,
+        Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
+        Move::First => cursor.seek_first()?,
+        Move::Last => cursor.seek_last()?,
+        Move::Next => cursor.next()?,
+        Move::Prev => cursor.prev()?,
+    };
+    let key = cursor.key().map(<[u8]>::to_vec);
+    let value = cursor.value()?;
+    if there != key.is_some() || there != value.is_some() {
+        let text = format!("a cursor said {there} at key {key:?}");
+        return Err(Error::new(ErrorKind::Conflict, text));
+    }
+    Ok(key.zip(value))
+}
+
+fn durability(synced: bool) -> Durability {
+    if synced {
+        Durability::Synced
+    } else {
+        Durability::Buffered
+    }
+}
+
+fn range(lower: &Bound<Blob>, upper: &Bound<Blob>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let bytes = |bound: &Bound<Blob>| bound.as_ref().map(Blob::bytes);
+    (bytes(lower), bytes(upper))
+}

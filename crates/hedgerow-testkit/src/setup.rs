@@ -1,0 +1,189 @@
+//! What a script runs on: a disk, a layout, a design, sizes; with a text of `name=value` words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hedgerow::io::ReadMode;
+use hedgerow::{Compression, Design, FilterSpec, Layout, PolicySpec, Residency};
+
+/// Everything about a run but the script.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// The disk.
+    pub disk: DiskSpec,
+    /// Hash partitions; 0 is `Partitioning::Single`.
+    pub partitions: u16,
+    /// The design of every keyspace.
+    pub design: Design,
+    /// The memory budget in bytes.
+    pub budget_bytes: u64,
+    /// The size of log segments in bytes; `None` derives it.
+    pub segment_bytes: Option<u64>,
+    /// The limit of the log in bytes; `None` derives it.
+    pub log_bytes_max: Option<u64>,
+    /// How tables are read.
+    pub read_mode: ReadMode,
+}
+
+/// The disk of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskSpec {
+    /// A simulated one, with background work in an order drawn from the seed.
+    Simulated(u64),
+    /// A temporary directory, with background threads.
+    Directory,
+}
+
+impl Setup {
+    /// A simulated disk, one partition, and sizes so small that everything happens.
+    pub fn tiny(seed: u64) -> Setup {
+        Setup {
+            disk: DiskSpec::Simulated(seed),
+            partitions: 0,
+            design: Design {
+                block_bytes: 512,
+                table_bytes: Some(4 << 10),
+                memtable_bytes: Some(4 << 10),
+                policy: "leveling:3".parse().unwrap_or_default(),
+                ..Design::default()
+            },
+            budget_bytes: 1 << 20,
+            segment_bytes: Some(4 << 10),
+            log_bytes_max: Some(32 << 10),
+            read_mode: ReadMode::Pread,
+        }
+    }
+
+    /// The layout of every keyspace.
+    pub fn layout(&self) -> Layout {
+        match self.partitions {
+            0 => Layout::sorted(),
+            n => Layout::sorted().hash(n),
+        }
+    }
+}
+
+/// The text of a design.
+pub fn design_text(design: &Design) -> String {
+    let compression = match design.compression {
+        Compression::None => "none",
+        _ => "lz4",
+    };
+    let residency = match design.residency {
+        Residency::Resident => "resident",
+        Residency::Paged => "paged",
+        _ => "auto",
+    };
+    let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
+    format!(
+        "policy={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
+        design.policy,
+        design.filter,
+        design.block_bytes,
+        size(design.table_bytes),
+        size(design.memtable_bytes)
+    )
+}
+
+/// The design that words describe; what they do not name is as by default.
+///
+/// # Errors
+/// A sentence naming the word.
+pub fn parse_design<'a>(words: impl Iterator<Item = &'a str>) -> Result<Design, String> {
+    let mut design = Design::default();
+    for word in words {
+        if !set_design(&mut design, word)? {
+            return Err(format!("expected a part of a design, found `{word}`"));
+        }
+    }
+    Ok(design)
+}
+
+/// Takes on a word if it belongs to a design.
+fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
+    let Some((name, value)) = word.split_once('=') else {
+        return Ok(false);
+    };
+    let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
+    match name {
+        "policy" => design.policy = value.parse::<PolicySpec>().map_err(|e| bad(&e))?,
+        "filter" => design.filter = value.parse::<FilterSpec>().map_err(|e| bad(&e))?,
+        "compression" => {
+            design.compression = match value {
+                "none" => Compression::None,
+                "lz4" => Compression::Lz4,
+                _ => return Err(bad(&"unknown")),
+            }
+        }
+        "residency" => {
+            design.residency = match value {
+                "auto" => Residency::Auto,
+                "resident" => Residency::Resident,
+                "paged" => Residency::Paged,
+                _ => return Err(bad(&"unknown")),
+            }
+        }
+        "block" => design.block_bytes = value.parse().map_err(|e| bad(&e))?,
+        "table" => design.table_bytes = size(value).map_err(|e| bad(&e))?,
+        "memtable" => design.memtable_bytes = size(value).map_err(|e| bad(&e))?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A size in bytes, or `auto`.
+fn size(text: &str) -> Result<Option<u64>, std::num::ParseIntError> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    text.parse().map(Some)
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.disk {
+            DiskSpec::Simulated(seed) => write!(f, "disk={seed}")?,
+            DiskSpec::Directory => write!(f, "disk=directory")?,
+        }
+        let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
+        let read = match self.read_mode {
+            ReadMode::Pread => "pread",
+            ReadMode::Mmap => "mmap",
+        };
+        write!(
+            f,
+            " partitions={} budget={} segment={} log={} read={read} {}",
+            self.partitions,
+            self.budget_bytes,
+            size(self.segment_bytes),
+            size(self.log_bytes_max),
+            design_text(&self.design)
+        )
+    }
+}
+
+impl FromStr for Setup {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setup, String> {
+        let mut setup = Setup::tiny(0);
+        for word in text.split_whitespace() {
+            let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
+            match word.split_once('=') {
+                Some(("disk", "directory")) => setup.disk = DiskSpec::Directory,
+                Some(("disk", seed)) => {
+                    setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
+                }
+                Some(("partitions", n)) => setup.partitions = n.parse().map_err(|e| bad(&e))?,
+                Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
+                Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
+                Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,
+                Some(("read", "pread")) => setup.read_mode = ReadMode::Pread,
+                Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
+                _ if set_design(&mut setup.design, word)? => {}
+                _ => return Err(bad(&"unknown")),
+            }
+        }
+        Ok(setup)
+    }
+}

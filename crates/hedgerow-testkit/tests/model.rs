@@ -1,0 +1,74 @@
+//! Random scripts against the model, on a simulated disk.
+
+use hedgerow_testkit::random::Random;
+use hedgerow_testkit::run::{Failure, check};
+use hedgerow_testkit::seeds::for_seeds;
+use hedgerow_testkit::setup::Setup;
+use hedgerow_testkit::simplify::simplify;
+use hedgerow_testkit::{generate, metamorphic, ops};
+
+/// A setup drawn from the seed: partitions, design, sizes.
+fn setup(seed: u64) -> Setup {
+    let mut random = Random::new(seed);
+    let mut setup = Setup::tiny(seed);
+    setup.partitions = *random.pick(&[0, 0, 1, 3]);
+    if random.one_in(2) {
+        setup.design = metamorphic::any_design(&mut random);
+    }
+    setup
+}
+
+fn explain(failure: &Failure) -> String {
+    let fails = |script: &[ops::Op]| check(&failure.setup, script).is_err();
+    let shorter = simplify(&failure.script, 400, fails);
+    match check(&failure.setup, &shorter) {
+        Err(shorter) => format!("{shorter}"),
+        Ok(_) => format!("{failure}\n(a shorter script does not fail)"),
+    }
+}
+
+#[test]
+fn scripts_are_answered_like_the_model() {
+    for_seeds("scripts_are_answered_like_the_model", 300, |seed| {
+        let script = generate::script(seed);
+        match check(&setup(seed), &script) {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(explain(&failure)),
+        }
+    });
+}
+
+#[test]
+fn scripts_survive_being_printed() {
+    for seed in 0..40 {
+        let script = generate::script(seed);
+        assert_eq!(ops::parse(&ops::print(&script)), Ok(script));
+        let setup = setup(seed);
+        assert_eq!(setup.to_string().parse(), Ok(setup));
+    }
+}
+
+/// `HEDGEROW_SCRIPT=file` replays a script that was pasted into a file; its first line may be
+/// `setup: ...` as a failure prints it.
+#[test]
+fn script_from_a_file() {
+    let Ok(path) = std::env::var("HEDGEROW_SCRIPT") else {
+        return;
+    };
+    let text = std::fs::read_to_string(path).unwrap();
+    let (setup, script): (Vec<_>, Vec<_>) =
+        text.lines().partition(|line| line.starts_with("setup:"));
+    let setup = match setup.first() {
+        Some(line) => line["setup:".len()..].parse().unwrap(),
+        None => Setup::tiny(0),
+    };
+    let script = ops::parse(&script.join("\n")).unwrap();
+    match check(&setup, &script) {
+        Ok(transcript) => {
+            for (op, answer) in script.iter().zip(transcript) {
+                println!("{op}\n    {answer}");
+            }
+        }
+        Err(failure) => panic!("{failure}"),
+    }
+}

@@ -1,0 +1,430 @@
+//! Rebuilding a database whose manifest is lost or damaged, from the footers of its tables.
+//!
+//! Where a table was in its tree is not known any more, only what it holds. So the tables of each
+//! partition are merged into one sorted run: every version carries its number, and recency is the
+//! number alone. The log is then replayed over it. What is left of the old manifest says the names
+//! and layouts of keyspaces; without it they are told apart by the numbers in the footers.
+//!
+//! Nothing is thrown away: damaged files are kept in the directory `lost`, and while the repair is
+//! under way so are all tables, so that a repair which is interrupted can be begun again.
+//!
+//! What cannot be known: a table that was merged away but whose file was not yet removed looks like
+//! any other; a key deleted since may then come back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{Background, Environment, ReadMode, Storage};
+
+use crate::compaction::output::OutputTables;
+use crate::compaction::retain::Retain;
+use crate::db::{Builder, Db};
+use crate::engine::{Engine, log_dir};
+use crate::entry::{KeyspaceId, PartitionId, SeqNo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::iter::merge::merge;
+use crate::iter::{InternalIter, ValueSource};
+use crate::merge_policy;
+use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::shape::RunId;
+use crate::options::{Design, Layout, Partitioning};
+use crate::page::{Page, PageId, PageSource, TableId};
+use crate::partition::tables_dir;
+use crate::table::block_based::{self, ResidencyChoice};
+use crate::table::open::table_number;
+use crate::table::{Reader, TableMeta, page_io};
+use crate::version::edit::Change;
+use crate::version::manifest::{self, Manifest};
+use crate::version::state::{Keyspace, State};
+use crate::wal::log::segment_number;
+
+/// The directory of files that could not be used.
+const LOST: &str = "lost";
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// Tables that were whole, and the entries in them.
+    pub tables: usize,
+    /// Entries of these tables.
+    pub entries: u64,
+    /// Keyspaces whose names and layouts the old manifest still told.
+    pub keyspaces_known: usize,
+    /// Keyspaces known from tables only; they are named `keyspace-N`.
+    pub keyspaces_guessed: usize,
+    /// Files that could not be used, now in the directory `lost`, and why.
+    pub lost: Vec<(PathBuf, String)>,
+}
+
+/// Rebuilds the manifest of a database from its tables and its log. Opening it is not needed, and
+/// nobody may have it open.
+/// Cost: reads and writes every table once; needs as much free space as the tables take.
+///
+/// # Errors
+/// `Locked`, `InvalidArgument` if there is no such directory, `NoSpace`, `Io`.
+pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
+    repair_with(Db::builder(dir))
+}
+
+/// As [`repair`], on the environment and with the memory budget of a builder.
+///
+/// # Errors
+/// As [`repair`].
+pub fn repair_with(builder: Builder) -> Result<RepairReport> {
+    let (dir, options) = builder.parts();
+    let environment = options.environment.clone();
+    let storage = &*environment.storage;
+    storage.list(&tables_dir(&dir)).map_err(|_| {
+        Error::invalid(format!(
+            "expected a database, found no tables in {}",
+            dir.display()
+        ))
+    })?;
+    let mut report = RepairReport::default();
+    {
+        let _lock = crate::recover::take_lock(storage, &dir)?;
+        let lost = dir.join(LOST);
+        storage
+            .create_dir_all(&lost)
+            .map_err(|e| Error::io("create", &lost, e))?;
+        storage
+            .create_dir_all(&log_dir(&dir))
+            .map_err(|e| Error::io("create", &dir, e))?;
+        let known = known_state(storage, &dir);
+        set_tables_aside(storage, &dir)?;
+        let tables = whole_tables(storage, &lost, &mut report)?;
+        let state = describe(&known, &tables, &mut report, storage, &dir)?;
+        Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
+    }
+    // Nothing may be merged before the old tables are back in their place, the oldest.
+    let idle = Environment {
+        background: Background::Inline { seed: 0 },
+        ..environment.clone()
+    };
+    let db = open_over_log(builder.environment(idle), &dir, &environment, &mut report)?;
+    let lost = dir.join(LOST);
+    let tables = whole_tables(storage, &lost, &mut RepairReport::default())?;
+    for (partition, tables) in by_partition(&tables) {
+        merge_into(db.engine(), partition, &tables)?;
+    }
+    db.sync()?;
+    db.close()?;
+    for table in &tables {
+        storage
+            .remove(&table.path)
+            .map_err(|e| Error::io("remove", &table.path, e))?;
+    }
+    Ok(report)
+}
+
+/// A table that reads without error from front to back.
+struct Whole {
+    path: PathBuf,
+    meta: TableMeta,
+    seed: u64,
+    reader: Arc<dyn Reader>,
+    pages: Arc<FilePages>,
+}
+
+struct FilePages {
+    file: Arc<dyn hedgerow_io::RandomRead>,
+    path: PathBuf,
+}
+
+impl PageSource for FilePages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        page_io::read(&*self.file, &self.path, id, &mut Vec::new())
+    }
+}
+
+/// As much of the old manifest as can be read.
+fn known_state(storage: &dyn Storage, dir: &Path) -> State {
+    let edits = manifest::salvage(storage, dir);
+    let mut state = State::default();
+    for change in edits.iter().flatten() {
+        let before = state.clone();
+        if state.apply(change).is_err() {
+            return before;
+        }
+    }
+    state
+}
+
+/// Moves all tables out of the way of recovery, which removes what no manifest names.
+fn set_tables_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let (tables, lost) = (tables_dir(dir), dir.join(LOST));
+    for file in storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?
+    {
+        if table_number(&file.name).is_some() {
+            let from = tables.join(&file.name);
+            let to = lost.join(&file.name);
+            storage
+                .rename(&from, &to)
+                .map_err(|e| Error::io("rename", &from, e))?;
+        }
+    }
+    for dir in [lost, tables] {
+        storage
+            .sync_dir(&dir)
+            .map_err(|e| Error::io("sync", &dir, e))?;
+    }
+    Ok(())
+}
+
+/// Opens and checks every table that was set aside; damaged ones stay there.
+fn whole_tables(
+    storage: &dyn Storage,
+    lost: &Path,
+    report: &mut RepairReport,
+) -> Result<Vec<Whole>> {
+    let mut whole = Vec::new();
+    for file in storage.list(lost).map_err(|e| Error::io("list", lost, e))? {
+        if table_number(&file.name).is_none() {
+            continue;
+        }
+        let path = lost.join(&file.name);
+        match open_whole(storage, &path) {
+            Ok(table) => {
+                report.tables += 1;
+                report.entries += table.meta.entries;
+                whole.push(table);
+            }
+            Err(error) => report.lost.push((path, error.to_string())),
+        }
+    }
+    Ok(whole)
+}
+
+fn open_whole(storage: &dyn Storage, path: &Path) -> Result<Whole> {
+    let file = storage
+        .open(path, ReadMode::Pread)
+        .map_err(|e| Error::io("open", path, e))?;
+    let (meta, seed) = block_based::read_meta(&*file, path)?;
+    let paged = ResidencyChoice {
+        index_resident: false,
+        filter_resident: false,
+    };
+    let reader = block_based::open(file.clone(), path, meta.id, paged)?;
+    let pages = Arc::new(FilePages {
+        file,
+        path: path.to_path_buf(),
+    });
+    reader.verify(&*pages)?;
+    Ok(Whole {
+        path: path.to_path_buf(),
+        meta,
+        seed,
+        reader,
+        pages,
+    })
+}
+
+fn by_partition(tables: &[Whole]) -> BTreeMap<PartitionId, Vec<&Whole>> {
+    let mut partitions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for table in tables {
+        partitions
+            .entry(PartitionId(table.meta.partition))
+            .or_default()
+            .push(table);
+    }
+    partitions
+}
+
+/// The description of the repaired database before its tables are merged back.
+fn describe(
+    known: &State,
+    tables: &[Whole],
+    report: &mut RepairReport,
+    storage: &dyn Storage,
+    dir: &Path,
+) -> Result<State> {
+    let mut state = State::default();
+    let mut keyspaces: BTreeMap<KeyspaceId, Keyspace> = known.keyspaces.clone();
+    report.keyspaces_known = keyspaces.len();
+    for table in tables {
+        let id = KeyspaceId(table.meta.keyspace);
+        let partition = PartitionId(table.meta.partition);
+        let guessed = !known.keyspaces.contains_key(&id);
+        let keyspace = keyspaces.entry(id).or_insert_with(|| guess(id, table.seed));
+        if guessed && !keyspace.partitions.contains(&partition) {
+            keyspace.partitions.push(partition);
+        }
+    }
+    for (&id, keyspace) in &mut keyspaces {
+        if !known.keyspaces.contains_key(&id) {
+            report.keyspaces_guessed += 1;
+            keyspace.partitions.sort_unstable();
+            keyspace.layout = guess_layout(id, &keyspace.partitions)?;
+        }
+        state.apply(&Change::CreateKeyspace {
+            id,
+            name: keyspace.name.clone(),
+            layout: keyspace.layout,
+            design: keyspace.design,
+            seed: keyspace.seed,
+            partitions: keyspace.partitions.clone(),
+            depth: keyspace.depth,
+        })?;
+    }
+    for (partition, tables) in by_partition(tables) {
+        // Memtables are flushed whole and in order: what is numbered below anything in tables is in
+        // tables, too.
+        let mut edit = TreeEdit::new(partition);
+        edit.flushed_through = tables.iter().map(|t| t.meta.largest_seqno).max();
+        state.apply(&Change::Tree(edit))?;
+    }
+    let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
+    let next_table = above(&mut tables.iter().map(|t| t.meta.id.0)).max(known.next_table);
+    let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
+    let next_partition = above(&mut state.trees.keys().map(|id| u64::from(id.0))) as u32;
+    state.apply(&Change::Counters {
+        next_table,
+        next_keyspace: next_keyspace.max(known.next_keyspace),
+        next_partition: next_partition.max(known.next_partition),
+    })?;
+    state.apply(&Change::LogStart {
+        segment: log_start(known, storage, dir)?,
+    })?;
+    Ok(state)
+}
+
+/// A keyspace of which only tables are known.
+fn guess(id: KeyspaceId, seed: u64) -> Keyspace {
+    let design = Design::default();
+    Keyspace {
+        name: format!("keyspace-{}", id.0),
+        layout: Layout::sorted(),
+        design,
+        seed,
+        partitions: Vec::new(),
+        depth: merge_policy::policy(design.policy).depth() as u8,
+    }
+}
+
+/// The partitions of a keyspace are numbered one after another when it is made.
+fn guess_layout(id: KeyspaceId, partitions: &[PartitionId]) -> Result<Layout> {
+    match partitions {
+        [_] => Ok(Layout::sorted()),
+        [first, .., last] if (last.0 - first.0) as usize + 1 == partitions.len() => {
+            let count = partitions.len() as u16;
+            Ok(Layout {
+                partitioning: Partitioning::Hash(count),
+                ..Layout::sorted()
+            })
+        }
+        _ => Err(Error::corruption(format!(
+            "the manifest is lost and the tables do not tell how many partitions keyspace {} has",
+            id.0
+        ))),
+    }
+}
+
+/// The first segment to replay: the one that the old manifest names if it is there, else the
+/// beginning of the newest segments that follow one another without a gap.
+fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
+    let log = log_dir(dir);
+    let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
+    let mut numbers: Vec<u32> = files
+        .iter()
+        .filter_map(|f| segment_number(&f.name))
+        .collect();
+    numbers.sort_unstable();
+    let Some(&last) = numbers.last() else {
+        return Ok(0);
+    };
+    let mut start = last;
+    while start > 0 && numbers.binary_search(&(start - 1)).is_ok() {
+        start -= 1;
+    }
+    Ok(if numbers.binary_search(&known.log_start).is_ok() {
+        start.max(known.log_start)
+    } else {
+        start
+    })
+}
+
+/// Opens the described database, replaying the log. A damaged log is set aside.
+fn open_over_log(
+    builder: Builder,
+    dir: &Path,
+    environment: &Environment,
+    report: &mut RepairReport,
+) -> Result<Db> {
+    match builder.clone().open() {
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            let storage = &*environment.storage;
+            let log = log_dir(dir);
+            for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
+                let (from, to) = (log.join(&file.name), dir.join(LOST).join(&file.name));
+                storage
+                    .rename(&from, &to)
+                    .map_err(|e| Error::io("rename", &from, e))?;
+                report.lost.push((to, error.to_string()));
+            }
+            let replay = manifest::replay(storage, dir)?;
+            let mut state = State::replay(&replay.edits)?;
+            state.log_start = 0;
+            Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
+            builder.open()
+        }
+        opened => opened,
+    }
+}
+
+/// Merges tables into one run of the deepest level.
+fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -> Result<()> {
+    let catalog = engine.catalog.load_full();
+    let Some(partition) = catalog.partitions.get(&partition) else {
+        return Ok(());
+    };
+    let level = partition.tree().version.depth() - 1;
+    let run = RunId(engine.writer()?.next_table().0);
+    let sources: Vec<Box<dyn InternalIter>> = tables
+        .iter()
+        .map(|t| t.reader.clone().iter(t.pages.clone()))
+        .collect();
+    let pages: BTreeMap<TableId, &Arc<FilePages>> =
+        tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
+    let mut merged = merge(sources);
+    let mut output = OutputTables::new(engine, partition, level, run, Vec::new())?;
+    let mut retain = Retain::new(&[]);
+    let mut last: Option<(Vec<u8>, SeqNo)> = None;
+    merged.seek_first()?;
+    while let Some(entry) = merged.entry() {
+        let is_new = last.as_ref().is_none_or(|(key, _)| key != entry.key);
+        // A table that was merged away and its successor hold the same entries.
+        let repeated = !is_new
+            && last
+                .as_ref()
+                .is_some_and(|(_, seqno)| *seqno == entry.seqno);
+        if !repeated && retain.keep(is_new, entry.seqno, entry.tag, || true) {
+            match entry.value {
+                ValueSource::Inline(value) => output.add(&entry, value)?,
+                ValueSource::OutOfLine { page, .. } => {
+                    let pages = pages.get(&page.table).ok_or_else(|| {
+                        Error::corruption(format!("a value is in table {}", page.table.0))
+                    })?;
+                    output.add(&entry, &pages.page(page)?)?;
+                }
+            }
+        }
+        last = Some((entry.key.to_vec(), entry.seqno));
+        merged.advance()?;
+    }
+    let mut edit = TreeEdit::new(partition.id);
+    let placement = Placement {
+        level: level as u8,
+        group: 0,
+        run,
+    };
+    edit.added = output
+        .finish()?
+        .into_iter()
+        .map(|meta| (placement, meta))
+        .collect();
+    engine.install(partition, edit, None)
+}

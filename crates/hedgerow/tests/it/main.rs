@@ -1,0 +1,13 @@
+//! What the design promises, one test per sentence. Everything goes through the public API; most
+//! tests run the real engine on the simulated disk, where a crash, a fault or a full disk is one
+//! call, and where background work runs on the caller's thread in an order drawn from a seed.
+//!
+//! `HEDGEROW_FULL=1` makes the sweeps complete that are sampled otherwise.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+mod checkpoint;
+mod concurrency;
+mod faults;
+mod log;

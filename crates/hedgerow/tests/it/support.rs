@@ -1,0 +1,113 @@
+//! Opening small databases on simulated disks, and reading all of one.
+
+use std::collections::BTreeMap;
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Builder, Compression, Db, Design, Durability, ErrorKind, Keyspace, Layout, Result};
+
+/// Keys and values of a keyspace.
+pub(crate) type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The directory of every simulated database.
+pub(crate) const DIR: &str = "/db";
+
+pub(crate) fn builder(disk: &SimStorage) -> Builder {
+    Db::builder(DIR)
+        .environment(Environment::simulated(disk, 7))
+        .memory_budget(1 << 20)
+        .log_segment_bytes(16 << 10)
+}
+
+pub(crate) fn open(disk: &SimStorage) -> Db {
+    builder(disk).open().unwrap()
+}
+
+/// Memtables, tables and blocks so small that a few hundred writes make several levels.
+pub(crate) fn small() -> Design {
+    Design {
+        compression: Compression::None,
+        block_bytes: 512,
+        table_bytes: Some(4 << 10),
+        memtable_bytes: Some(4 << 10),
+        ..Design::default()
+    }
+}
+
+pub(crate) fn plain(db: &Db) -> Keyspace {
+    db.keyspace("plain", Layout::sorted()).unwrap()
+}
+
+pub(crate) fn key(i: u64) -> Vec<u8> {
+    format!("key-{i:06}").into_bytes()
+}
+
+pub(crate) fn value(i: u64) -> Vec<u8> {
+    format!("value-{i}-{}", "x".repeat(i as usize % 60)).into_bytes()
+}
+
+/// Everything, read in every way there is; all ways must agree.
+pub(crate) fn read_all(keyspace: &Keyspace) -> Result<Contents> {
+    let mut contents = Contents::new();
+    for item in keyspace.scan::<&[u8]>(..)? {
+        let (key, value) = item?;
+        contents.insert(key.to_vec(), value.to_vec());
+    }
+    let mut backward = Contents::new();
+    for item in keyspace.scan::<&[u8]>(..)?.rev() {
+        let (key, value) = item?;
+        backward.insert(key.to_vec(), value.to_vec());
+    }
+    assert_eq!(contents, backward, "the two directions of a scan disagree");
+    let keys: Vec<_> = contents.keys().collect();
+    let together = keyspace.multi_get(&keys)?;
+    for ((key, value), together) in contents.iter().zip(together) {
+        let alone = keyspace.get(key)?;
+        assert_eq!(alone.as_deref(), Some(value.as_slice()), "a get disagrees");
+        assert_eq!(together.as_deref(), Some(value.as_slice()));
+        assert!(keyspace.contains_key(key)?);
+    }
+    Ok(contents)
+}
+
+pub(crate) fn contents(keyspace: &Keyspace) -> Contents {
+    read_all(keyspace).unwrap()
+}
+
+/// The kind of an error that must be.
+#[track_caller]
+pub(crate) fn kind<T>(result: Result<T>) -> ErrorKind {
+    match result {
+        Ok(_) => panic!("expected an error"),
+        Err(error) => error.kind(),
+    }
+}
+
+/// The files under a directory of the database.
+pub(crate) fn files(disk: &SimStorage, under: &str) -> Vec<String> {
+    let prefix = format!("{DIR}/{under}/");
+    let paths = disk.paths().into_iter();
+    paths
+        .filter_map(|path| path.to_str()?.strip_prefix(&prefix).map(str::to_owned))
+        .collect()
+}
+
+/// How many of `count` values numbered from 0 are there, if they are the first ones; panics if
+/// there is a hole.
+#[track_caller]
+pub(crate) fn prefix_length(found: impl Fn(u64) -> bool, count: u64) -> u64 {
+    let length = (0..count).take_while(|&i| found(i)).count() as u64;
+    for i in length..count {
+        assert!(
+            !found(i),
+            "write {length} is missing, but write {i} is there"
+        );
+    }
+    length
+}
+
+pub(crate) fn put_synced(keyspace: &Keyspace, i: u64) {
+    keyspace
+        .put_with(key(i), value(i), Durability::Synced)
+        .unwrap();
+}

@@ -1,0 +1,146 @@
+//! The memory budget holds: the accounted sum stays within it, and the process's anonymous resident
+//! memory within 32 MiB of it. A test binary of its own, because resident memory is the process's.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that looks at the process from outside the database"
+)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hedgerow::{Db, Design, Layout, PolicySpec};
+
+const MIB: u64 = 1 << 20;
+const SLACK_BYTES: u64 = 32 * MIB;
+
+fn key(i: u64) -> [u8; 16] {
+    let mut x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&(x ^ (x >> 31)).to_be_bytes());
+    key[8..].copy_from_slice(&i.to_be_bytes());
+    key
+}
+
+fn anonymous_resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024
+}
+
+/// The highest accounted sum and resident memory seen by a thread that keeps looking.
+#[derive(Default)]
+struct Peaks {
+    accounted: AtomicU64,
+    resident: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Peaks {
+    fn look(&self, db: &Db) {
+        let accounted = db.stats().memory.total();
+        self.accounted.fetch_max(accounted, Ordering::Relaxed);
+        let resident = anonymous_resident_bytes();
+        self.resident.fetch_max(resident, Ordering::Relaxed);
+    }
+
+    fn check(&self, doing: &str, budget: u64, before: u64) {
+        let accounted = self.accounted.swap(0, Ordering::Relaxed);
+        let resident = self
+            .resident
+            .swap(0, Ordering::Relaxed)
+            .saturating_sub(before);
+        println!(
+            "{doing}: accounted {} MiB, resident {} MiB",
+            accounted / MIB,
+            resident / MIB
+        );
+        assert!(
+            accounted <= budget,
+            "{doing}: {accounted} bytes are accounted for, of {budget}"
+        );
+        let limit = budget + SLACK_BYTES;
+        assert!(
+            resident <= limit,
+            "{doing}: {resident} bytes are resident, limit {limit}"
+        );
+    }
+}
+
+/// `before` is what was resident before there was any database in this process.
+fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, policy: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::builder(dir.path())
+        .memory_budget(budget)
+        .open()
+        .unwrap();
+    let design = Design {
+        policy: policy.parse::<PolicySpec>().unwrap(),
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("k", Layout::sorted().hash(partitions), design)
+        .unwrap();
+    let peaks = Peaks::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !peaks.stop.load(Ordering::Relaxed) {
+                peaks.look(&db);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let value = [5; 100];
+        for i in 0..entries {
+            keyspace.put(key(i), value).unwrap();
+        }
+        peaks.check("fill", budget, before);
+
+        let scan_from = |i| keyspace.scan(&key(i)[..]..).unwrap();
+        let mut scans: Vec<_> = (0..16).map(scan_from).collect();
+        for _ in 0..2000 {
+            for scan in &mut scans {
+                let _ = scan.next().transpose().unwrap();
+            }
+        }
+        peaks.check("16 open scans", budget, before);
+
+        for round in 0..20u64 {
+            let nth = |i: u64| key((round * 7919 + i * 31) % entries);
+            let keys: Vec<_> = (0..10_000).map(nth).collect();
+            let values = keyspace.multi_get(&keys).unwrap();
+            assert!(values.iter().all(Option::is_some));
+        }
+        drop(scans);
+        peaks.check("multi_gets of 10000", budget, before);
+
+        for i in 0..entries.min(400_000) {
+            assert!(keyspace.get(key(i * 3 % entries)).unwrap().is_some());
+        }
+        keyspace.wait_until_merged().unwrap();
+        peaks.look(&db);
+        peaks.check("gets and merges", budget, before);
+        peaks.stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(db.stats().panics, 0);
+    db.close().unwrap();
+}
+
+/// One test, so that nothing else is resident meanwhile.
+#[test]
+fn sixty_four_mebibytes_hold_two_million_entries() {
+    let before = anonymous_resident_bytes();
+    budget_is_kept(before, 64 * MIB, 2_000_000, 1, "leveling:10");
+    budget_is_kept(before, 64 * MIB, 500_000, 8, "leveling:4,partitioned");
+}
+
+/// On demand: `cargo test --release -p hedgerow --test memory -- --ignored`.
+#[test]
+#[ignore = "writes 4.6 GB"]
+fn sixty_four_mebibytes_hold_forty_million_entries() {
+    let before = anonymous_resident_bytes();
+    budget_is_kept(before, 64 * MIB, 40_000_000, 1, "leveling:10");
+}

@@ -1,0 +1,152 @@
+//! Files and functions that are long may stay so, but may not grow.
+//!
+//! `xtask/ratchet.txt` records each file above 800 lines and each function above 100 with its
+//! length. A new one is a finding, and so is one that grew or that shrank below its record: then
+//! the record goes down with it. A long file usually has two nouns: divide it by noun, not by line.
+
+use std::collections::BTreeMap;
+
+use super::Sources;
+
+const FILE_LINES_MAX: usize = 800;
+const FUNCTION_LINES_MAX: usize = 100;
+const RECORD: &str = "xtask/ratchet.txt";
+
+pub(crate) fn check(sources: &Sources) -> Vec<String> {
+    let empty = String::new();
+    let record = sources.texts.get(RECORD).unwrap_or(&empty);
+    let mut recorded: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in record
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+    {
+        let Some((what, lines)) = line.rsplit_once(' ') else {
+            return vec![format!(
+                "{RECORD}: expected `path lines` or `path function lines`: {line}"
+            )];
+        };
+        recorded.insert(what, lines.parse().unwrap_or(0));
+    }
+    let mut findings = Vec::new();
+    for (what, lines) in long(sources) {
+        match recorded.remove(what.as_str()) {
+            None => findings.push(format!(
+                "{what}: {lines} lines are too many; divide it by noun"
+            )),
+            Some(before) if lines > before => {
+                findings.push(format!("{what}: grew from {before} to {lines} lines"));
+            }
+            Some(before) if lines < before => {
+                findings.push(format!(
+                    "{what}: shrank; record {lines} instead of {before} in {RECORD}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    findings.extend(
+        recorded
+            .keys()
+            .map(|what| format!("{RECORD}: `{what}` is not long any more")),
+    );
+    findings
+}
+
+/// What is over a limit, with its length.
+fn long(sources: &Sources) -> Vec<(String, usize)> {
+    let mut long = Vec::new();
+    for (path, text) in sources.rust() {
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            long.push((path.to_owned(), lines));
+        }
+        for (name, lines) in functions(text) {
+            if lines > FUNCTION_LINES_MAX {
+                long.push((format!("{path} {name}"), lines));
+            }
+        }
+    }
+    long
+}
+
+/// The functions of a formatted file with their lengths: a function ends at the brace that is
+/// indented like its first line.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let Some(name) = function_name(code) else {
+            continue;
+        };
+        let closing = format!("{}}}", &line[..line.len() - code.len()]);
+        let end = lines[i..]
+            .iter()
+            .position(|l| *l == closing || l.ends_with(';') && *l == *line);
+        let lines = if code.ends_with('}') {
+            1
+        } else {
+            end.map_or(1, |end| end + 1)
+        };
+        functions.push((name.to_owned(), lines));
+    }
+    functions
+}
+
+fn function_name(code: &str) -> Option<&str> {
+    let (before, rest) = code.split_once("fn ")?;
+    let qualifiers = [
+        "pub",
+        "pub(crate)",
+        "pub(super)",
+        "const",
+        "async",
+        "unsafe",
+        "extern",
+        "\"C\"",
+    ];
+    let is_item = before
+        .split_whitespace()
+        .all(|word| qualifiers.contains(&word));
+    let end = rest.find(['(', '<'])?;
+    is_item.then_some(&rest[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(lines: usize) -> String {
+        format!(
+            "impl A {{\n    pub(crate) fn f(\n        x: u8,\n    ) {{\n{}    }}\n}}\n",
+            "        x;\n".repeat(lines - 4)
+        )
+    }
+
+    #[test]
+    fn functions_are_measured() {
+        assert_eq!(functions(&function(120)), [("f".to_owned(), 120)]);
+        assert_eq!(
+            functions("trait T {\n    fn g(&self);\n    fn h(&self) {}\n}\n")
+                .iter()
+                .map(|f| f.1)
+                .max(),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn the_ratchet_only_goes_down() {
+        let text = function(120);
+        let check_with =
+            |record: &str| check(&Sources::of(&[("a/src/b.rs", &text), (RECORD, record)]));
+        assert_eq!(check_with("").len(), 1);
+        assert_eq!(
+            check_with("# why\na/src/b.rs f 120\n"),
+            Vec::<String>::new()
+        );
+        assert!(check_with("a/src/b.rs f 119\n")[0].contains("grew"));
+        assert!(check_with("a/src/b.rs f 121\n")[0].contains("shrank"));
+        assert_eq!(check_with("a/src/b.rs f 120\na/src/c.rs 900\n").len(), 1);
+    }
+}
