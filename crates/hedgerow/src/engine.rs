@@ -4,7 +4,7 @@
 //! log's own. No lock is held while waiting for a flush, a merge, a sync of the log or a
 //! publication; `manifest` alone is held during I/O, that of appending an edit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,8 +117,8 @@ pub(crate) struct CommitState {
 #[derive(Default, Clone)]
 pub(crate) struct Catalog {
     pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
-    pub(crate) states: HashMap<KeyspaceId, Arc<KeyspaceState>>,
-    pub(crate) partitions: HashMap<PartitionId, Arc<Partition>>,
+    pub(crate) states: BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
+    pub(crate) partitions: BTreeMap<PartitionId, Arc<Partition>>,
 }
 
 /// The trees of a keyspace between two `clear`s.
@@ -264,7 +264,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes an edit durable; rotates the manifest when it has grown.
+    /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
+    /// written, when the disk is full.
     pub(crate) fn log_edit(
         &self,
         writer: &Writer,
@@ -273,6 +274,9 @@ impl Engine {
     ) -> Result<()> {
         edit.push(writer.counters());
         manifest.commit(edit).map_err(|e| {
+            if !manifest.is_poisoned() {
+                return e;
+            }
             let cause = writer.log.poison_with(e);
             self.tell(&Event::Poisoned {
                 error: cause.clone(),

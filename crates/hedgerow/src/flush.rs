@@ -202,10 +202,17 @@ pub(crate) fn to_tables(
         group: 0,
         run,
     };
+    let ids: Vec<_> = tables.iter().map(|meta| meta.id).collect();
     edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
     edit.flushed_through = Some(through);
-    engine.install(partition, edit, Some((memtable, through)))?;
-    Ok(written)
+    let installed = engine.install(partition, edit, Some((memtable, through)));
+    if installed.is_err() && engine.writer().is_ok() {
+        // Nothing names them. After a failure that poisons the manifest may, and they stay.
+        for id in ids {
+            let _ = engine.environment.storage.remove(&engine.table_path(id));
+        }
+    }
+    installed.map(|()| written)
 }
 
 /// Writes the entries that anybody can still see.
