@@ -2,7 +2,8 @@
 //!
 //! `xtask/ratchet.txt` records each file above 800 lines and each function above 100 with its
 //! length. A new one is a finding, and so is one that grew, or that is clearly shorter than its
-//! record: then the record goes down with it. A long file usually has two nouns: divide it by noun, not by line.
+//! record: then the record goes down with it. A long file usually has two nouns: divide it by
+//! noun, not by line.
 
 use std::collections::BTreeMap;
 
