@@ -141,9 +141,15 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         };
         attempt += 1;
         match opened {
-            Ok((engine, survey)) if still_there(&survey) || attempt >= READ_ONLY_ATTEMPTS => {
+            Ok((engine, survey)) if still_there(&survey) => {
                 engine.balance_memory();
                 return Ok(engine);
+            }
+            Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the writer recycled the log faster than it could be read",
+                ));
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
             // A record that was being written when it was read is whole the next time.
@@ -367,16 +373,28 @@ fn check_end(
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {
-        Some(durable) if durable > survey.end => Err(Error::corruption(format!(
-            "expected a record of the log, which was durable up to segment {} offset {}",
-            durable.segment, durable.offset
-        ))
-        .at(
-            &segment_path(dir, survey.end.segment),
-            Some(u64::from(survey.end.offset)),
-        )),
+        // Beside a writer: what is durable now may have been written since the end was looked for.
+        Some(durable) if durable > survey.end && is_damaged_at(storage, dir, survey.end)? => {
+            Err(Error::corruption(format!(
+                "expected a record of the log, which was durable up to segment {} offset {}",
+                durable.segment, durable.offset
+            ))
+            .at(
+                &segment_path(dir, survey.end.segment),
+                Some(u64::from(survey.end.offset)),
+            ))
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether there is, still, no good record at a position of the log.
+fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Result<bool> {
+    let number = position.segment;
+    let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+    while reader.position() < position && reader.next()?.is_some() {}
+    let reached = reader.position() >= position;
+    Ok(!reached || reader.next()?.is_none())
 }
 
 // ---- building the engine ----
