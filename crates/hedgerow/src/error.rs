@@ -57,6 +57,22 @@ impl ErrorKind {
 }
 
 /// What went wrong, where, and why. Cheap to clone.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, ErrorKind};
+///
+/// let first = Db::open(dir.path())?;
+/// let error = Db::open(dir.path()).unwrap_err();
+/// match error.kind() {
+///     ErrorKind::Locked => {
+///         Db::builder(dir.path()).read_only(true).open()?;
+///     }
+///     _ => return Err(error),
+/// }
+/// # drop(first);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Context>);
 

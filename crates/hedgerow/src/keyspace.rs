@@ -42,6 +42,20 @@ const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Every operation may be called from any thread. Keys have 1 byte to 64 KiB, values up to 64 MiB;
 /// beyond that is `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace
 /// was dropped, every operation is `Closed`.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.put("grace", "1906")?;
+/// assert!(users.contains_key("ada")?);
+/// assert_eq!(users.multi_get(&["grace", "alan"])?[1], None);
+/// users.delete("ada")?;
+/// assert_eq!(users.get("ada")?, None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Keyspace {
     engine: Handle,

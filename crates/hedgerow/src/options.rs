@@ -7,6 +7,18 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 /// How much of a write must be safe when the call returns.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Durability, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// let orders = db.keyspace("orders", Layout::sorted())?;
+/// orders.put("seen", "17")?;
+/// // Durable when it returns, and so is what was put before it.
+/// orders.put_with("paid", "17", Durability::Synced)?;
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Survives the end of the process, not of the machine. What a crash of the machine keeps is a
@@ -48,6 +60,18 @@ impl Partitioning {
 }
 
 /// What the stored bytes mean: fixed when a keyspace is created.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, ErrorKind, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// db.keyspace("events", Layout::sorted().hash(8))?;
+/// // It is fixed: asking for another one is an error.
+/// let error = db.keyspace("events", Layout::sorted()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Layout {
     /// The order of the keys.
@@ -161,6 +185,21 @@ pub enum Residency {
 
 /// How a keyspace stores what it is given: may change at every open; files of an earlier design
 /// stay readable until they are merged away.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Compression, Db, Design, FilterSpec, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// let design = Design {
+///     compression: Compression::None,
+///     filter: FilterSpec::Bloom { bits_per_key: 12.5 },
+///     ..Design::default()
+/// };
+/// let counters = db.keyspace_with("counters", Layout::sorted(), design)?;
+/// assert_eq!(counters.design(), design);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
     /// The merge policy.

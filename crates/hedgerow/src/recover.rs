@@ -2,9 +2,13 @@
 //!
 //! Recovery reads the log twice. The first pass ([`survey`]) changes nothing: it finds where the log
 //! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
-//! memtables are full, so that the budget holds; at its end everything is in tables, the manifest
-//! says that the log begins with a new segment, and the old ones are free. A crash at any moment of
-//! it leaves the old log in force.
+//! memtables are full, so that the budget holds; at its end everything is in tables, one edit of the
+//! manifest names them all and says that the log begins with a new segment, and the old ones are
+//! free. A crash at any moment of it leaves the old log in force.
+//!
+//! The edit is one because nothing makes the log durable that an earlier process failed to sync:
+//! the system may have it in memory alone, whatever later syncs say. Tables of one partition that
+//! came into force before those of another would then outlive what the other lost.
 //!
 //! How the end of the log is told from damage (design section 5): records are good up to the first
 //! bad one. If any later record, or the manifest's note of a clean close, says that the log was
@@ -26,7 +30,7 @@ use crate::engine::{
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memory::MemoryPlan;
+use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
 use crate::page::TableId;
 use crate::page_cache::PageCache;
@@ -88,13 +92,15 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     };
     let began = options.environment.clock.now();
     let survey = survey(&**storage, dir, &state)?;
-    let highest_file = remove_orphans(&**storage, dir, &state)?;
+    let (orphans, highest_file) = find_orphans(&**storage, dir, &state)?;
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let replayed = replay(&engine, &survey);
+    // The manifest as it was read may not have been durable, and what came before it may need them:
+    // only now there is a new one, which is.
+    let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
     let operations = replayed
-        .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
+        .and_then(|(operations, edit)| begin_new_log(&engine, &survey, edit).map(|()| operations))
         .inspect_err(|_| engine.abandon())?;
     engine.balance_memory();
     engine.tell(&Event::Recovered {
@@ -393,10 +399,11 @@ fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Re
 
 // ---- building the engine ----
 
-/// Removes files that no edit ever named, and what dropped tables left behind. Returns the highest
-/// number of a table file.
-fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u64> {
+/// Files that no edit ever named, and what dropped tables left behind; and the highest number of a
+/// table file.
+fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec<PathBuf>, u64)> {
     let tables = tables_dir(dir);
+    let mut orphans = Vec::new();
     let mut highest = 0;
     for file in storage
         .list(&tables)
@@ -411,13 +418,17 @@ fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u6
             .values()
             .any(|t| t.tables.contains_key(&TableId(number)));
         if !known {
-            let path = tables.join(&file.name);
-            storage
-                .remove(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
+            orphans.push(tables.join(&file.name));
         }
     }
-    Ok(highest)
+    Ok((orphans, highest))
+}
+
+fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
+    orphans.iter().try_for_each(|path| {
+        let removed = storage.remove(path);
+        removed.map_err(|e| Error::io("remove", path, e))
+    })
 }
 
 fn assemble(
@@ -438,7 +449,7 @@ fn assemble(
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0, 0)),
+        cache: PageCache::new(memory.cache_bytes(Held::default())),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -481,6 +492,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -582,19 +594,11 @@ pub(crate) fn open_keyspace(
 // ---- replay ----
 
 /// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
-/// full, and at the end.
-fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
+/// full, and at the end. Returns the number of operations, and the edit for the tables.
+fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
-    if writing {
-        // What an earlier process wrote but did not sync: tables made from it must not outlive it.
-        for &number in &survey.segments {
-            let path = segment_path(&engine.dir, number);
-            storage
-                .sync_file(&path)
-                .map_err(|e| Error::io("sync", &path, e))?;
-        }
-    }
+    let mut edit = Vec::new();
     let catalog = engine.catalog.load_full();
     let mut operations = 0;
     let mut bytes = 0;
@@ -626,23 +630,34 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
                 operations += 1;
             }
             if writing && bytes >= engine.memory.active() {
-                flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
                 bytes = 0;
             }
         }
     }
     if writing {
-        flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
     }
-    Ok(operations)
+    Ok((operations, edit))
 }
 
-fn flush_replayed(engine: &Arc<Engine>, catalog: &Catalog, at: SeqNo) -> Result<()> {
+/// Moves memtables to tables, and adds to the edit that will make it known.
+fn flush_replayed(
+    engine: &Arc<Engine>,
+    catalog: &Catalog,
+    at: SeqNo,
+    edit: &mut Vec<Change>,
+) -> Result<()> {
+    let through = SeqNo(at.0 - 1);
     for partition in catalog.partitions.values() {
         if partition.seal(at, &engine.pool) {
             let tree = partition.tree_owned();
             for memtable in tree.sealed.iter().rev() {
-                flush::to_tables(engine, partition, memtable, SeqNo(at.0 - 1))?;
+                let change = flush::edit_for(engine, partition, memtable, through)?;
+                let mut version = (*partition.tree().version).clone();
+                version.apply(&change, |meta| engine.table(meta, &partition.keyspace))?;
+                partition.install(Arc::new(version), Some((memtable, through)));
+                edit.push(Change::Tree(change));
             }
         }
     }
@@ -650,10 +665,10 @@ fn flush_replayed(engine: &Arc<Engine>, catalog: &Catalog, at: SeqNo) -> Result<
 }
 
 /// Everything is in tables: the log begins anew, and the old segments are free.
-fn begin_new_log(engine: &Arc<Engine>, survey: &Survey) -> Result<()> {
+fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -> Result<()> {
     let writer = engine.writer()?;
     let first = writer.commit().tail.segment_number();
-    let edit = vec![Change::LogStart { segment: first }, Change::Opened];
+    edit.extend([Change::LogStart { segment: first }, Change::Opened]);
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
     let storage = &engine.environment.storage;
     let dir = log_dir(&engine.dir);

@@ -136,7 +136,7 @@ struct FilePages {
 
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.file, &self.path, id, &mut Vec::new())
+        page_io::read(&*self.file, &self.path, id)
     }
 }
 

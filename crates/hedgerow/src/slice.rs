@@ -19,6 +19,16 @@ const INLINE_BYTES_MAX: usize = 30;
 ///
 /// Up to 30 bytes are stored inside. Longer ones are on the heap, or, from 1 KiB on, part of a
 /// cached page that stays in memory (and counts as `pinned`) for as long as the slice lives.
+///
+/// ```
+/// use hedgerow::Slice;
+///
+/// let slice = Slice::copy_from(b"hawthorn");
+/// assert_eq!(slice, "hawthorn");
+/// assert!(slice.starts_with(b"haw"));
+/// let owned: Vec<u8> = slice.to_vec();
+/// # drop(owned);
+/// ```
 #[derive(Clone)]
 pub struct Slice(Repr);
 

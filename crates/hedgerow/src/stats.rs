@@ -80,6 +80,29 @@ impl Stats {
 }
 
 /// Something that happened in the background, told to the listener of the database.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::sync::Arc;
+///
+/// use hedgerow::{Db, Event, Layout};
+///
+/// let flushed = Arc::new(AtomicU64::new(0));
+/// let counter = flushed.clone();
+/// let db = Db::builder(dir.path())
+///     .listener(move |event| {
+///         if let Event::Flushed { entries, .. } = event {
+///             counter.fetch_add(*entries, Ordering::Relaxed);
+///         }
+///     })
+///     .open()?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.flush()?;
+/// assert_eq!(flushed.load(Ordering::Relaxed), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
@@ -276,6 +299,21 @@ impl StallStats {
 }
 
 /// What a database has done since it was opened, and what it holds.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.get("ada")?;
+/// let stats = db.stats();
+/// assert_eq!((stats.puts, stats.get_hits), (1, 1));
+/// assert!(stats.memory.total() <= stats.memory.budget);
+/// assert_eq!(stats.keyspaces[0].entries(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DbStats {

@@ -1,6 +1,8 @@
 //! Key order as an encoding: a user key becomes an *order key* whose bytes sort by `memcmp`, so
 //! that nothing below this module knows which order a keyspace has.
 
+#[cfg(test)]
+mod conformance;
 mod sorted;
 
 pub(crate) use sorted::Sorted;

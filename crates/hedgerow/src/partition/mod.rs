@@ -1,5 +1,7 @@
 //! Partitions: one LSM-tree each, and the routers that say which tree a key lives in.
 
+#[cfg(test)]
+mod conformance;
 mod hash;
 mod single;
 

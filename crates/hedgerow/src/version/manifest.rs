@@ -28,7 +28,7 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 /// The name while it is being written.
 pub(crate) const NEW_FILE_NAME: &str = "MANIFEST.new";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 0;
 
 const MAGIC: [u8; 8] = *b"hedgeman";
 const HEADER_BYTES: usize = 32;
@@ -37,6 +37,9 @@ const RECORD_HEADER_BYTES: usize = 12;
 const ROTATE_BYTES_MIN: u64 = 1 << 20;
 /// Rotate when this many times larger than the snapshot at its front: at most a third more writing.
 const ROTATE_GROWTH: u64 = 4;
+/// What an append leaves free: it must not fail half way for want of space, since that poisons, and
+/// others may write at the same time. An edit takes some hundred bytes.
+const RESERVED_BYTES: u64 = 64 << 10;
 /// Mixed into the seeds of checksums, so that no other file's records verify.
 const SEED: u64 = u64::from_le_bytes(MAGIC);
 
@@ -69,10 +72,12 @@ impl Manifest {
     /// Appends an edit and makes it durable.
     ///
     /// # Errors
-    /// After any failure, every later call is `Poisoned`.
+    /// `NoSpace` if there is hardly any room, with nothing written. After a failure of the write
+    /// itself, every later call is `Poisoned`: ask [`Manifest::is_poisoned`].
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         self.check_usable()?;
         let record = encode_record(edit, self.file.bytes())?;
+        self.check_room(record.len() as u64)?;
         let file = &mut self.file;
         self.poisoned = true;
         file.write(&record)
@@ -108,13 +113,29 @@ impl Manifest {
         self.bytes() >= ROTATE_BYTES_MIN.max(ROTATE_GROWTH * self.snapshot_bytes)
     }
 
-    #[cfg(test)]
-    fn is_poisoned(&self) -> bool {
+    /// Whether a write has failed, so that nobody knows what the file says.
+    pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned
     }
 
     fn path(&self) -> PathBuf {
         self.dir.join(FILE_NAME)
+    }
+
+    fn check_room(&self, bytes: u64) -> Result<()> {
+        let refused = |e| Error::io("ask for room in", &self.dir, e);
+        let available = self.storage.available_bytes(&self.dir).map_err(refused)?;
+        if available >= bytes + RESERVED_BYTES {
+            return Ok(());
+        }
+        let full = io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!(
+                "expected room for {} bytes, found {available}",
+                bytes + RESERVED_BYTES
+            ),
+        );
+        Err(Error::io("append to", &self.path(), full))
     }
 
     fn check_usable(&self) -> Result<()> {

@@ -30,16 +30,26 @@ impl VersionSet {
         Ok(VersionSet { manifest, state })
     }
 
-    /// Makes an edit durable. After a failure nothing more can be written.
+    /// Makes an edit durable. After a failure that poisons nothing more can be written; after any
+    /// other, nothing was.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         self.manifest.append(&edit)?;
         for change in &edit {
             self.state.apply(change)?;
         }
         if self.manifest.should_rotate() {
-            self.manifest.rotate(&self.state.snapshot())?;
+            // A new file that cannot be written, on a full disk for one, leaves the old one in use.
+            match self.manifest.rotate(&self.state.snapshot()) {
+                Err(error) if self.manifest.is_poisoned() => return Err(error),
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    /// Whether nobody knows what the manifest says.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.manifest.is_poisoned()
     }
 
     /// The oldest segment that recovery would read.

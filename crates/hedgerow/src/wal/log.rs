@@ -343,11 +343,12 @@ impl Log {
         }
     }
 
-    /// Refuses all later writes: their state would be unknown.
+    /// Refuses all later writes: their state would be unknown. So is that of the write that failed:
+    /// its error is `Poisoned` like theirs, since `NoSpace` or `Io` would say that nothing happened.
     pub(crate) fn poison_with(&self, cause: Error) -> Error {
         let _ = self.poison.set(cause.clone());
         self.synced.notify_all();
-        cause
+        self.check_poison().err().unwrap_or(cause)
     }
 
     // ---- segments ----

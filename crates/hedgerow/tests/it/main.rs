@@ -3,6 +3,7 @@
 //! call, and where background work runs on the caller's thread in an order drawn from a seed.
 //!
 //! `HEDGEROW_FULL=1` makes the sweeps complete that are sampled otherwise.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
