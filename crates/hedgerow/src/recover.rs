@@ -50,8 +50,6 @@ use crate::wal::reader::{Record, SegmentReader};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
-/// Into how many runs of level 0 a log is replayed, at most, roughly.
-const RUNS_REPLAYED_MAX: u64 = 32;
 /// How often a read-only open tries again when a writer changes the files under it.
 const READ_ONLY_ATTEMPTS: usize = 20;
 
@@ -602,14 +600,6 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
     let writing = engine.writer.is_some();
     let mut edit = Vec::new();
     let catalog = engine.catalog.load_full();
-    // Each time adds a run to level 0, which has room for so many more. Only a log that was allowed
-    // to be very much longer than the memtables makes these larger than they usually get.
-    let sizes = survey.segments.iter().map(|&number| {
-        let path = segment_path(&engine.dir, number);
-        storage.size(&path).map_err(|e| Error::io("open", &path, e))
-    });
-    let log_bytes: u64 = sizes.sum::<Result<u64>>()?;
-    let flush_at = engine.memory.active().max(log_bytes / RUNS_REPLAYED_MAX);
     let mut operations = 0;
     let mut bytes = 0;
     let mut scratch = Vec::new();
@@ -639,7 +629,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                 bytes += size as u64;
                 operations += 1;
             }
-            if writing && bytes >= flush_at {
+            if writing && bytes >= engine.memory.active() {
                 flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
                 bytes = 0;
             }

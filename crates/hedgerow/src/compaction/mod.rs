@@ -17,7 +17,6 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flush;
 use crate::merge_policy::LevelTarget;
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::plan::{Plan, RunningJob};
@@ -82,7 +81,6 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             engine.remove_obsolete();
             if result.is_ok() {
                 schedule(&engine, &partition);
-                flush::schedule(&engine, partition.id);
             }
         });
     }
