@@ -1,10 +1,10 @@
 //! What people and programs see: text or JSON on standard output, progress on standard error.
 
-use std::fmt::Arguments;
+use std::fmt::{self, Arguments};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
@@ -43,7 +43,8 @@ impl Output {
     /// A heading above lines of text, after an empty line.
     pub(crate) fn heading(&mut self, title: &str, rest: &str) {
         let bold = self.bold(title);
-        self.line(format_args!("\n{bold} {rest}"));
+        let space = if rest.is_empty() { "" } else { " " };
+        self.line(format_args!("\n{bold}{space}{rest}"));
     }
 
     /// The result for programs; nothing without `--json`.
@@ -93,9 +94,14 @@ impl Output {
 
 /// A bar on standard error that counts up to `total` things; invisible when that is no terminal.
 pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
-    let template = "{prefix:<12} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+    let template = "{prefix:<9} {wide_bar} {human_pos} of {human_len}, {whole_per_sec}/s, {eta}";
+    let whole_per_sec = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // What cannot be drawn is left out.
+        let _ = write!(out, "{}", count(state.per_sec() as u64));
+    };
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("whole_per_sec", whole_per_sec)
         .progress_chars("█▉▊▋▌▍▎▏ ");
     ProgressBar::new(total)
         .with_style(style)
@@ -115,10 +121,15 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
-/// A count with its noun, which takes an s when there is not just one.
+/// A count with its noun: `1 run`, `2 runs`, `3 directories`, `4 flushes`.
 pub(crate) fn counted(n: u64, noun: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", count(n))
+    let n_shown = count(n);
+    match noun.strip_suffix('y') {
+        _ if n == 1 => format!("{n_shown} {noun}"),
+        Some(stem) => format!("{n_shown} {stem}ies"),
+        None if noun.ends_with("sh") || noun.ends_with("ch") => format!("{n_shown} {noun}es"),
+        None => format!("{n_shown} {noun}s"),
+    }
 }
 
 /// `1536` as `1.5 KiB`.
@@ -136,6 +147,15 @@ pub(crate) fn bytes(n: u64) -> String {
     } else {
         format!("{value:.1} {}", units[unit])
     }
+}
+
+/// A turning wheel on standard error, for work whose end is not known.
+pub(crate) fn wheel(doing: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix:<9} {spinner} {human_pos}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    ProgressBar::new_spinner()
+        .with_style(style)
+        .with_prefix(doing.to_owned())
 }
 
 /// How many per second, in three digits: `1.23 million`, `45.6 thousand`, `789`.
@@ -166,7 +186,9 @@ pub(crate) fn per_second(n: u64, time: Duration) -> f64 {
 /// `0.0123 s` as `12.3 ms`.
 pub(crate) fn seconds(time: Duration) -> String {
     let s = time.as_secs_f64();
-    if s >= 1.0 {
+    if s == 0.0 {
+        "0 s".to_owned()
+    } else if s >= 1.0 {
         format!("{s:.1} s")
     } else if s >= 0.001 {
         format!("{:.1} ms", s * 1e3)
@@ -191,7 +213,9 @@ mod tests {
     fn numbers_are_readable() {
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(counted(1, "run"), "1 run");
+        assert_eq!(counted(1, "directory"), "1 directory");
+        assert_eq!(counted(2, "directory"), "2 directories");
+        assert_eq!(counted(0, "batch"), "0 batches");
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");

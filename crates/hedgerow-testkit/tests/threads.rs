@@ -9,7 +9,7 @@ use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
 const WRITERS: u64 = 3;
-const COMMITS: u64 = 1_500;
+const COMMITS: u64 = 10_000;
 const KEYS: u64 = 50;
 
 /// A database of tiny parts, so that flushes and merges go on all the time.
@@ -223,7 +223,7 @@ fn clearing_and_dropping_goes_on_beside_writers() {
                 }
             });
         }
-        for _ in 0..60 {
+        for _ in 0..20 {
             a.clear().unwrap();
             db.keyspace_with("temporary", Layout::sorted(), Setup::tiny(0).design)
                 .unwrap();

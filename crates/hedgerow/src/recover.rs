@@ -14,6 +14,7 @@
 //! bad one. If any later record, or the manifest's note of a clean close, says that the log was
 //! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -29,23 +30,24 @@ use crate::engine::{
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memory::MemoryPlan;
+use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RUNS_MAX;
+use crate::page::TableId;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
-use crate::table::open::table_number;
+use crate::table::open::{table_name, table_number};
 use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
 use crate::wal::Log;
 use crate::wal::log::{segment_name, segment_number};
-use crate::wal::reader::SegmentReader;
+use crate::wal::reader::{Record, SegmentReader};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
@@ -142,9 +144,15 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         };
         attempt += 1;
         match opened {
-            Ok((engine, survey)) if still_there(&survey) || attempt >= READ_ONLY_ATTEMPTS => {
+            Ok((engine, survey)) if still_there(&survey) => {
                 engine.balance_memory();
                 return Ok(engine);
+            }
+            Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the writer recycled the log faster than it could be read",
+                ));
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
             // A record that was being written when it was read is whole the next time.
@@ -214,8 +222,10 @@ fn segment_path(dir: &Path, number: u32) -> PathBuf {
     log_dir(dir).join(segment_name(number))
 }
 
-/// Reads the log without changing anything.
+/// Reads the log without changing anything, and compares it and the tables that there are with what
+/// the manifest says.
 fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
+    check_tables(storage, dir, state)?;
     let log = log_dir(dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
     let mut numbers: Vec<u32> = files
@@ -254,7 +264,7 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
                 .at(&segment_path(dir, state.log_start), None),
         );
     }
-    let ended_at = read_to_end(storage, dir, &numbers, &mut survey)?;
+    let ended_at = read_to_end(storage, dir, &numbers, &mut survey, state)?;
     check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
 }
@@ -265,6 +275,7 @@ fn read_to_end(
     dir: &Path,
     numbers: &[u32],
     survey: &mut Survey,
+    state: &State,
 ) -> Result<usize> {
     let mut last_in_log: Option<SeqNo> = None;
     for (i, &number) in numbers.iter().enumerate() {
@@ -289,6 +300,8 @@ fn read_to_end(
                 ))
                 .at(&path, Some(u64::from(record.offset))));
             }
+            check_partitions(&record, state)
+                .map_err(|e| e.at(&path, Some(u64::from(record.offset))))?;
             sealed = record.header.ops == 0;
             if sealed {
                 last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
@@ -303,6 +316,45 @@ fn read_to_end(
         }
     }
     Ok(numbers.len().saturating_sub(1))
+}
+
+/// The manifest knew every partition before the first write to it.
+fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
+    for op in record.ops() {
+        let id = op?.partition;
+        if id.0 >= state.next_partition {
+            return Err(Error::corruption(format!(
+                "expected a write to a partition below {}, found one to {}: the manifest has lost records",
+                state.next_partition, id.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every table of the manifest is there. A manifest that has lost records may name tables that were
+/// merged away since, and may not name those that now hold their entries.
+fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
+    let tables = tables_dir(dir);
+    let files = storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?;
+    let sizes: HashMap<_, _> = files
+        .iter()
+        .filter_map(|file| Some((TableId(table_number(&file.name)?), file.bytes)))
+        .collect();
+    for (id, (_, meta)) in state.trees.values().flat_map(|tree| &tree.tables) {
+        let found = sizes.get(id).copied();
+        if found != Some(meta.file_bytes) {
+            let found = found.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
+            return Err(Error::corruption(format!(
+                "expected a table of {} bytes, found {found}",
+                meta.file_bytes
+            ))
+            .at(&tables.join(table_name(*id)), None));
+        }
+    }
+    Ok(())
 }
 
 /// Nothing may say that the log was durable beyond its end.
@@ -324,16 +376,28 @@ fn check_end(
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {
-        Some(durable) if durable > survey.end => Err(Error::corruption(format!(
-            "expected a record of the log, which was durable up to segment {} offset {}",
-            durable.segment, durable.offset
-        ))
-        .at(
-            &segment_path(dir, survey.end.segment),
-            Some(u64::from(survey.end.offset)),
-        )),
+        // Beside a writer: what is durable now may have been written since the end was looked for.
+        Some(durable) if durable > survey.end && is_damaged_at(storage, dir, survey.end)? => {
+            Err(Error::corruption(format!(
+                "expected a record of the log, which was durable up to segment {} offset {}",
+                durable.segment, durable.offset
+            ))
+            .at(
+                &segment_path(dir, survey.end.segment),
+                Some(u64::from(survey.end.offset)),
+            ))
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether there is, still, no good record at a position of the log.
+fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Result<bool> {
+    let number = position.segment;
+    let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+    while reader.position() < position && reader.next()?.is_some() {}
+    let reached = reader.position() >= position;
+    Ok(!reached || reader.next()?.is_none())
 }
 
 // ---- building the engine ----
@@ -355,7 +419,7 @@ fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec
         let known = state
             .trees
             .values()
-            .any(|t| t.tables.contains_key(&crate::page::TableId(number)));
+            .any(|t| t.tables.contains_key(&TableId(number)));
         if !known {
             orphans.push(tables.join(&file.name));
         }
@@ -388,7 +452,7 @@ fn assemble(
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0, 0)),
+        cache: PageCache::new(memory.cache_bytes(Held::default())),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -431,6 +495,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {

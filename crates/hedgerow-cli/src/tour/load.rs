@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use hedgerow::{Durability, MemoryStats};
 
+use super::Watch;
+use super::shape::{Size, Spread};
 use super::store::Store;
-use super::walk::{Found, Problems, Walk};
-use super::{Watch, shape};
+use super::walk::{Found, LeftOut, Problems, Walk};
+
 use crate::exit::Failure;
 use crate::output::progress;
 
-/// Entries per batch: what a service might take from its clients at once.
-const BATCH_ENTRIES: usize = 100;
 /// How many paths are kept to ask for later.
 const SAMPLE_PATHS: u64 = 5000;
 /// How often memory is looked at.
@@ -31,8 +31,10 @@ pub(crate) struct Loaded {
     pub(crate) file_bytes: u64,
     pub(crate) batches: u64,
     pub(crate) puts: u64,
-    /// From the first entry to the last batch.
+    /// From the first entry to the last batch, without the pauses.
     pub(crate) time: Duration,
+    /// What loading waited for merges near its end, see [`Spread`].
+    pub(crate) pause_time: Duration,
     /// The part of it that the store took.
     pub(crate) store_time: Duration,
     /// What merges took after the last batch.
@@ -73,27 +75,28 @@ impl Loaded {
     }
 }
 
-/// Walks the tree into the store. `expected` is about how many entries there are.
+/// Walks the tree into the store.
 pub(crate) fn load(
     store: &Store,
     root: &Path,
-    without: &[&Path],
-    expected: u64,
+    left_out: &LeftOut,
+    size: &Size,
     watch: &Watch,
 ) -> Result<Loaded, Failure> {
     let mut loaded = Loaded {
         began_unix: watch.unix_seconds(),
         ..Loaded::default()
     };
-    let bar = progress("loading", expected);
+    let batch_entries = size.batch_entries();
+    let bar = progress("loading", size.entries);
     let began = watch.now();
-    let sample_every = (expected / SAMPLE_PATHS).max(1);
-    let look_every = (expected / BATCH_ENTRIES as u64 / LOOKS).max(1);
-    let mut walk = Walk::new(root, without);
-    let mut spread = shape::Spread::new(expected);
-    let mut waiting: Vec<Found> = Vec::with_capacity(BATCH_ENTRIES);
+    let sample_every = (size.entries / SAMPLE_PATHS).max(1);
+    let look_every = (size.entries / batch_entries as u64 / LOOKS).max(1);
+    let mut walk = Walk::new(root, left_out);
+    let mut spread = Spread::new(size);
+    let mut waiting: Vec<Found> = Vec::with_capacity(batch_entries);
     loop {
-        waiting.extend(walk.by_ref().take(BATCH_ENTRIES));
+        waiting.extend(walk.by_ref().take(batch_entries));
         if waiting.is_empty() {
             break;
         }
@@ -102,14 +105,16 @@ pub(crate) fn load(
         for found in waiting.drain(..) {
             loaded.count(root, &found, sample_every);
         }
-        spread.keep(store, loaded.entries)?;
+        watch.add(&mut loaded.pause_time, || {
+            spread.keep(store, loaded.entries)
+        })?;
         if loaded.batches.is_multiple_of(look_every) {
             loaded.look_at_memory(store);
         }
         bar.set_position(loaded.entries);
     }
     bar.finish_and_clear();
-    loaded.time = watch.now() - began;
+    loaded.time = watch.now() - began - loaded.pause_time;
     loaded.look_at_memory(store);
     watch.add(&mut loaded.settle_time, || store.settle())?;
     loaded.problems = walk.problems;

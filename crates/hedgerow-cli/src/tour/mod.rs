@@ -78,21 +78,28 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let root = &arguments.dir;
     walk::check(root)?;
     let watch = Watch::new();
-    let place = Place::choose(arguments.db.as_deref(), arguments.keep)?;
-    let expected = walk::count(root);
+    let place = Place::choose(root, arguments.db.as_deref(), arguments.keep)?;
+    let mut count_time = Duration::ZERO;
+    let expected = watch.add(&mut count_time, || walk::count(root, &place.left_out()));
     let settings = arguments.settings(&place, expected);
     let mut report = Report::new(output, root, &settings);
 
     // Load.
     let store = Store::create(&settings)?;
-    let loaded = load::load(&store, root, &place.paths(), expected, &watch)?;
-    report.loaded(&loaded);
+    let loaded = load::load(
+        &store,
+        root,
+        &place.paths(),
+        &settings.size(expected),
+        &watch,
+    )?;
+    report.loaded(&loaded, count_time);
     report.shape("after_loading", "The trees after loading", &store);
 
     // Ask.
     let attributes = questions::stat(&store, root, &loaded, &watch)?;
     report.stat(&attributes);
-    let listings = questions::list(&store, root, &loaded, &watch)?;
+    let listings = questions::list(&store, root, (&loaded, &left_out), &watch)?;
     report.list(&listings);
     let totals = questions::add_up(&store, &watch)?;
     report.largest(&totals, &loaded);
@@ -101,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let changes = changes::make(&store, &totals, &watch)?;
     report.changes(&changes);
     report.shape("after_changes", "The trees after the changes", &store);
-    report.engine(&store, &loaded, &changes.contents);
+    report.engine(&store, &loaded, &attributes, &changes.contents);
 
     // Copy, close, reopen.
     let copy = copies::checkpoint(&store, &settings, &place.checkpoint, &watch)?;
@@ -135,6 +142,12 @@ impl Arguments {
             design,
             background: Background::default(),
         }
+    }
+}
+
+impl Settings {
+    fn size(&self, expected: u64) -> shape::Size {
+        shape::Size::new(expected, self.design.memtable_bytes.unwrap_or(0))
     }
 }
 

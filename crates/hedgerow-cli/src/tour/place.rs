@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::walk::LeftOut;
 use crate::exit::{Exit, Failure};
 
 /// Removes what is temporary when it is dropped, unless everything is to be kept.
@@ -18,7 +19,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn choose(database: Option<&Path>, keep: bool) -> Result<Place, Failure> {
+    /// A place for the tour of `root`.
+    pub(crate) fn choose(
+        root: &Path,
+        database: Option<&Path>,
+        keep: bool,
+    ) -> Result<Place, Failure> {
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        if database.is_some_and(|database| real(database).is_some() && real(database) == real(root))
+        {
+            let message = "the database cannot be the directory that is walked; name another --db";
+            return Err(Failure::new(Exit::Usage, message));
+        }
         let mut temporary = Vec::new();
         let base = match database {
             Some(path) => path.to_path_buf(),
@@ -52,9 +64,9 @@ impl Place {
         })
     }
 
-    /// What the walk must leave out, should it come by.
-    pub(crate) fn paths(&self) -> [&Path; 2] {
-        [&self.database, &self.checkpoint]
+    /// What the walk must leave out, should it come by: what there is of it now.
+    pub(crate) fn left_out(&self) -> LeftOut {
+        LeftOut::new(&[&self.database, &self.checkpoint])
     }
 
     /// Removes what is temporary now, where errors are heard.

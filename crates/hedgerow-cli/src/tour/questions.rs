@@ -14,6 +14,7 @@ use super::Watch;
 use super::load::Loaded;
 use super::schema::{Attributes, ROOT, split_entry_key};
 use super::store::{Contents, Store};
+use super::walk::LeftOut;
 use crate::exit::Failure;
 use crate::output::{progress, shown};
 
@@ -133,7 +134,7 @@ pub(crate) struct List {
 pub(crate) fn list(
     store: &Store,
     root: &Path,
-    loaded: &Loaded,
+    (loaded, left_out): (&Loaded, &LeftOut),
     watch: &Watch,
 ) -> Result<List, Failure> {
     let mut answer = List::default();
@@ -152,7 +153,7 @@ pub(crate) fn list(
         answer.entries += found.len() as u64;
         let real = root.join(&path);
         let stored: BTreeSet<&[u8]> = found.iter().map(|(name, _)| name.as_slice()).collect();
-        let names = names(&real);
+        let names = names(&real, left_out);
         let equal = stored.iter().copied().eq(names.iter().map(Vec::as_slice));
         let changed = fs::metadata(&real).map_or(true, |m| m.ctime() >= loaded.began_unix);
         answer.comparison.add(equal, changed, &real);
@@ -173,8 +174,9 @@ fn directories(sample: &[PathBuf]) -> Vec<PathBuf> {
     std::iter::once(PathBuf::new()).chain(chosen).collect()
 }
 
-fn names(dir: &Path) -> BTreeSet<Vec<u8>> {
+fn names(dir: &Path, left_out: &LeftOut) -> BTreeSet<Vec<u8>> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| !left_out.has_entry(entry));
     entries.map(|entry| entry.file_name().into_vec()).collect()
 }
 

@@ -17,7 +17,7 @@ use super::store::{Background, Contents, Settings, Store};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count, counted, per_second, rate, seconds, shown};
 
-const MEMORY_CELLS: usize = 28;
+const MEMORY_CELLS: usize = 22;
 
 pub(crate) struct Report<'a> {
     output: &'a mut Output,
@@ -69,29 +69,31 @@ impl<'a> Report<'a> {
 
     // ---- load ----
 
-    pub(crate) fn loaded(&mut self, loaded: &Loaded) {
+    pub(crate) fn loaded(&mut self, loaded: &Loaded, count_time: Duration) {
         let others = loaded.entries - loaded.directories - loaded.files - loaded.links;
         self.output.heading("Load", "");
         self.output.line(format_args!(
             "  {}: {}, {}, {}, {others} other; {} in files",
             counted(loaded.entries, "name"),
             counted(loaded.files, "file"),
-            count(loaded.directories) + " directories",
+            counted(loaded.directories, "directory"),
             counted(loaded.links, "link"),
             bytes(loaded.file_bytes),
         ));
         self.output.line(format_args!(
-            "  stored in {}: {} names per second, walk included",
+            "  counted in {}, walked and stored in {}: {} names per second",
+            seconds(count_time),
             seconds(loaded.time),
             rate(loaded.entries, loaded.time),
         ));
         self.output.line(format_args!(
-            "  the store took {} of it for {} in {}: {} puts per second; merges ended {} later",
+            "  of which the store took {} for {} in {}: {} puts per second\n  \
+             and, without the rates, waited {} for merges, so that each level shows",
             seconds(loaded.store_time),
             counted(loaded.puts, "put"),
-            count(loaded.batches) + " batches",
+            counted(loaded.batches, "batch"),
             rate(loaded.puts, loaded.store_time),
-            seconds(loaded.settle_time),
+            seconds(loaded.pause_time + loaded.settle_time),
         ));
         let problems = &loaded.problems;
         if problems.total() > 0 {
@@ -113,8 +115,10 @@ impl<'a> Report<'a> {
             "file_bytes": loaded.file_bytes,
             "puts": loaded.puts,
             "batches": loaded.batches,
+            "count_seconds": count_time.as_secs_f64(),
             "seconds": loaded.time.as_secs_f64(),
             "store_seconds": loaded.store_time.as_secs_f64(),
+            "pause_seconds": loaded.pause_time.as_secs_f64(),
             "settle_seconds": loaded.settle_time.as_secs_f64(),
             "entries_per_second": per_second(loaded.entries, loaded.time),
             "puts_per_second": per_second(loaded.puts, loaded.store_time),
@@ -129,16 +133,12 @@ impl<'a> Report<'a> {
     }
 
     pub(crate) fn shape(&mut self, name: &str, title: &str, store: &Store) {
-        self.output.heading(title, "(shaded: up to the target)");
+        let legend = shape::legend(self.output.drawing);
+        self.output.heading(title, legend);
         let mut object = Map::new();
         for stats in [store.entries.stats(), store.inodes.stats()] {
             let rows = shape::rows(&stats, self.memtable_bytes);
-            self.output.line(format_args!(
-                "  {} ({} before compression)",
-                stats.name,
-                bytes(stats.raw_bytes),
-            ));
-            for line in shape::draw(&rows, self.output.drawing) {
+            for line in shape::draw(&stats.name, &rows, self.output.drawing) {
                 self.output.line(format_args!("{line}"));
             }
             object.insert(stats.name.clone(), shape_object(&stats, &rows));
@@ -165,10 +165,9 @@ impl<'a> Report<'a> {
         let pages = stat.pages as f64 / stat.gets.max(1) as f64;
         let device = stat.device_reads as f64 / stat.gets.max(1) as f64;
         self.output.line(format_args!(
-            "    {pages:.2} pages and {device:.2} reads of files per get; {} of {} answers of \
-             filters were wrong",
+            "    {pages:.2} pages per get, {device:.2} of them from files; filters erred in {} of {}",
             count(stat.filter_false_positives),
-            count(stat.filter_probes),
+            counted(stat.filter_probes, "probe"),
         ));
         self.compare("stat gives what the file system says", &stat.comparison);
         self.put(
@@ -191,19 +190,18 @@ impl<'a> Report<'a> {
     pub(crate) fn list(&mut self, list: &List) {
         self.output.line(format_args!(
             "  list {} by scans of a prefix: {} scans and {} names per second",
-            count(list.directories) + " directories",
+            counted(list.directories, "directory"),
             rate(list.directories, list.time),
             rate(list.entries, list.time),
         ));
         for (name, attributes) in &list.root {
-            let kind = match () {
-                () if attributes.is_directory() => "/",
-                () if attributes.is_link() => "@",
-                () => "",
+            let target = match shown(&attributes.target) {
+                target if target.is_empty() => target,
+                target => format!(" -> {target}"),
             };
             self.output.line(format_args!(
-                "    {:>06o} {:>5} {:>5} {:>10}  {}{kind}",
-                attributes.mode,
+                "    {} {:>5} {:>5} {:>10}  {}{target}",
+                attributes.mode_shown(),
                 attributes.owner,
                 attributes.group,
                 bytes(attributes.size),
@@ -241,8 +239,9 @@ impl<'a> Report<'a> {
             rate(totals.scanned, totals.time),
         ));
         self.output.line(format_args!(
-            "    {:<38} {:<38}",
-            "by size", "by number of names"
+            "    {:<38} {:>10}",
+            format!("{:>10}", "by size"),
+            "by names"
         ));
         let lines = totals.by_bytes.len().max(totals.by_entries.len());
         for i in 0..lines {
@@ -299,9 +298,9 @@ impl<'a> Report<'a> {
         ));
         let deletes = changes.deleted + changes.inodes_deleted;
         self.output.line(format_args!(
-            "  deleted what is in {}, {}: {} deletes per second",
-            shown(&changes.subtree),
+            "  deleted {}, {}:\n    {} deletes per second",
             counted(changes.deleted, "name"),
+            all_of(&changes.subtree),
             rate(deletes, changes.delete_time),
         ));
         let [before, inodes_before] = changes.before;
@@ -321,8 +320,11 @@ impl<'a> Report<'a> {
             "every touch and delete shows in the store and not in the snapshot",
             changes.touches_lost == 0 && changes.deletes_lost == 0,
             &format!(
-                "{} and {} do not",
-                changes.touches_lost, changes.deletes_lost
+                "{} of {}, {} of {} lost",
+                count(changes.touches_lost),
+                count(changes.touched),
+                count(changes.deletes_lost),
+                count(changes.deleted),
             ),
         );
         self.put(
@@ -345,35 +347,47 @@ impl<'a> Report<'a> {
 
     // ---- what the engine did ----
 
-    pub(crate) fn engine(&mut self, store: &Store, loaded: &Loaded, contents: &[Contents; 2]) {
+    pub(crate) fn engine(
+        &mut self,
+        store: &Store,
+        loaded: &Loaded,
+        stat: &Stat,
+        contents: &[Contents; 2],
+    ) {
         let stats = store.db.stats();
         self.output
             .heading("The engine", "since the database was opened");
-        self.amplification(&stats, contents);
+        self.amplification(&stats, stat, contents);
         self.stalls_and_log(&stats);
         self.memory(&stats.memory, &loaded.memory_peak);
     }
 
-    fn amplification(&mut self, stats: &DbStats, contents: &[Contents; 2]) {
+    fn amplification(&mut self, stats: &DbStats, stat: &Stat, contents: &[Contents; 2]) {
         let tables: u64 = stats.keyspaces.iter().map(KeyspaceStats::table_bytes).sum();
         let live = contents[0].bytes + contents[1].bytes;
         let space = tables as f64 / live.max(1) as f64;
         let write = stats.write_amplification();
         let log = stats.log_bytes as f64 / stats.user_bytes.max(1) as f64;
         self.output.line(format_args!(
-            "  write amplification {write:.2}, and {log:.2} for the log: {} written, {} by {}, {} by {}",
+            "  write amplification {write:.2}: for {} of keys and values\n    {} wrote {}, {} wrote {};",
             bytes(stats.user_bytes),
+            counted(stats.flushes, "flush"),
             bytes(stats.flush_bytes),
-            counted(stats.flushes, "flush").replace("flushs", "flushes"),
-            bytes(stats.merge_write_bytes),
             counted(stats.merges, "merge"),
+            bytes(stats.merge_write_bytes),
         ));
         self.output.line(format_args!(
-            "  read amplification {:.2} pages per get, scans and merges not counted apart",
-            stats.read_amplification(),
+            "    and the log {log:.2}: {}, {}; {} of it are kept",
+            bytes(stats.log_bytes),
+            counted(stats.log_syncs, "sync"),
+            bytes(stats.log_live_bytes),
+        ));
+        let read = stat.pages as f64 / stat.gets.max(1) as f64;
+        self.output.line(format_args!(
+            "  read amplification {read:.2} pages per get, as stat found it"
         ));
         self.output.line(format_args!(
-            "  space amplification {space:.2}: {} of compressed tables for {} of keys and values",
+            "  space amplification {space:.2}: {} of tables, compressed, for {} that are live",
             bytes(tables),
             bytes(live),
         ));
@@ -387,7 +401,7 @@ impl<'a> Report<'a> {
             json!({
                 "write": write,
                 "log": log,
-                "pages_per_get": stats.read_amplification(),
+                "read": read,
                 "space": space,
                 "space_over_last_level": by_keyspace,
                 "user_bytes": stats.user_bytes,
@@ -405,19 +419,24 @@ impl<'a> Report<'a> {
 
     fn stalls_and_log(&mut self, stats: &DbStats) {
         let stalls = &stats.stalls;
+        let reasons = [
+            ("memtables", stalls.memtables),
+            ("level 0", stalls.level0),
+            ("merge debt", stalls.merge_debt),
+            ("the log", stalls.log),
+        ];
+        let reasons: Vec<String> = reasons
+            .iter()
+            .filter(|(_, time)| !time.is_zero())
+            .map(|(reason, time)| format!("{} for {reason}", seconds(*time)))
+            .collect();
+        let reasons = match reasons.as_slice() {
+            [] => String::new(),
+            reasons => format!(": {}", reasons.join(", ")),
+        };
         self.output.line(format_args!(
-            "  writes were held back for {}: {} by memtables, {} by level 0, {} by merge debt, {} by the log",
+            "  writes were held back for {}{reasons}",
             seconds(stalls.total()),
-            seconds(stalls.memtables),
-            seconds(stalls.level0),
-            seconds(stalls.merge_debt),
-            seconds(stalls.log),
-        ));
-        self.output.line(format_args!(
-            "  the log: {} written, {} syncs, {} kept",
-            bytes(stats.log_bytes),
-            stats.log_syncs,
-            bytes(stats.log_live_bytes),
         ));
         self.check(
             "no background job panicked",
@@ -446,15 +465,19 @@ impl<'a> Report<'a> {
 
     fn memory(&mut self, now: &MemoryStats, peak: &MemoryStats) {
         self.output.line(format_args!(
-            "  memory: {} of {}; at most {} while loading",
-            bytes(now.total()),
-            bytes(now.budget),
-            bytes(peak.total()),
+            "  {:<11} {:<MEMORY_CELLS$} {:>10} {:>24}",
+            "memory",
+            format!("of {}", bytes(now.budget)),
+            "now",
+            "highest while loading",
         ));
-        for ((name, part), (_, highest)) in parts(now).into_iter().zip(parts(peak)) {
+        let sum = [("all", now.total(), peak.total())];
+        let each = parts(now).into_iter().zip(parts(peak));
+        let each = each.map(|((name, part), (_, highest))| (name, part, highest));
+        for (name, part, highest) in each.chain(sum) {
             let drawn = bar(part, None, now.budget, MEMORY_CELLS, self.output.drawing);
             self.output.line(format_args!(
-                "    {name:<11} {drawn} {:>10} then {:>10}",
+                "    {name:<11} {drawn} {:>8} {:>24}",
                 bytes(part),
                 bytes(highest),
             ));
@@ -622,6 +645,15 @@ fn parts(memory: &MemoryStats) -> [(&'static str, u64); 7] {
         ("merges", memory.merges),
         ("tables", memory.tables),
     ]
+}
+
+/// Names the contents of a subtree; it has none when the tree is too small to delete a part.
+fn all_of(subtree: &[u8]) -> String {
+    if subtree.is_empty() {
+        "the tree has no fitting directory".to_owned()
+    } else {
+        format!("all of {}", shown(subtree))
+    }
 }
 
 /// A number and a path, in 36 columns.

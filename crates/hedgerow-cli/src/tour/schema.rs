@@ -87,6 +87,34 @@ impl Attributes {
         self.mode & TYPE_MASK == LINK
     }
 
+    /// Type and permissions as `ls -l` writes them.
+    pub(crate) fn mode_shown(&self) -> String {
+        let kind = match self.mode & TYPE_MASK {
+            DIRECTORY => 'd',
+            REGULAR => '-',
+            LINK => 'l',
+            0o060_000 => 'b',
+            0o020_000 => 'c',
+            0o010_000 => 'p',
+            0o140_000 => 's',
+            _ => '?',
+        };
+        let bit = |i: u32| match self.mode >> (8 - i) & 1 {
+            1 => ['r', 'w', 'x'][i as usize % 3],
+            _ => '-',
+        };
+        let mut shown: Vec<char> = std::iter::once(kind).chain((0..9).map(bit)).collect();
+        for (flag, at, letter) in [(0o4000, 3, 's'), (0o2000, 6, 's'), (0o1000, 9, 't')] {
+            if self.mode & flag != 0 {
+                shown[at] = match shown[at] {
+                    'x' => letter,
+                    _ => letter.to_ascii_uppercase(),
+                };
+            }
+        }
+        shown.into_iter().collect()
+    }
+
     /// Has other names, which share its id.
     pub(crate) fn is_hard_linked(&self) -> bool {
         self.links > 1 && !self.is_directory()

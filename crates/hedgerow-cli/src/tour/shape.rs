@@ -4,18 +4,23 @@ use hedgerow::KeyspaceStats;
 
 use super::store::Store;
 use crate::exit::Failure;
-use crate::output::{bytes, count, counted};
+use crate::output::{bytes, count};
 
 /// What an entry takes in a memtable, roughly: key, attributes, and what the memtable adds.
 const ENTRY_BYTES: u64 = 150;
-/// Memtables per tree. With leveling:4 and 4 runs in level 0, levels are in use down from
-/// `MEMTABLES / 2` (tables are compressed) to 4 memtables: two of them, and often three.
-const MEMTABLES: u64 = 96;
+/// Memtables per tree. Tables are compressed, to a bit less than half, and with `leveling:4` a level
+/// is used from 4 memtables on: so the last level has about 80 memtables, the one above 20.
+const MEMTABLES: u64 = 192;
 /// The smallest memtable that the engine takes, per partition.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// The engine seals when all active memtables together pass 3/32 of the budget; two keyspaces share
 /// that.
 const BUDGET_PARTS: u64 = 24;
+/// Entries per batch: what a service might take from its clients at once.
+const BATCH_ENTRIES_MAX: u64 = 100;
+
+/// The last part of the loading that is paced, one in so many.
+const PACED_PART: u64 = 8;
 
 /// A memtable size at which so many entries span a memtable, level 0 and several levels below.
 pub(crate) fn memtable_bytes(entries: u64, memory_budget: u64, partitions: u16) -> u64 {
@@ -25,38 +30,67 @@ pub(crate) fn memtable_bytes(entries: u64, memory_budget: u64, partitions: u16) 
     wanted.min(largest).max(smallest)
 }
 
-/// Keeps level 0 in use when loading ends, for the drawing.
-///
-/// Level 0 is emptied each time it has 4 runs, so one tree in four would be drawn without. Near the
-/// end of loading, at 97, 98 and 99 % of the entries, merges are waited for and the memtable is
-/// flushed where level 0 has no run, or three (which empties it, so that the next stop can give it
-/// one). A memtable holds about 1 % of the entries, so at most one more run comes after.
-pub(crate) struct Spread {
-    expected: u64,
-    next_percent: u64,
+/// How much there is to load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) entries: u64,
+    /// Those that a memtable holds, roughly.
+    memtable_entries: u64,
 }
 
-impl Spread {
-    pub(crate) fn new(expected: u64) -> Spread {
-        Spread {
-            expected,
-            next_percent: 97,
+impl Size {
+    pub(crate) fn new(entries: u64, memtable_bytes: u64) -> Size {
+        Size {
+            entries,
+            memtable_entries: (memtable_bytes / ENTRY_BYTES).max(1),
         }
     }
 
+    /// Small batches for small memtables.
+    pub(crate) fn batch_entries(&self) -> usize {
+        (self.memtable_entries / 10).clamp(1, BATCH_ENTRIES_MAX) as usize
+    }
+}
+
+/// Gives the tree its shape when loading ends, for the drawing.
+///
+/// A small tree is loaded faster than memtables are flushed, and would then be merged into one level
+/// at once. So towards the end loading stops after each memtable's worth of entries, for a flush and
+/// its merges. And level 0 is emptied each time it has 4 runs, so that one tree in four would be
+/// drawn without: the last flush but one leaves less to load than a memtable holds, hence no other
+/// comes by itself; if level 0 has no run then, the last one, half-way from there, gives it one.
+pub(crate) struct Spread {
+    stops: Vec<u64>,
+}
+
+impl Spread {
+    pub(crate) fn new(size: &Size) -> Spread {
+        let last_part = |tenths: u64| size.memtable_entries.div_ceil(10) * tenths;
+        let last = size.entries.saturating_sub(last_part(4));
+        let last_but_one = size.entries.saturating_sub(last_part(8));
+        let first = size.entries / PACED_PART * (PACED_PART - 1);
+        let paced = (first..last_but_one).step_by(size.memtable_entries as usize);
+        let mut stops: Vec<u64> = paced.chain([last_but_one, last]).collect();
+        stops.reverse();
+        Spread { stops }
+    }
+
+    /// Stops if that many entries call for it.
     pub(crate) fn keep(&mut self, store: &Store, loaded: u64) -> Result<(), Failure> {
-        if self.next_percent > 99 || loaded < self.expected * self.next_percent / 100 {
+        if self.stops.last().is_none_or(|&stop| loaded < stop) {
             return Ok(());
         }
+        while self.stops.last().is_some_and(|&stop| loaded >= stop) {
+            self.stops.pop();
+        }
         for keyspace in [&store.entries, &store.inodes] {
-            keyspace.wait_until_merged()?;
             let levels = keyspace.stats().levels;
-            let runs = levels.first().map_or(0, |level0| level0.runs);
-            if runs == 0 || runs == 3 && self.next_percent < 99 {
+            let empty = levels.first().is_none_or(|level0| level0.tables == 0);
+            if !self.stops.is_empty() || empty {
                 keyspace.flush()?;
+                keyspace.wait_until_merged()?;
             }
         }
-        self.next_percent += 1;
         Ok(())
     }
 }
@@ -106,42 +140,44 @@ pub(crate) fn deep_levels(stats: &KeyspaceStats) -> usize {
     stats.levels.iter().filter(deep).count()
 }
 
-const BAR_CELLS: usize = 28;
+const BAR_CELLS: usize = 22;
 
-/// One line per row: name, bar, and the numbers.
-pub(crate) fn draw(rows: &[Row], blocks: bool) -> Vec<String> {
-    let longest = rows
+/// What bars are made of.
+pub(crate) fn legend(blocks: bool) -> &'static str {
+    if blocks {
+        "(█ what is there, ░ what may be)"
+    } else {
+        "(# what is there, . what may be)"
+    }
+}
+
+/// A heading, and one line per row: name, bar, and the numbers.
+pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
+    let sizes = rows
         .iter()
-        .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)))
-        .max()
-        .unwrap_or(0);
-    rows.iter()
-        .map(|row| {
-            let bar = bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks);
-            let layout = match (row.runs, row.tables) {
-                (0, 0) => String::new(),
-                (runs, tables) => format!(
-                    "{}, {}",
-                    counted(runs as u64, "run"),
-                    counted(tables as u64, "table")
-                ),
-            };
-            let target = match row.target_bytes {
-                Some(target) => format!("of {}", bytes(target)),
-                None => String::new(),
-            };
-            let tombstones = match row.tombstones {
-                0 => String::new(),
-                n => format!(", {}", counted(n, "tombstone")),
-            };
-            let line = format!(
-                "  {:<9} {bar} {:>10} {target:<13} {layout:<18} {:>9} entries{tombstones}",
-                row.name,
-                bytes(row.bytes),
-                count(row.entries),
-            );
-            line.trim_end().to_owned()
-        })
+        .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)));
+    let longest = sizes.max().unwrap_or(0);
+    let heading = format!(
+        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+        "size", "target", "runs", "tables", "entries", "tombstones"
+    );
+    let some = |n: u64| if n == 0 { String::new() } else { count(n) };
+    let line = |row: &Row| {
+        let line = format!(
+            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+            row.name,
+            bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
+            bytes(row.bytes),
+            row.target_bytes.map(bytes).unwrap_or_default(),
+            some(row.runs as u64),
+            some(row.tables as u64),
+            count(row.entries),
+            some(row.tombstones),
+        );
+        line.trim_end().to_owned()
+    };
+    std::iter::once(heading)
+        .chain(rows.iter().map(line))
         .collect()
 }
 

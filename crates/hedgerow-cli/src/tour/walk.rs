@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, ReadDir};
+use std::fs::{self, DirEntry, ReadDir};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::schema::{ABOVE_ROOT, Attributes, ROOT};
 use crate::exit::{Exit, Failure};
-use crate::output::shown;
+use crate::output::{shown, wheel};
 
 /// Refuses what is no directory.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
@@ -25,22 +25,55 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Directories that are no part of the tree, though they may be in it: the tour's own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeftOut {
+    /// Device and inode.
+    identities: Vec<(u64, u64)>,
+}
+
+impl LeftOut {
+    /// Those of `dirs` that exist.
+    pub(crate) fn new(dirs: &[&Path]) -> LeftOut {
+        let identity = |dir: &&Path| fs::symlink_metadata(dir).ok().map(|m| (m.dev(), m.ino()));
+        LeftOut {
+            identities: dirs.iter().filter_map(identity).collect(),
+        }
+    }
+
+    fn has(&self, device: u64, inode: u64) -> bool {
+        self.identities.contains(&(device, inode))
+    }
+
+    pub(crate) fn has_entry(&self, entry: &DirEntry) -> bool {
+        // The inode is in the listing already; the device has to be asked for.
+        let may_be = self
+            .identities
+            .iter()
+            .any(|(_, inode)| *inode == entry.ino());
+        may_be && entry.metadata().is_ok_and(|m| self.has(m.dev(), m.ino()))
+    }
+}
+
 /// How many entries a tree has, roughly: it may change, and errors are passed over. Asks for names
 /// alone, which is much cheaper than a walk.
-pub(crate) fn count(root: &Path) -> u64 {
+pub(crate) fn count(root: &Path, left_out: &LeftOut) -> u64 {
+    let wheel = wheel("counting");
     let mut entries = 1;
     let mut waiting = vec![root.to_path_buf()];
     while let Some(dir) = waiting.pop() {
         let Ok(names) = fs::read_dir(&dir) else {
             continue;
         };
-        for entry in names.flatten() {
+        for entry in names.flatten().filter(|entry| !left_out.has_entry(entry)) {
             entries += 1;
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 waiting.push(entry.path());
             }
         }
+        wheel.set_position(entries);
     }
+    wheel.finish_and_clear();
     entries
 }
 
@@ -89,8 +122,7 @@ pub(crate) struct Walk {
     listing: Option<(ReadDir, PathBuf, u64)>,
     /// Directories to list.
     waiting: Vec<(PathBuf, u64)>,
-    /// Directories to leave out, by device and inode.
-    left_out: Vec<(u64, u64)>,
+    left_out: LeftOut,
     /// The ids of entries with several names, by device and inode.
     hard_linked: HashMap<(u64, u64), u64>,
     last_id: u64,
@@ -98,14 +130,12 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Leaves out the directories `without`, if they exist.
-    pub(crate) fn new(root: &Path, without: &[&Path]) -> Walk {
-        let identity = |dir: &&Path| fs::symlink_metadata(dir).ok().map(|m| (m.dev(), m.ino()));
+    pub(crate) fn new(root: &Path, left_out: &LeftOut) -> Walk {
         Walk {
             root: Some(root.to_path_buf()),
             listing: None,
             waiting: Vec::new(),
-            left_out: without.iter().filter_map(identity).collect(),
+            left_out: left_out.clone(),
             hard_linked: HashMap::new(),
             last_id: ROOT - 1,
             problems: Problems::default(),
@@ -124,7 +154,7 @@ impl Walk {
             .map_err(|error| self.problems.add(&path, &error))
             .ok()?;
         let identity = (metadata.dev(), metadata.ino());
-        if self.left_out.contains(&identity) {
+        if self.left_out.has(identity.0, identity.1) {
             return None;
         }
         let target = if metadata.is_symlink() {

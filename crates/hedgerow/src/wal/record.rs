@@ -20,7 +20,7 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 /// Records start at multiples of this.
 pub(crate) const RECORD_ALIGN: usize = 8;
 /// The version of the log's format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 0;
 /// The longest encoding of an operation without its key and value: kind and flags, partition, two
 /// lengths.
 pub(crate) const OP_OVERHEAD_BYTES_MAX: usize = 1 + 5 + 5 + 5;

@@ -7,7 +7,10 @@
 
 mod support;
 
+mod api;
 mod checkpoint;
 mod concurrency;
+mod corruption;
 mod faults;
 mod log;
+mod read_only;

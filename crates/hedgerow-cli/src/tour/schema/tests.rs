@@ -68,3 +68,11 @@ fn entries_of_a_directory_are_neighbours() {
         [2, 2, 3, 256]
     );
 }
+
+#[test]
+fn modes_are_shown_as_usual() {
+    let shown = |mode| Attributes { mode, ..link() }.mode_shown();
+    assert_eq!(shown(0o120_777), "lrwxrwxrwx");
+    assert_eq!(shown(0o041_777), "drwxrwxrwt");
+    assert_eq!(shown(0o104_644), "-rwSr--r--");
+}

@@ -212,7 +212,7 @@ impl Tail {
         });
         match within {
             Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset))),
-            None => page_io::read(file, path, id, &mut Vec::new()),
+            None => page_io::read(file, path, id),
         }
     }
 
