@@ -117,7 +117,8 @@ pub(crate) struct CommitState {
     pub(crate) tail: Tail,
 }
 
-/// The keyspaces at one moment; replaced, never changed.
+/// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that whoever goes
+/// through them does so in the same order in every run of a simulation.
 #[derive(Default, Clone)]
 pub(crate) struct Catalog {
     pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,

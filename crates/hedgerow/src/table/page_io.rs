@@ -50,7 +50,7 @@ pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8],
     };
     let found = u32::from_le_bytes(*sum);
     let expected = checksum::seeded(checksum::place(table.0, offset), body);
-    if expected != found {
+    if !checksum::agree(found, expected) {
         return Err(Error::corruption(format!(
             "expected a page with checksum {expected:#010x}, found {found:#010x}"
         )));

@@ -94,7 +94,7 @@ impl Footer {
         let body = &rest[..rest.len() - 4];
         let found = ByteReader::new(&rest[body.len()..]).u32("footer checksum")?;
         let expected = checksum::seeded(checksum::place(id.0, offset), body);
-        if expected != found {
+        if !checksum::agree(found, expected) {
             return Err(Error::corruption(format!(
                 "expected a footer with checksum {expected:#010x}, found {found:#010x}"
             )));
