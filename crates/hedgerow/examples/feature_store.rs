@@ -30,8 +30,16 @@ fn main() -> Result<()> {
 
     for user in 0..5_000_u32 {
         let mut batch = db.batch();
-        batch.put(&features, key(user, "age"), (user as f32 / 100.0).to_le_bytes())?;
-        batch.put(&features, key(user, "clicks"), (user as f32 * 2.0).to_le_bytes())?;
+        batch.put(
+            &features,
+            key(user, "age"),
+            (user as f32 / 100.0).to_le_bytes(),
+        )?;
+        batch.put(
+            &features,
+            key(user, "clicks"),
+            (user as f32 * 2.0).to_le_bytes(),
+        )?;
         if user % 10 == 0 {
             batch.put(&features, key(user, "premium"), 1.0_f32.to_le_bytes())?;
         }
@@ -42,7 +50,10 @@ fn main() -> Result<()> {
     // What a model asks: some features, of which some are missing.
     let names = ["clicks", "premium", "age"];
     let vector = features.multi_get(&names.map(|name| key(1234, name)))?;
-    let vector: Vec<f32> = vector.iter().map(|v| v.as_deref().map_or(0.0, number)).collect();
+    let vector: Vec<f32> = vector
+        .iter()
+        .map(|v| v.as_deref().map_or(0.0, number))
+        .collect();
     assert_eq!(vector, [2468.0, 0.0, 12.34]);
 
     // Everything known of one user, in the order of the names.

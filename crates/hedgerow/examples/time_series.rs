@@ -20,7 +20,10 @@ fn reading(value: &[u8]) -> f64 {
 }
 
 fn day(db: &Db, seconds: u64) -> Result<Keyspace> {
-    db.keyspace(&format!("day-{:05}", seconds / DAY_SECONDS), Layout::sorted())
+    db.keyspace(
+        &format!("day-{:05}", seconds / DAY_SECONDS),
+        Layout::sorted(),
+    )
 }
 
 fn main() -> Result<()> {
@@ -52,12 +55,18 @@ fn main() -> Result<()> {
 
     // The latest reading: the last key of the sensor, found from the back.
     let today = day(&db, 2 * DAY_SECONDS)?;
-    let (latest, value) = today.scan_prefix(7_u16.to_be_bytes())?.next_back().expect("one")?;
+    let (latest, value) = today
+        .scan_prefix(7_u16.to_be_bytes())?
+        .next_back()
+        .expect("one")?;
     assert_eq!(latest, key(7, 3 * DAY_SECONDS - 60));
 
     // Forget the first day.
     db.drop_keyspace("day-00000")?;
     assert_eq!(db.keyspaces().len(), 2);
-    println!("an hour's mean {mean:.4}, the latest {:.3}", reading(&value));
+    println!(
+        "an hour's mean {mean:.4}, the latest {:.3}",
+        reading(&value)
+    );
     Ok(())
 }
