@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::merge_policy::edit::{Placement, TreeEdit};
-use crate::merge_policy::shape::RunId;
+use crate::merge_policy::shape::{RUNS_MAX, RunId};
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
@@ -41,8 +41,15 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
 
 /// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at
 /// a time; another one that comes finds the flag set and leaves the work to the first.
+///
+/// While level 0 has no room for another run nothing is flushed: the merge that makes room
+/// schedules this again when it ends.
 fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
+        if level0_is_full(partition) {
+            compaction::schedule(engine, partition);
+            return;
+        }
         {
             let mut work = partition.work();
             if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
@@ -71,6 +78,27 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             return;
         }
         compaction::schedule(engine, partition);
+    }
+}
+
+/// Whether level 0 has as many runs as a group can.
+fn level0_is_full(partition: &Partition) -> bool {
+    let tree = partition.tree();
+    let level0 = tree.version.levels.first();
+    level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))
+}
+
+/// A merge of the partition ended: flushes that had no room in level 0 go on, or fail as it did.
+pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: Option<&Error>) {
+    if partition.tree().sealed.is_empty() {
+        return;
+    }
+    match failure {
+        None => schedule(engine, partition.id),
+        Some(error) if level0_is_full(partition) => {
+            partition.work().flush_failure = Some(error.clone());
+        }
+        Some(_) => {}
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
+use crate::flush;
 use crate::merge_policy::LevelTarget;
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::plan::{Plan, RunningJob};
@@ -113,7 +114,7 @@ fn next_plan(
 }
 
 /// Takes a job from the running ones.
-fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
+fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
     {
         let mut work = partition.work();
         work.running.retain(|running| running != job);
@@ -125,6 +126,7 @@ fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&
             error: error.clone(),
         });
     }
+    flush::after_merge(engine, partition, error);
     engine.scheduler.notify_progress();
 }
 
