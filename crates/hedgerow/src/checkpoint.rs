@@ -26,6 +26,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// Makes a checkpoint in a directory that does not exist or is empty.
 pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     let storage = &*engine.environment.storage;
+    engine.writer()?;
     refuse_used(storage, dir)?;
     let tables = tables_dir(dir);
     for made in [dir, &tables, &log_dir(dir)] {

@@ -16,10 +16,12 @@ use hedgerow_mem::{ChunkPool, Publisher};
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryPlan;
+use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
+use crate::page::PageSlice;
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
+use crate::slice::{PIN_BYTES_MIN, Slice};
 use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
@@ -60,6 +62,8 @@ pub(crate) struct Engine {
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
+    /// Bytes that were pinned when the page cache was given its share.
+    pub(crate) balanced_pins: AtomicUsize,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the
@@ -113,7 +117,8 @@ pub(crate) struct CommitState {
     pub(crate) tail: Tail,
 }
 
-/// The keyspaces at one moment; replaced, never changed.
+/// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that whoever goes
+/// through them does so in the same order in every run of a simulation.
 #[derive(Default, Clone)]
 pub(crate) struct Catalog {
     pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
@@ -333,11 +338,34 @@ impl Engine {
     pub(crate) fn balance_memory(&self) {
         let resident = self.tables.index_bytes.load(Ordering::Relaxed)
             + self.tables.filter_bytes.load(Ordering::Relaxed);
-        let described = self.described_bytes();
-        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
-        self.tables
-            .cache
-            .set_capacity_bytes(self.memory.cache_bytes(resident as u64 + described, sealed));
+        let pinned = self.tables.pinned_bytes.load(Ordering::Relaxed);
+        self.balanced_pins.store(pinned, Ordering::Relaxed);
+        let held = Held {
+            resident: resident as u64 + self.described_bytes(),
+            sealed: self.sealed_bytes.load(Ordering::Relaxed),
+            pinned: pinned as u64,
+        };
+        let capacity = self.memory.cache_bytes(held);
+        self.tables.cache.set_capacity_bytes(capacity);
+    }
+
+    /// The bytes of a page for the user: copied when short, else the page is pinned.
+    pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
+        let long = bytes.len() >= PIN_BYTES_MIN;
+        let slice = Slice::from_page(bytes, &self.tables.pinned_bytes);
+        if long {
+            self.note_pins();
+        }
+        slice
+    }
+
+    /// Takes from the page cache what values and cursors have come to pin.
+    pub(crate) fn note_pins(&self) {
+        let pinned = self.tables.pinned_bytes.load(Ordering::Relaxed);
+        let balanced = self.balanced_pins.load(Ordering::Relaxed);
+        if pinned.abs_diff(balanced) as u64 > self.memory.pinned / 4 {
+            self.balance_memory();
+        }
     }
 
     /// Roughly what the descriptions of all tables take.

@@ -212,27 +212,19 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
 }
 
 /// Writes a sealed memtable's tables and puts them in its place. Returns their entries and bytes.
-/// Everything up to `through` must be durable in the log. Recovery flushes with this, too.
-pub(crate) fn to_tables(
+/// Everything up to `through` must be durable in the log.
+fn to_tables(
     engine: &Engine,
     partition: &Partition,
     memtable: &Arc<Memtable>,
     through: SeqNo,
 ) -> Result<(u64, u64)> {
-    let run = RunId(engine.writer()?.next_table().0);
-    let tables = write_tables(engine, partition, memtable, run)?;
-    let written = tables.iter().fold((0, 0), |(e, b), meta| {
+    let edit = edit_for(engine, partition, memtable, through)?;
+    let tables = || edit.added.iter().map(|(_, meta)| meta);
+    let written = tables().fold((0, 0), |(e, b), meta| {
         (e + meta.entries, b + meta.file_bytes)
     });
-    let mut edit = TreeEdit::new(partition.id);
-    let placement = Placement {
-        level: 0,
-        group: 0,
-        run,
-    };
-    let ids: Vec<_> = tables.iter().map(|meta| meta.id).collect();
-    edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
-    edit.flushed_through = Some(through);
+    let ids: Vec<_> = tables().map(|meta| meta.id).collect();
     let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() && engine.writer().is_ok() {
         // Nothing names them. After a failure that poisons the manifest may, and they stay.
@@ -241,6 +233,26 @@ pub(crate) fn to_tables(
         }
     }
     installed.map(|()| written)
+}
+
+/// Writes a sealed memtable's tables; the edit puts them in its place. Recovery does this, too.
+pub(crate) fn edit_for(
+    engine: &Engine,
+    partition: &Partition,
+    memtable: &Arc<Memtable>,
+    through: SeqNo,
+) -> Result<TreeEdit> {
+    let run = RunId(engine.writer()?.next_table().0);
+    let tables = write_tables(engine, partition, memtable, run)?;
+    let mut edit = TreeEdit::new(partition.id);
+    let placement = Placement {
+        level: 0,
+        group: 0,
+        run,
+    };
+    edit.added = tables.into_iter().map(|meta| (placement, meta)).collect();
+    edit.flushed_through = Some(through);
+    Ok(edit)
 }
 
 /// Writes the entries that anybody can still see.

@@ -70,6 +70,9 @@ mod key_order;
 mod merge_policy;
 mod page;
 
+#[cfg(any(test, feature = "internals"))]
+pub mod internals;
+
 pub use batch::Batch;
 pub use compaction::CompactProgress;
 pub use db::{Builder, Db};

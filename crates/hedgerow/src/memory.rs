@@ -5,7 +5,7 @@
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
 //! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache |
 //! | buffers of flushes and merges | 1/16 | |
-//! | pinned pages | 1/16 | long values and open cursors |
+//! | pinned pages | 1/16, more when more is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
 
 /// The shares of one budget, in bytes.
@@ -22,6 +22,9 @@ pub(crate) struct MemoryPlan {
 
 /// The smallest budget that can be asked for, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// What the page cache has even when a user pins more than the whole budget, in bytes: a few pages
+/// for whoever reads now.
+const CACHE_BYTES_MIN: u64 = 64 << 10;
 /// The budget of a database that does not say, in bytes.
 pub(crate) const BUDGET_BYTES_DEFAULT: u64 = 256 << 20;
 
@@ -46,13 +49,25 @@ impl MemoryPlan {
         self.active() / 2
     }
 
-    /// The capacity of the page cache when so many bytes are resident and in sealed memtables. The
-    /// active ones may fill up at any time, so they count as full.
-    pub(crate) fn cache_bytes(&self, resident: u64, sealed: u64) -> u64 {
-        let memtables = (sealed + self.active() + self.retained()).min(self.memtables);
-        let others = memtables + self.merges + self.pinned + resident;
-        self.budget.saturating_sub(others).max(self.budget / 16)
+    /// The capacity of the page cache beside what others hold. Active memtables may fill up at any
+    /// time, so they count as full.
+    pub(crate) fn cache_bytes(&self, held: Held) -> u64 {
+        let memtables = (held.sealed + self.active() + self.retained()).min(self.memtables);
+        let pinned = held.pinned + self.pinned / 2;
+        let others = memtables + self.merges + pinned.max(self.pinned) + held.resident;
+        self.budget.saturating_sub(others).max(CACHE_BYTES_MIN)
     }
+}
+
+/// What is in memory beside the page cache, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    /// Indexes, filters and descriptions of tables.
+    pub(crate) resident: u64,
+    /// Sealed memtables.
+    pub(crate) sealed: u64,
+    /// Pages that values and cursors keep.
+    pub(crate) pinned: u64,
 }
 
 #[cfg(test)]
@@ -66,9 +81,20 @@ mod tests {
             for sealed in [0, plan.active(), plan.memtables - plan.active()] {
                 let memtables = (sealed + plan.active() + plan.retained()).min(plan.memtables);
                 let others = memtables + plan.merges + plan.pinned;
-                assert_eq!(others + plan.cache_bytes(0, sealed), budget);
+                let held = Held {
+                    sealed,
+                    ..Held::default()
+                };
+                assert_eq!(others + plan.cache_bytes(held), budget);
                 let resident = plan.resident;
-                assert!(others + resident + plan.cache_bytes(resident, sealed) <= budget);
+                let held = Held { resident, ..held };
+                assert!(others + resident + plan.cache_bytes(held) <= budget);
+                let held = Held {
+                    pinned: budget / 8,
+                    ..held
+                };
+                let others = others - plan.pinned + held.pinned + resident;
+                assert!(others + plan.cache_bytes(held) <= budget.max(others + CACHE_BYTES_MIN));
             }
         }
     }

@@ -43,19 +43,30 @@ pub(crate) struct PageId {
 
 /// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Page(Arc<[u8]>);
+pub(crate) struct Page {
+    /// The page, and perhaps the trailer that it was stored with: a page that is not compressed is
+    /// read into the memory that it stays in.
+    buffer: Arc<[u8]>,
+    bytes: usize,
+}
 
 impl Page {
     /// Allocates once and lets `fill` write the bytes.
     pub(crate) fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Page> {
-        let mut page: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
-        fill(Arc::get_mut(&mut page).expect("a new page has one owner"))?;
-        Ok(Page(page))
+        let mut buffer: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
+        fill(Arc::get_mut(&mut buffer).expect("a new page has one owner"))?;
+        Ok(Page { buffer, bytes })
+    }
+
+    /// The first `bytes` bytes of the page alone.
+    pub(crate) fn cut(self, bytes: usize) -> Page {
+        assert!(bytes <= self.bytes, "a page is cut within its bytes");
+        Page { bytes, ..self }
     }
 
     /// A second owner of some of the page's bytes.
     pub(crate) fn slice(&self, range: Range<usize>) -> PageSlice {
-        debug_assert!(range.end <= self.0.len());
+        debug_assert!(range.end <= self.bytes);
         PageSlice {
             page: self.clone(),
             range,
@@ -66,7 +77,7 @@ impl Page {
 impl Deref for Page {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.buffer[..self.bytes]
     }
 }
 

@@ -199,7 +199,7 @@ fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Opt
         FoundValue::InBlock(bytes) => bytes,
         FoundValue::OutOfLine { page, bytes } => answer.table.value(page, bytes)?,
     };
-    Ok(Some(Slice::from_page(bytes, &engine.tables.pinned_bytes)))
+    Ok(Some(engine.slice(bytes)))
 }
 
 /// A lookup on its way through the tables of a version: levels from 0, in each the group that the

@@ -2,14 +2,19 @@
 //!
 //! Recovery reads the log twice. The first pass ([`survey`]) changes nothing: it finds where the log
 //! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
-//! memtables are full, so that the budget holds; at its end everything is in tables, the manifest
-//! says that the log begins with a new segment, and the old ones are free. A crash at any moment of
-//! it leaves the old log in force.
+//! memtables are full, so that the budget holds; at its end everything is in tables, one edit of the
+//! manifest names them all and says that the log begins with a new segment, and the old ones are
+//! free. A crash at any moment of it leaves the old log in force.
+//!
+//! The edit is one because nothing makes the log durable that an earlier process failed to sync:
+//! the system may have it in memory alone, whatever later syncs say. Tables of one partition that
+//! came into force before those of another would then outlive what the other lost.
 //!
 //! How the end of the log is told from damage (design section 5): records are good up to the first
 //! bad one. If any later record, or the manifest's note of a clean close, says that the log was
 //! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -25,25 +30,29 @@ use crate::engine::{
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memory::MemoryPlan;
+use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::shape::RUNS_MAX;
+use crate::page::TableId;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
-use crate::table::open::table_number;
+use crate::table::open::{table_name, table_number};
 use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
 use crate::wal::Log;
 use crate::wal::log::{segment_name, segment_number};
-use crate::wal::reader::SegmentReader;
+use crate::wal::reader::{Record, SegmentReader};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
+/// How many runs recovery adds to a tree at most. Merges begin at a few; a tree holds [`RUNS_MAX`].
+const RECOVERED_RUNS_MAX: usize = 32;
 /// How often a read-only open tries again when a writer changes the files under it.
 const READ_ONLY_ATTEMPTS: usize = 20;
 
@@ -86,13 +95,15 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     };
     let began = options.environment.clock.now();
     let survey = survey(&**storage, dir, &state)?;
-    let highest_file = remove_orphans(&**storage, dir, &state)?;
+    let (orphans, highest_file) = find_orphans(&**storage, dir, &state)?;
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, Some(lock))?;
-    let replayed = replay(&engine, &survey);
+    // The manifest as it was read may not have been durable, and what came before it may need them:
+    // only now there is a new one, which is.
+    let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
     let operations = replayed
-        .and_then(|operations| begin_new_log(&engine, &survey).map(|()| operations))
+        .and_then(|(operations, edit)| begin_new_log(&engine, &survey, edit).map(|()| operations))
         .inspect_err(|_| engine.abandon())?;
     engine.balance_memory();
     engine.tell(&Event::Recovered {
@@ -133,9 +144,15 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         };
         attempt += 1;
         match opened {
-            Ok((engine, survey)) if still_there(&survey) || attempt >= READ_ONLY_ATTEMPTS => {
+            Ok((engine, survey)) if still_there(&survey) => {
                 engine.balance_memory();
                 return Ok(engine);
+            }
+            Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the writer recycled the log faster than it could be read",
+                ));
             }
             Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
             // A record that was being written when it was read is whole the next time.
@@ -205,8 +222,10 @@ fn segment_path(dir: &Path, number: u32) -> PathBuf {
     log_dir(dir).join(segment_name(number))
 }
 
-/// Reads the log without changing anything.
+/// Reads the log without changing anything, and compares it and the tables that there are with what
+/// the manifest says.
 fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
+    check_tables(storage, dir, state)?;
     let log = log_dir(dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
     let mut numbers: Vec<u32> = files
@@ -245,7 +264,7 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
                 .at(&segment_path(dir, state.log_start), None),
         );
     }
-    let ended_at = read_to_end(storage, dir, &numbers, &mut survey)?;
+    let ended_at = read_to_end(storage, dir, &numbers, &mut survey, state)?;
     check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
 }
@@ -256,6 +275,7 @@ fn read_to_end(
     dir: &Path,
     numbers: &[u32],
     survey: &mut Survey,
+    state: &State,
 ) -> Result<usize> {
     let mut last_in_log: Option<SeqNo> = None;
     for (i, &number) in numbers.iter().enumerate() {
@@ -280,6 +300,8 @@ fn read_to_end(
                 ))
                 .at(&path, Some(u64::from(record.offset))));
             }
+            check_partitions(&record, state)
+                .map_err(|e| e.at(&path, Some(u64::from(record.offset))))?;
             sealed = record.header.ops == 0;
             if sealed {
                 last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
@@ -294,6 +316,45 @@ fn read_to_end(
         }
     }
     Ok(numbers.len().saturating_sub(1))
+}
+
+/// The manifest knew every partition before the first write to it.
+fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
+    for op in record.ops() {
+        let id = op?.partition;
+        if id.0 >= state.next_partition {
+            return Err(Error::corruption(format!(
+                "expected a write to a partition below {}, found one to {}: the manifest has lost records",
+                state.next_partition, id.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every table of the manifest is there. A manifest that has lost records may name tables that were
+/// merged away since, and may not name those that now hold their entries.
+fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
+    let tables = tables_dir(dir);
+    let files = storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?;
+    let sizes: HashMap<_, _> = files
+        .iter()
+        .filter_map(|file| Some((TableId(table_number(&file.name)?), file.bytes)))
+        .collect();
+    for (id, (_, meta)) in state.trees.values().flat_map(|tree| &tree.tables) {
+        let found = sizes.get(id).copied();
+        if found != Some(meta.file_bytes) {
+            let found = found.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
+            return Err(Error::corruption(format!(
+                "expected a table of {} bytes, found {found}",
+                meta.file_bytes
+            ))
+            .at(&tables.join(table_name(*id)), None));
+        }
+    }
+    Ok(())
 }
 
 /// Nothing may say that the log was durable beyond its end.
@@ -315,24 +376,37 @@ fn check_end(
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {
-        Some(durable) if durable > survey.end => Err(Error::corruption(format!(
-            "expected a record of the log, which was durable up to segment {} offset {}",
-            durable.segment, durable.offset
-        ))
-        .at(
-            &segment_path(dir, survey.end.segment),
-            Some(u64::from(survey.end.offset)),
-        )),
+        // Beside a writer: what is durable now may have been written since the end was looked for.
+        Some(durable) if durable > survey.end && is_damaged_at(storage, dir, survey.end)? => {
+            Err(Error::corruption(format!(
+                "expected a record of the log, which was durable up to segment {} offset {}",
+                durable.segment, durable.offset
+            ))
+            .at(
+                &segment_path(dir, survey.end.segment),
+                Some(u64::from(survey.end.offset)),
+            ))
+        }
         _ => Ok(()),
     }
 }
 
+/// Whether there is, still, no good record at a position of the log.
+fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Result<bool> {
+    let number = position.segment;
+    let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+    while reader.position() < position && reader.next()?.is_some() {}
+    let reached = reader.position() >= position;
+    Ok(!reached || reader.next()?.is_none())
+}
+
 // ---- building the engine ----
 
-/// Removes files that no edit ever named, and what dropped tables left behind. Returns the highest
-/// number of a table file.
-fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u64> {
+/// Files that no edit ever named, and what dropped tables left behind; and the highest number of a
+/// table file.
+fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec<PathBuf>, u64)> {
     let tables = tables_dir(dir);
+    let mut orphans = Vec::new();
     let mut highest = 0;
     for file in storage
         .list(&tables)
@@ -345,15 +419,19 @@ fn remove_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<u6
         let known = state
             .trees
             .values()
-            .any(|t| t.tables.contains_key(&crate::page::TableId(number)));
+            .any(|t| t.tables.contains_key(&TableId(number)));
         if !known {
-            let path = tables.join(&file.name);
-            storage
-                .remove(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
+            orphans.push(tables.join(&file.name));
         }
     }
-    Ok(highest)
+    Ok((orphans, highest))
+}
+
+fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
+    orphans.iter().try_for_each(|path| {
+        let removed = storage.remove(path);
+        removed.map_err(|e| Error::io("remove", path, e))
+    })
 }
 
 fn assemble(
@@ -374,7 +452,7 @@ fn assemble(
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(0, 0)),
+        cache: PageCache::new(memory.cache_bytes(Held::default())),
         stats: stats.clone(),
         index_bytes: AtomicUsize::new(0),
         filter_bytes: AtomicUsize::new(0),
@@ -417,6 +495,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -518,22 +597,16 @@ pub(crate) fn open_keyspace(
 // ---- replay ----
 
 /// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
-/// full, and at the end.
-fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
+/// full, and at the end. Returns the number of operations, and the edit for the tables.
+fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
-    if writing {
-        // What an earlier process wrote but did not sync: tables made from it must not outlive it.
-        for &number in &survey.segments {
-            let path = segment_path(&engine.dir, number);
-            storage
-                .sync_file(&path)
-                .map_err(|e| Error::io("sync", &path, e))?;
-        }
-    }
+    let mut edit = Vec::new();
     let catalog = engine.catalog.load_full();
+    let log_bytes_per_run = log_bytes_per_run(engine, survey, &catalog)?;
     let mut operations = 0;
     let mut bytes = 0;
+    let mut log_bytes = 0;
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
     for &number in &survey.segments {
@@ -542,6 +615,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
         while reader.position() < survey.end || number < survey.end.segment {
             let Some(record) = reader.next()? else { break };
             let offset = u64::from(record.offset);
+            log_bytes += record.header.record_bytes();
             for (i, op) in record.ops().enumerate() {
                 let op = op.map_err(|e| e.at(&path, Some(offset)))?;
                 let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
@@ -561,24 +635,58 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<u64> {
                 bytes += size as u64;
                 operations += 1;
             }
-            if writing && bytes >= engine.memory.active() {
-                flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+            if writing && bytes >= engine.memory.active() && log_bytes >= log_bytes_per_run {
+                log_bytes = 0;
+                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
                 bytes = 0;
             }
         }
     }
     if writing {
-        flush_replayed(engine, &catalog, SeqNo(last.0 + 1))?;
+        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
     }
-    Ok(operations)
+    Ok((operations, edit))
 }
 
-fn flush_replayed(engine: &Arc<Engine>, catalog: &Catalog, at: SeqNo) -> Result<()> {
+/// How much of the log makes a run at least, so that no tree gets more runs than it can hold: a log
+/// written under a large budget may be thousands of the memtables of a small one, which recovery
+/// then exceeds.
+fn log_bytes_per_run(engine: &Engine, survey: &Survey, catalog: &Catalog) -> Result<u64> {
+    let mut bytes = 0;
+    for &number in &survey.segments {
+        let path = segment_path(&engine.dir, number);
+        let size = engine.environment.storage.size(&path);
+        bytes += size.map_err(|e| Error::io("find", &path, e))?;
+    }
+    let runs = |partition: &Arc<Partition>| {
+        let tree = partition.tree();
+        let groups = tree.version.levels[0].groups.iter();
+        groups.map(|group| group.runs.len()).max().unwrap_or(0)
+    };
+    let runs_max = catalog.partitions.values().map(runs).max().unwrap_or(0);
+    let runs_free = RUNS_MAX
+        .saturating_sub(runs_max + 1)
+        .clamp(1, RECOVERED_RUNS_MAX);
+    Ok(bytes / runs_free as u64)
+}
+
+/// Moves memtables to tables, and adds to the edit that will make it known.
+fn flush_replayed(
+    engine: &Arc<Engine>,
+    catalog: &Catalog,
+    at: SeqNo,
+    edit: &mut Vec<Change>,
+) -> Result<()> {
+    let through = SeqNo(at.0 - 1);
     for partition in catalog.partitions.values() {
         if partition.seal(at, &engine.pool) {
             let tree = partition.tree_owned();
             for memtable in tree.sealed.iter().rev() {
-                flush::to_tables(engine, partition, memtable, SeqNo(at.0 - 1))?;
+                let change = flush::edit_for(engine, partition, memtable, through)?;
+                let mut version = (*partition.tree().version).clone();
+                version.apply(&change, |meta| engine.table(meta, &partition.keyspace))?;
+                partition.install(Arc::new(version), Some((memtable, through)));
+                edit.push(Change::Tree(change));
             }
         }
     }
@@ -586,10 +694,10 @@ fn flush_replayed(engine: &Arc<Engine>, catalog: &Catalog, at: SeqNo) -> Result<
 }
 
 /// Everything is in tables: the log begins anew, and the old segments are free.
-fn begin_new_log(engine: &Arc<Engine>, survey: &Survey) -> Result<()> {
+fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -> Result<()> {
     let writer = engine.writer()?;
     let first = writer.commit().tail.segment_number();
-    let edit = vec![Change::LogStart { segment: first }, Change::Opened];
+    edit.extend([Change::LogStart { segment: first }, Change::Opened]);
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
     let storage = &engine.environment.storage;
     let dir = log_dir(&engine.dir);

@@ -38,6 +38,7 @@ use crate::version::edit::Change;
 use crate::version::manifest::{self, Manifest};
 use crate::version::state::{Keyspace, State};
 use crate::wal::log::segment_number;
+use crate::wal::reader::SegmentReader;
 
 /// The directory of files that could not be used.
 const LOST: &str = "lost";
@@ -135,7 +136,7 @@ struct FilePages {
 
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.file, &self.path, id, &mut Vec::new())
+        page_io::read(&*self.file, &self.path, id)
     }
 }
 
@@ -284,12 +285,34 @@ fn describe(
     state.apply(&Change::Counters {
         next_table,
         next_keyspace: next_keyspace.max(known.next_keyspace),
-        next_partition: next_partition.max(known.next_partition),
+        next_partition: next_partition
+            .max(known.next_partition)
+            .max(above_partitions_in_log(storage, dir)?),
     })?;
     state.apply(&Change::LogStart {
         segment: log_start(known, storage, dir)?,
     })?;
     Ok(state)
+}
+
+/// Above every partition that the log has writes to: one without tables cannot be told from one that
+/// was dropped, and is passed over.
+fn above_partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<u32> {
+    let log = log_dir(dir);
+    let mut above = 0;
+    for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
+        let Some(number) = segment_number(&file.name) else {
+            continue;
+        };
+        let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
+        while let Some(record) = reader.next()? {
+            let partitions = record.ops().map_while(Result::ok);
+            above = partitions.fold(above, |above, op| {
+                above.max(op.partition.0.saturating_add(1))
+            });
+        }
+    }
+    Ok(above)
 }
 
 /// A keyspace of which only tables are known.

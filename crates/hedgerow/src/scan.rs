@@ -7,11 +7,15 @@
 //! Cost: positioning reads one block in each sorted run (for each memtable, a few cache misses); a
 //! step reads the next block of one run at every block's end.
 
-use std::ops::Bound;
+mod both_ends;
+
+pub use both_ends::Scan;
+pub(crate) use both_ends::bounds;
+
 use std::sync::Arc;
 
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
-use crate::entry::{SeqNo, check_key};
+use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::merge;
@@ -193,6 +197,7 @@ impl Cursor {
         }
         let (merged, sources) = view.merged();
         let pin = Pin::new(&view.engine.tables.pinned_bytes, sources * SOURCE_BYTES);
+        view.engine.note_pins();
         Ok(Cursor {
             view,
             merged,
@@ -307,9 +312,8 @@ impl Cursor {
         if self.at == At::Nowhere {
             return Ok(None);
         }
-        let pinned = &self.view.engine.tables.pinned_bytes;
         let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
-            Ok(Slice::from_page(table.value(id, bytes)?, pinned))
+            Ok(self.view.engine.slice(table.value(id, bytes)?))
         };
         Ok(Some(match &self.value {
             Found::Inline(bytes) => Slice::copy_from(bytes),
@@ -434,182 +438,4 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
             page.table.0
         ))
     })
-}
-
-/// A key and its value.
-type Pair = (Slice, Slice);
-
-/// The keys of a range with their values, from both ends. Made by `scan`.
-///
-/// An error ends the iteration from both ends, which cannot know any more where they would meet:
-/// it is given once more at every further call.
-///
-/// ```
-/// # use hedgerow::{Db, Layout};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let db = Db::open(dir.path())?;
-/// # let files = db.keyspace("files", Layout::sorted())?;
-/// for name in ["a/1", "b/1", "b/2", "b/3", "c/1"] {
-///     files.put(name, name.len().to_string())?;
-/// }
-/// let mut scan = files.scan_prefix("b/")?;
-/// let (first, _) = scan.next().unwrap()?;
-/// let (last, _) = scan.next_back().unwrap()?;
-/// assert_eq!((&*first, &*last), (&b"b/1"[..], &b"b/3"[..]));
-/// let rest = scan.collect::<Result<Vec<_>, _>>()?;
-/// assert_eq!(rest.len(), 1);
-/// # Ok::<(), hedgerow::Error>(())
-/// ```
-pub struct Scan {
-    front: Option<Cursor>,
-    back: Option<Cursor>,
-    done: bool,
-    error: Option<Error>,
-    view: View,
-    lower: Bound<Vec<u8>>,
-    upper: Bound<Vec<u8>>,
-}
-
-impl Scan {
-    pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
-        // Refuses what cannot be scanned now, and not at the first item.
-        let front = Some(Cursor::new(view.clone())?);
-        Ok(Scan {
-            front,
-            back: None,
-            done: false,
-            error: None,
-            view,
-            lower,
-            upper,
-        })
-    }
-
-    fn step_front(&mut self) -> Result<Option<Pair>> {
-        let fresh = self.front.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.front {
-            Some(cursor) => cursor,
-            empty => empty.insert(Cursor::new(self.view.clone())?),
-        };
-        let mut there = match &self.lower {
-            _ if !fresh => cursor.next()?,
-            Bound::Unbounded => cursor.seek_first()?,
-            Bound::Included(key) | Bound::Excluded(key) => cursor.seek(key)?,
-        };
-        if there
-            && fresh
-            && let Bound::Excluded(key) = &self.lower
-            && cursor.key() == Some(key)
-        {
-            there = cursor.next()?;
-        }
-        let Some(key) = cursor.key().filter(|_| there) else {
-            return Ok(None);
-        };
-        let inside = match &self.upper {
-            Bound::Unbounded => true,
-            Bound::Included(upper) => key <= upper.as_slice(),
-            Bound::Excluded(upper) => key < upper.as_slice(),
-        };
-        let met = self
-            .back
-            .as_ref()
-            .and_then(Cursor::key)
-            .is_some_and(|back| key >= back);
-        if !inside || met {
-            return Ok(None);
-        }
-        let key = Slice::copy_from(key);
-        Ok(cursor.value()?.map(|value| (key, value)))
-    }
-
-    fn step_back(&mut self) -> Result<Option<Pair>> {
-        let fresh = self.back.as_ref().is_none_or(|c| c.key().is_none());
-        let cursor = match &mut self.back {
-            Some(cursor) => cursor,
-            empty => empty.insert(Cursor::new(self.view.clone())?),
-        };
-        let there = match &self.upper {
-            _ if !fresh => cursor.prev()?,
-            Bound::Unbounded => cursor.seek_last()?,
-            Bound::Included(key) => cursor.seek_for_prev(key)?,
-            Bound::Excluded(key) => cursor.seek_before(key)?,
-        };
-        let Some(key) = cursor.key().filter(|_| there) else {
-            return Ok(None);
-        };
-        let inside = match &self.lower {
-            Bound::Unbounded => true,
-            Bound::Included(lower) => key >= lower.as_slice(),
-            Bound::Excluded(lower) => key > lower.as_slice(),
-        };
-        let met = self
-            .front
-            .as_ref()
-            .and_then(Cursor::key)
-            .is_some_and(|front| key <= front);
-        if !inside || met {
-            return Ok(None);
-        }
-        let key = Slice::copy_from(key);
-        Ok(cursor.value()?.map(|value| (key, value)))
-    }
-
-    /// One step from an end, unless the iteration is over.
-    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
-        if let Some(error) = &self.error {
-            return Some(Err(error.clone()));
-        }
-        if self.done {
-            return None;
-        }
-        match step(self) {
-            Ok(None) => {
-                self.done = true;
-                None
-            }
-            Ok(Some(item)) => Some(Ok(item)),
-            Err(error) => {
-                self.error = Some(error.clone());
-                Some(Err(error))
-            }
-        }
-    }
-}
-
-impl Iterator for Scan {
-    type Item = Result<Pair>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.advance(Scan::step_front)
-    }
-}
-
-impl DoubleEndedIterator for Scan {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.advance(Scan::step_back)
-    }
-}
-
-/// The bounds of a key range.
-pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// A key range as owned bounds; keys beyond the limits are refused.
-pub(crate) fn bounds<K: AsRef<[u8]>>(range: &impl std::ops::RangeBounds<K>) -> Result<KeyBounds> {
-    let owned = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
-        Ok(match bound {
-            Bound::Unbounded => Bound::Unbounded,
-            Bound::Included(key) => Bound::Included(checked(key.as_ref())?),
-            Bound::Excluded(key) => Bound::Excluded(checked(key.as_ref())?),
-        })
-    };
-    Ok((owned(range.start_bound())?, owned(range.end_bound())?))
-}
-
-/// A bound may be empty, which no key is.
-fn checked(key: &[u8]) -> Result<Vec<u8>> {
-    if !key.is_empty() {
-        check_key(key)?;
-    }
-    Ok(key.to_vec())
 }

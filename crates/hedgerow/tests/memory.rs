@@ -117,6 +117,19 @@ fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, polic
         drop(scans);
         peaks.check("multi_gets of 10000", budget, before);
 
+        // Long values pin their pages: the page cache makes room for them.
+        for i in 0..8_000u64 {
+            keyspace.put(key(i), vec![6; 1500]).unwrap();
+        }
+        keyspace.flush().unwrap();
+        let pinned: Vec<_> = (0..8_000)
+            .map(|i| keyspace.get(key(i)).unwrap().unwrap())
+            .collect();
+        assert!(pinned.iter().all(|value| value.len() == 1500));
+        peaks.look(&db);
+        drop(pinned);
+        peaks.check("8000 pinned values", budget, before);
+
         for i in 0..entries.min(400_000) {
             assert!(keyspace.get(key(i * 3 % entries)).unwrap().is_some());
         }

@@ -1,5 +1,6 @@
-//! Documents and what they speak of: links lead somewhere, invariants that the code names are
-//! written down, words that the glossary replaces are not used, test data is used.
+//! Documents and what they speak of: links lead somewhere, names of the code are in the code,
+//! invariants that the code names are written down, words that the glossary replaces are not used,
+//! test data is used.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,7 @@ const AVOIDED: &str = "## Words we do not use";
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
     let mut findings = links(sources);
+    findings.extend(names(sources));
     findings.extend(invariants(sources));
     findings.extend(avoided_words(sources));
     findings.extend(unused_testdata(sources));
@@ -65,6 +67,29 @@ fn resolve(from: &str, target: &str) -> String {
         }
     }
     parts.join("/")
+}
+
+/// Documents that walk through the code name functions and types; a renamed one is found here.
+fn names(sources: &Sources) -> Vec<String> {
+    let mut findings = Vec::new();
+    for path in ["ARCHITECTURE.md", INVARIANTS] {
+        let text = sources.texts.get(path).map_or("", String::as_str);
+        for (i, line) in text.lines().enumerate() {
+            // Every second piece is between backticks.
+            for quoted in line.split('`').skip(1).step_by(2) {
+                let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+                let name = quoted.rsplit("::").next().unwrap_or(quoted);
+                let known = || {
+                    let mut texts = sources.texts.iter().filter(|(p, _)| !p.ends_with(".md"));
+                    texts.any(|(_, text)| words(text, name).next().is_some())
+                };
+                if quoted.chars().all(is_name) && !known() {
+                    findings.push(format!("{path}:{}: the code has no `{quoted}`", i + 1));
+                }
+            }
+        }
+    }
+    findings
 }
 
 fn invariants(sources: &Sources) -> Vec<String> {
@@ -172,6 +197,18 @@ mod tests {
         assert_eq!(
             links(&sources),
             ["docs/b.md:1: the link to ../gone.md leads nowhere"]
+        );
+    }
+
+    #[test]
+    fn names_of_the_code_are_in_the_code() {
+        let sources = Sources::of(&[
+            ("ARCHITECTURE.md", "`Db::open` and `Db::close` in `db.rs`"),
+            ("crates/a/src/db.rs", "impl Db { fn open() {} }"),
+        ]);
+        assert_eq!(
+            names(&sources),
+            ["ARCHITECTURE.md:1: the code has no `Db::close`"]
         );
     }
 

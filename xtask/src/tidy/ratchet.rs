@@ -1,8 +1,9 @@
 //! Files and functions that are long may stay so, but may not grow.
 //!
 //! `xtask/ratchet.txt` records each file above 800 lines and each function above 100 with its
-//! length. A new one is a finding, and so is one that grew or that shrank below its record: then
-//! the record goes down with it. A long file usually has two nouns: divide it by noun, not by line.
+//! length. A new one is a finding, and so is one that grew, or that is clearly shorter than its
+//! record: then the record goes down with it. A long file usually has two nouns: divide it by
+//! noun, not by line.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use super::Sources;
 
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 100;
+/// A record may be this much too large, so that not every deleted line is a finding.
+const SLACK_LINES: usize = 20;
 const RECORD: &str = "xtask/ratchet.txt";
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
@@ -36,7 +39,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
             Some(before) if lines > before => {
                 findings.push(format!("{what}: grew from {before} to {lines} lines"));
             }
-            Some(before) if lines < before => {
+            Some(before) if lines + SLACK_LINES < before => {
                 findings.push(format!(
                     "{what}: shrank; record {lines} instead of {before} in {RECORD}"
                 ));
@@ -146,7 +149,7 @@ mod tests {
             Vec::<String>::new()
         );
         assert!(check_with("a/src/b.rs f 119\n")[0].contains("grew"));
-        assert!(check_with("a/src/b.rs f 121\n")[0].contains("shrank"));
+        assert!(check_with("a/src/b.rs f 141\n")[0].contains("shrank"));
         assert_eq!(check_with("a/src/b.rs f 120\na/src/c.rs 900\n").len(), 1);
     }
 }

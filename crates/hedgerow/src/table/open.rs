@@ -194,7 +194,7 @@ impl Table {
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         let file = self.file()?;
         self.context.stats.device_reads.add(1);
-        page_io::read(&**file, &self.path, id, &mut Vec::new())
+        page_io::read(&**file, &self.path, id)
     }
 
     pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {

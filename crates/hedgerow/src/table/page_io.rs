@@ -50,7 +50,7 @@ pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8],
     };
     let found = u32::from_le_bytes(*sum);
     let expected = checksum::seeded(checksum::place(table.0, offset), body);
-    if expected != found {
+    if !checksum::agree(found, expected) {
         return Err(Error::corruption(format!(
             "expected a page with checksum {expected:#010x}, found {found:#010x}"
         )));
@@ -65,26 +65,50 @@ pub(crate) fn decode(bytes: &[u8], id: PageId) -> Result<Page> {
 
 fn decode_at(bytes: &[u8], table: TableId, offset: u64) -> Result<Page> {
     let (stored, compression) = check(bytes, table, offset)?;
+    decompress(stored, compression)
+}
+
+/// Reads, verifies and decompresses a page. Cost: one read; one allocation if it is not compressed,
+/// else two.
+///
+/// # Errors
+/// `Corruption` when the bytes are not the page that was written, with file and offset.
+pub(crate) fn read(file: &dyn RandomRead, path: &Path, id: PageId) -> Result<Page> {
+    let Handle { offset, bytes } = id.handle;
+    check_range(file, path, offset, bytes as usize)?;
+    let stored = Page::filled(bytes as usize, |buffer| {
+        let read = file.read_at(offset, buffer);
+        read.map_err(|e| Error::io("read", path, e).at_offset(offset))
+    })?;
+    decode_stored(stored, id).map_err(|e| e.at(path, Some(offset)))
+}
+
+/// A page that is stored as it is needs no other memory.
+fn decode_stored(stored: Page, id: PageId) -> Result<Page> {
+    let (body, compression) = check(&stored, id.table, id.handle.offset)?;
+    if compression == compress::RAW {
+        let bytes = body.len();
+        return Ok(stored.cut(bytes));
+    }
+    decompress(body, compression)
+}
+
+fn decompress(stored: &[u8], compression: u8) -> Result<Page> {
     let raw_bytes = compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?;
     Page::filled(raw_bytes, |raw| {
         compress::decompress_into(compression, stored, raw)
     })
 }
 
-/// Reads, verifies and decompresses a page. `buffer` is working memory that the caller may keep.
-/// Cost: one read.
-///
-/// # Errors
-/// `Corruption` when the bytes are not the page that was written, with file and offset.
-pub(crate) fn read(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: PageId,
-    buffer: &mut Vec<u8>,
-) -> Result<Page> {
-    let Handle { offset, bytes } = id.handle;
-    read_range(file, path, offset, bytes as usize, buffer)?;
-    decode(buffer, id).map_err(|e| e.at(path, Some(offset)))
+fn check_range(file: &dyn RandomRead, path: &Path, offset: u64, bytes: usize) -> Result<()> {
+    let file_bytes = file.bytes();
+    if offset > file_bytes || bytes as u64 > file_bytes - offset {
+        return Err(Error::corruption(format!(
+            "expected {bytes} bytes in a file of {file_bytes} bytes"
+        ))
+        .at(path, Some(offset)));
+    }
+    Ok(())
 }
 
 /// Reads `bytes` bytes into `buffer`, after a check that the file has them.
@@ -95,13 +119,7 @@ pub(crate) fn read_range(
     bytes: usize,
     buffer: &mut Vec<u8>,
 ) -> Result<()> {
-    let file_bytes = file.bytes();
-    if offset > file_bytes || bytes as u64 > file_bytes - offset {
-        return Err(Error::corruption(format!(
-            "expected {bytes} bytes in a file of {file_bytes} bytes"
-        ))
-        .at(path, Some(offset)));
-    }
+    check_range(file, path, offset, bytes)?;
     buffer.resize(bytes, 0);
     file.read_at(offset, buffer)
         .map_err(|e| Error::io("read", path, e).at_offset(offset))

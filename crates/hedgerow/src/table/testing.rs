@@ -82,7 +82,7 @@ impl FilePages {
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
         self.reads.lock().unwrap().push(id.class);
-        page_io::read(&*self.file, Path::new("table"), id, &mut Vec::new())
+        page_io::read(&*self.file, Path::new("table"), id)
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, SequentialWrite, Storage};
 
 use crate::codec::ByteReader;
-use crate::codec::checksum::{place, seeded};
+use crate::codec::checksum::{agree, place, seeded};
 use crate::codec::features::Features;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 /// The name while it is being written.
 pub(crate) const NEW_FILE_NAME: &str = "MANIFEST.new";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 0;
 
 const MAGIC: [u8; 8] = *b"hedgeman";
 const HEADER_BYTES: usize = 32;
@@ -248,11 +248,11 @@ fn record_at(contents: &[u8], offset: usize) -> Option<&[u8]> {
     let payload_checksum = reader.u32("payload checksum").ok()?;
     let header_checksum = reader.u32("header checksum").ok()?;
     let seed = place(SEED, offset as u64);
-    if bytes == 0 || seeded(seed, &header[..8]) != header_checksum {
+    if bytes == 0 || !agree(header_checksum, seeded(seed, &header[..8])) {
         return None;
     }
     let payload = rest.get(..bytes as usize)?;
-    (seeded(seed, payload) == payload_checksum).then_some(payload)
+    agree(payload_checksum, seeded(seed, payload)).then_some(payload)
 }
 
 fn encode_record(edit: &Edit, offset: u64) -> Result<Vec<u8>> {
@@ -294,7 +294,7 @@ fn decode_header(contents: &[u8]) -> Result<Features> {
     if reader.take(MAGIC.len(), "magic")? != MAGIC {
         return Err(damaged("expected a manifest, found something else"));
     }
-    if seeded(SEED, covered) != u32::from_le_bytes(*checksum) {
+    if !agree(u32::from_le_bytes(*checksum), seeded(SEED, covered)) {
         return Err(damaged("the header's checksum is wrong"));
     }
     let features = Features::decode(&mut reader)?;

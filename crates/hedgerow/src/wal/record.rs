@@ -4,7 +4,7 @@
 //! offset, so that what a recycled file still holds from its former life does not verify. Nothing
 //! here panics on bytes from disk.
 
-use crate::codec::checksum::{extend, place, seeded};
+use crate::codec::checksum::{agree, extend, place, seeded};
 use crate::codec::features::Features;
 use crate::codec::{ByteReader, varint};
 use crate::entry::{
@@ -20,7 +20,7 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 /// Records start at multiples of this.
 pub(crate) const RECORD_ALIGN: usize = 8;
 /// The version of the log's format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 0;
 /// The longest encoding of an operation without its key and value: kind and flags, partition, two
 /// lengths.
 pub(crate) const OP_OVERHEAD_BYTES_MAX: usize = 1 + 5 + 5 + 5;
@@ -71,7 +71,8 @@ impl SegmentHeader {
         else {
             return Ok(None);
         };
-        if seeded(place(u64::from(segment), 0), covered) != u32::from_le_bytes(*checksum) {
+        let expected = seeded(place(u64::from(segment), 0), covered);
+        if !agree(u32::from_le_bytes(*checksum), expected) {
             return Ok(None);
         }
         let mut reader = ByteReader::new(covered);
@@ -117,7 +118,10 @@ impl RecordHeader {
     /// Whether these are the header's payload bytes. Padding is not part of them.
     pub(crate) fn covers(&self, payload: &[u8], segment: u32, offset: u32) -> bool {
         payload.len() == self.payload_bytes as usize
-            && payload_checksum(payload, segment, offset) == self.payload_checksum
+            && agree(
+                self.payload_checksum,
+                payload_checksum(payload, segment, offset),
+            )
     }
 }
 
@@ -154,7 +158,8 @@ pub(crate) fn seal(
 #[inline]
 pub(crate) fn decode_header(bytes: &[u8], segment: u32, offset: u32) -> Option<RecordHeader> {
     let (checksum, covered) = bytes.get(..RECORD_HEADER_BYTES)?.split_first_chunk::<4>()?;
-    if seeded(seed(segment, offset), covered) != u32::from_le_bytes(*checksum) {
+    let expected = seeded(seed(segment, offset), covered);
+    if !agree(u32::from_le_bytes(*checksum), expected) {
         return None;
     }
     let mut reader = ByteReader::new(covered);

@@ -7,7 +7,13 @@
 
 mod support;
 
+mod api;
 mod checkpoint;
+mod compaction;
 mod concurrency;
+mod corruption;
 mod faults;
+mod golden;
 mod log;
+mod memory;
+mod read_only;

@@ -94,7 +94,7 @@ impl Footer {
         let body = &rest[..rest.len() - 4];
         let found = ByteReader::new(&rest[body.len()..]).u32("footer checksum")?;
         let expected = checksum::seeded(checksum::place(id.0, offset), body);
-        if expected != found {
+        if !checksum::agree(found, expected) {
             return Err(Error::corruption(format!(
                 "expected a footer with checksum {expected:#010x}, found {found:#010x}"
             )));
@@ -212,7 +212,7 @@ impl Tail {
         });
         match within {
             Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset))),
-            None => page_io::read(file, path, id, &mut Vec::new()),
+            None => page_io::read(file, path, id),
         }
     }
 

@@ -1,0 +1,125 @@
+//! Gathering what `stats` tells from the parts of the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::compaction;
+use crate::engine::{Engine, KeyspaceState};
+use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats};
+
+pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
+    let s = &engine.stats;
+    let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
+    let [memtables, level0, merge_debt, log] = engine.throttle.stalled();
+    let catalog = engine.catalog.load();
+    DbStats {
+        puts: s.puts.get(),
+        deletes: s.deletes.get(),
+        gets: s.gets.get(),
+        get_hits: s.get_hits.get(),
+        memtable_hits: s.memtable_hits.get(),
+        seeks: s.seeks.get(),
+        nexts: s.nexts.get(),
+        user_bytes: s.user_bytes.get(),
+        log_bytes,
+        log_syncs,
+        log_live_bytes: engine.writer.as_ref().map_or(0, |w| w.log.live_bytes()),
+        flush_bytes: s.flush_bytes.get(),
+        merge_read_bytes: s.merge_read_bytes.get(),
+        merge_write_bytes: s.merge_write_bytes.get(),
+        flushes: s.flushes.get(),
+        merges: s.merges.get(),
+        moves: s.moves.get(),
+        block_reads: s.pages_asked.get(),
+        device_reads: s.device_reads.get(),
+        filter_probes: s.filter_probes.get(),
+        filter_false_positives: s.filter_false_positives.get(),
+        update_retries: s.update_retries.get(),
+        stalls: StallStats {
+            memtables,
+            level0,
+            merge_debt,
+            log,
+        },
+        memory: memory_stats(engine),
+        snapshots: engine.snapshots.oldest().0,
+        panics: engine.scheduler.panics(),
+        keyspaces: catalog
+            .states
+            .values()
+            .map(|state| keyspace_stats(engine, state))
+            .collect(),
+    }
+}
+
+fn memory_stats(engine: &Engine) -> MemoryStats {
+    let catalog = engine.catalog.load();
+    let held = |p: &Arc<crate::partition::Partition>| -> u64 {
+        p.tree().memtables().map(|m| m.memory_bytes() as u64).sum()
+    };
+    let memtables: u64 = catalog.partitions.values().map(held).sum();
+    MemoryStats {
+        budget: engine.memory.budget,
+        memtables: memtables + engine.pool.retained_bytes() as u64,
+        page_cache: engine.tables.cache.memory_bytes(),
+        indexes: engine.tables.index_bytes.load(Ordering::Relaxed) as u64,
+        filters: engine.tables.filter_bytes.load(Ordering::Relaxed) as u64,
+        pinned: engine.tables.pinned_bytes.load(Ordering::Relaxed) as u64,
+        merges: engine.merge_bytes.load(Ordering::Relaxed) as u64,
+        tables: engine.described_bytes(),
+    }
+}
+
+pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> KeyspaceStats {
+    let mut stats = KeyspaceStats {
+        name: state.facts.name.clone(),
+        partitions: state.partitions.len(),
+        ..KeyspaceStats::default()
+    };
+    let mut levels: Vec<LevelStats> = Vec::new();
+    for partition in &state.partitions {
+        let tree = partition.tree();
+        for memtable in tree.memtables() {
+            stats.memtable_entries += memtable.entries() as u64;
+            stats.memtable_bytes += memtable.memory_bytes() as u64;
+        }
+        stats.debt_bytes += compaction::tree_debt(partition, &tree).bytes;
+        let targets = compaction::targets(partition, &tree.version);
+        for (i, level) in tree.version.levels.iter().enumerate() {
+            if levels.len() <= i {
+                let hits = engine
+                    .stats
+                    .hits_by_level
+                    .get(i)
+                    .map_or(0, |hits| hits.get());
+                levels.push(LevelStats {
+                    level: i,
+                    hits,
+                    ..LevelStats::default()
+                });
+            }
+            let sum = &mut levels[i];
+            let summary = level.summary();
+            sum.runs = sum.runs.max(summary.runs as usize);
+            sum.tables += level.tables().count();
+            sum.entries += summary.entries;
+            sum.tombstones += summary.tombstones;
+            sum.bytes += summary.bytes;
+            let target = targets
+                .get(i)
+                .map(|t| t.capacity_bytes)
+                .filter(|&t| t != u64::MAX);
+            if let Some(target) = target {
+                sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
+            }
+        }
+        stats.raw_bytes += tree
+            .version
+            .tables()
+            .map(|(_, t)| t.meta().raw_bytes)
+            .sum::<u64>();
+    }
+    levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
+    stats.levels = levels;
+    stats
+}

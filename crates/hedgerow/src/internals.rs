@@ -1,0 +1,186 @@
+//! The decoders as functions of bytes, for fuzzers. Not part of the stable surface.
+//!
+//! Each takes what a file may hold and must return, whatever the bytes: an error is as good as an
+//! answer, a panic is a bug. Checksums are passed over when built by a fuzzer, which would hardly
+//! guess one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_io::sim::SimStorage;
+use hedgerow_io::{RandomRead, ReadMode, Storage};
+
+use crate::entry::{KeyHash, SeqNo};
+use crate::error::Result;
+use crate::page::{Page, PageId, PageSource, Step, TableId};
+use crate::table::block_based::{self, ResidencyChoice};
+use crate::table::{GetState, Query, page_io};
+use crate::version::encoding::{decode_edit, encode_edit};
+use crate::version::manifest;
+use crate::version::state::State;
+use crate::wal::reader::SegmentReader;
+use crate::wal::record;
+
+const PATH: &str = "/file";
+/// A walk over a damaged table may go in circles: it ends after so many steps.
+const STEPS_MAX: usize = 10_000;
+
+/// A manifest: its records, and what they amount to.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn manifest(bytes: &[u8]) -> Result<()> {
+    let replay = manifest::replay_bytes(bytes)?;
+    let state = State::replay(&replay.edits)?;
+    // What was understood can be written, and is understood again.
+    assert_eq!(
+        State::replay(&[state.snapshot()])?.snapshot(),
+        state.snapshot()
+    );
+    Ok(())
+}
+
+/// The payload of a record of the manifest.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn edit(bytes: &[u8]) -> Result<()> {
+    let edit = decode_edit(bytes)?;
+    assert_eq!(
+        encode_edit(&decode_edit(&encode_edit(&edit))?),
+        encode_edit(&edit)
+    );
+    Ok(())
+}
+
+/// A segment of the log: its records, their operations, and what is behind them.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn log_segment(bytes: &[u8]) -> Result<()> {
+    let number = bytes.get(24..28).and_then(|b| b.first_chunk::<4>());
+    let number = number.map_or(1, |bytes| u32::from_le_bytes(*bytes));
+    let disk = disk_with(bytes);
+    let mut reader = SegmentReader::open(&disk, Path::new(PATH), number)?;
+    while let Some(record) = reader.next()? {
+        record.ops().try_for_each(|op| op.map(drop))?;
+    }
+    let end = reader.position();
+    reader.scan_for_valid(end.offset)?;
+    Ok(())
+}
+
+/// The operations of a record of the log, after the byte that says how many they are.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn log_operations(bytes: &[u8]) -> Result<()> {
+    let (count, payload) = bytes.split_first().unwrap_or((&0, &[]));
+    record::ops(payload, u32::from(*count)).try_for_each(|op| op.map(drop))
+}
+
+/// A table: opened, read by key and from both ends, and verified, with index and filter in memory
+/// and paged.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn table(bytes: &[u8]) -> Result<()> {
+    let id = bytes
+        .len()
+        .checked_sub(96)
+        .and_then(|at| bytes[at..].first_chunk::<8>());
+    let id = TableId(id.map_or(1, |bytes| u64::from_le_bytes(*bytes)));
+    let disk = disk_with(bytes);
+    let path = Path::new(PATH);
+    let open = || {
+        disk.open(path, ReadMode::Pread)
+            .map_err(|e| crate::Error::io("open", path, e))
+    };
+    let mut first_error = Ok(());
+    for resident in [true, false] {
+        let file = open()?;
+        let residency = ResidencyChoice {
+            index_resident: resident,
+            filter_resident: resident,
+        };
+        let read = read_table(&file, id, residency);
+        first_error = first_error.and(read);
+    }
+    first_error
+}
+
+fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
+    let path = Path::new(PATH);
+    let reader = block_based::open(file.clone(), path, id, residency)?;
+    let pages: Arc<dyn PageSource> = Arc::new(FilePages(file.clone()));
+    let meta = reader.meta().clone();
+    let mut first_error = reader.verify(&*pages);
+    reader.split_keys(4);
+    for key in [
+        &meta.smallest_key[..],
+        &meta.largest_key,
+        b"key",
+        b"plant/00037",
+    ] {
+        let query = Query {
+            key,
+            hash: KeyHash::of(key, 7),
+            seqno: SeqNo::MAX,
+        };
+        let (mut state, mut page) = (GetState::default(), None);
+        for _ in 0..STEPS_MAX {
+            match reader.get(&query, &mut state, page.take()) {
+                Ok(Step::Read(id)) => match pages.page(id) {
+                    Ok(read) => page = Some(read),
+                    Err(error) => {
+                        first_error = first_error.and(Err(error));
+                        break;
+                    }
+                },
+                Ok(Step::Done(_)) => break,
+                Err(error) => {
+                    first_error = first_error.and(Err(error));
+                    break;
+                }
+            }
+        }
+    }
+    let mut iter = reader.clone().iter(pages);
+    let mut walk = || -> Result<()> {
+        iter.seek_first()?;
+        for _ in 0..STEPS_MAX {
+            if iter.entry().is_none() {
+                break;
+            }
+            iter.advance()?;
+        }
+        iter.seek_last()?;
+        for _ in 0..STEPS_MAX {
+            if iter.entry().is_none() {
+                break;
+            }
+            iter.retreat()?;
+        }
+        iter.seek(b"key-0005", SeqNo::MAX)?;
+        iter.seek_before(b"key-0005", SeqNo(0))
+    };
+    first_error.and(walk())
+}
+
+struct FilePages(Arc<dyn RandomRead>);
+
+impl PageSource for FilePages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        page_io::read(&*self.0, Path::new(PATH), id)
+    }
+}
+
+fn disk_with(bytes: &[u8]) -> SimStorage {
+    let disk = SimStorage::new(0);
+    disk.set_contents(PATH, bytes)
+        .expect("a simulated disk takes any file");
+    disk
+}
+
+#[cfg(test)]
+mod tests;

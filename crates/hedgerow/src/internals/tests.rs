@@ -1,0 +1,97 @@
+//! The corpora of the fuzzers, and whatever they have found, as ordinary tests.
+//! `HEDGEROW_BLESS=1` writes the seeds anew, from the golden database.
+
+use std::path::PathBuf;
+
+use hedgerow_io::OsStorage;
+
+use super::*;
+
+type Target = (&'static str, fn(&[u8]) -> Result<()>);
+
+const TARGETS: [Target; 5] = [
+    ("manifest", manifest),
+    ("edit", edit),
+    ("log_segment", log_segment),
+    ("log_operations", log_operations),
+    ("table", table),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read_dir(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let storage = OsStorage::new();
+    let read = |name: &str| {
+        let file = storage.open(&dir.join(name), ReadMode::Pread).unwrap();
+        let mut bytes = vec![0; file.bytes() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    let files = storage.list(dir).unwrap();
+    files
+        .iter()
+        .map(|f| (f.name.clone(), read(&f.name)))
+        .collect()
+}
+
+fn write_seeds() {
+    let golden = root().join("crates/hedgerow/testdata/format");
+    let storage = OsStorage::new();
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let dir = root().join("fuzz/corpus").join(target);
+        storage.create_dir_all(&dir).unwrap();
+        let _ = storage.remove(&dir.join(name));
+        let mut file = storage.create(&dir.join(name)).unwrap();
+        file.write(bytes).unwrap();
+        file.sync().unwrap();
+    };
+    let (_, bytes) = read_dir(&golden.join("db-v0")).remove(0);
+    write("manifest", "golden", &bytes);
+    for (i, edit) in manifest::replay_bytes(&bytes)
+        .unwrap()
+        .edits
+        .iter()
+        .enumerate()
+    {
+        write("edit", &format!("golden-{i:02}"), &encode_edit(edit));
+    }
+    for (name, bytes) in read_dir(&golden.join("db-v0/log")) {
+        write("log_segment", &name, &bytes);
+        // Behind the two headers: docs/format.
+        let payload = u32::from_le_bytes(bytes[68..72].try_into().unwrap()) as usize;
+        let operations = [&bytes[76..77], &bytes[96..96 + payload]].concat();
+        write("log_operations", &name, &operations);
+    }
+    for (name, bytes) in read_dir(&golden.join("db-v0/tables")) {
+        write("table", &name, &bytes);
+    }
+    let packed = read_dir(&golden)
+        .into_iter()
+        .find(|(name, _)| name.contains("lz4"));
+    write("table", "lz4", &packed.unwrap().1);
+}
+
+#[test]
+fn corpora_make_no_decoder_panic() {
+    if std::env::var_os("HEDGEROW_BLESS").is_some() {
+        write_seeds();
+    }
+    for (target, decode) in TARGETS {
+        let inputs = read_dir(&root().join("fuzz/corpus").join(target));
+        assert!(!inputs.is_empty(), "{target}");
+        for (name, bytes) in inputs {
+            let result = decode(&bytes);
+            let is_seed = !name.starts_with("found-");
+            assert!(result.is_ok() || !is_seed, "{target}/{name}: {result:?}");
+            // And near it: every cut of a small one, and some changed bytes.
+            for at in (0..bytes.len()).step_by(1 + bytes.len() / 200) {
+                let _ = decode(&bytes[..at]);
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << (at % 8);
+                let _ = decode(&changed);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Merging: to the targets, without being asked, within limits; and when files go.
+
+use hedgerow::io::sim::SimStorage;
+use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn};
+use hedgerow::{Db, ErrorKind, Keyspace, Layout};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::faults::check_no_leftovers;
+use crate::support::{builder, contents, files, key, kind, open, plain, small, value};
+
+fn filled(db: &Db, count: u64) -> Keyspace {
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted(), small())
+        .unwrap();
+    for i in 0..count {
+        keyspace.put(key(i * 7919 % count), value(i)).unwrap();
+    }
+    keyspace
+}
+
+#[test]
+fn merging_goes_on_when_the_database_is_idle() {
+    let disk = SimStorage::new(1);
+    let environment = Environment {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(OsClock::new()),
+        spawn: Arc::new(OsSpawn),
+        background: Background::Threads(2),
+    };
+    let db = builder(&disk).environment(environment).open().unwrap();
+    let keyspace = filled(&db, 6000);
+    // No call from here on but to look.
+    let clock = OsClock::new();
+    let began = clock.now();
+    loop {
+        let stats = keyspace.stats();
+        if stats.debt_bytes == 0 && stats.memtable_entries < 200 {
+            break;
+        }
+        assert!(clock.now() - began < Duration::from_secs(30), "{stats:?}");
+        clock.sleep(Duration::from_millis(5));
+    }
+    let stats = keyspace.stats();
+    for level in &stats.levels {
+        let target = level.target_bytes.unwrap_or(u64::MAX);
+        assert!(level.level == 0 || level.bytes <= target, "{level:?}");
+    }
+    assert_eq!(contents(&keyspace).len(), 6000);
+}
+
+#[test]
+fn deleted_data_is_gone_after_compact_and_its_space_is_free() {
+    let disk = SimStorage::new(2);
+    let db = open(&disk);
+    let keyspace = filled(&db, 2000);
+    keyspace.compact::<&[u8]>(..).unwrap();
+    for i in 0..2000 {
+        keyspace.delete(key(i)).unwrap();
+    }
+    keyspace.compact::<&[u8]>(..).unwrap();
+    assert_eq!(keyspace.stats().table_bytes(), 0);
+    assert_eq!(keyspace.stats().entries(), 0);
+    assert!(files(&disk, "tables").is_empty());
+    assert!(contents(&keyspace).is_empty());
+}
+
+#[test]
+fn compact_reports_progress_and_can_be_cancelled() {
+    let disk = SimStorage::new(3);
+    let db = open(&disk);
+    let keyspace = filled(&db, 4000);
+    let expected = contents(&keyspace);
+    for steps in 0..2i32 {
+        let mut left = steps;
+        let ended = keyspace.compact_with::<&[u8]>(.., |progress| {
+            assert!(left < steps || progress.done_bytes == 0);
+            left -= 1;
+            left >= 0
+        });
+        assert_eq!(kind(ended), ErrorKind::Cancelled);
+        assert_eq!(contents(&keyspace), expected);
+    }
+    for i in 0..4000 {
+        keyspace.put(key(i), value(i * 7919 % 4000)).unwrap();
+    }
+    let expected = contents(&keyspace);
+    let mut before = 0;
+    keyspace
+        .compact_with::<&[u8]>(.., |progress| {
+            assert!(progress.done_bytes >= before);
+            before = progress.done_bytes;
+            true
+        })
+        .unwrap();
+    assert!(before > 0);
+    let deep = keyspace
+        .stats()
+        .levels
+        .iter()
+        .filter(|l| l.tables > 0)
+        .count();
+    assert_eq!(deep, 1);
+    assert_eq!(contents(&keyspace), expected);
+    check_no_leftovers(&disk, &db);
+}
+
+#[test]
+fn files_go_only_when_nobody_reads_them() {
+    let disk = SimStorage::new(4);
+    let db = open(&disk);
+    let keyspace = filled(&db, 1000);
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let expected = contents(&keyspace);
+    let old = files(&disk, "tables");
+    let scan = keyspace.scan::<&[u8]>(..).unwrap();
+    let mut cursor = keyspace.cursor().unwrap();
+    for i in 0..1000 {
+        keyspace.delete(key(i)).unwrap();
+    }
+    keyspace.compact::<&[u8]>(..).unwrap();
+    keyspace.clear().unwrap();
+    let now = files(&disk, "tables");
+    assert!(old.iter().all(|file| now.contains(file)));
+    let seen = scan.map(|item| item.unwrap().0.to_vec());
+    assert!(seen.eq(expected.keys().cloned()));
+    assert!(cursor.seek_last().unwrap());
+    drop(cursor);
+    // With the last reader they go at the next occasion.
+    keyspace.put(b"k", b"v").unwrap();
+    keyspace.flush().unwrap();
+    keyspace.compact::<&[u8]>(..).unwrap();
+    check_no_leftovers(&disk, &db);
+}
+
+#[test]
+fn files_go_only_when_the_edit_is_durable() {
+    // At any loss of power during a merge, the tables of one of the two manifests are all there.
+    let disk = SimStorage::new(5);
+    let db = open(&disk);
+    let keyspace = filled(&db, 600);
+    keyspace.flush().unwrap();
+    let expected = contents(&keyspace);
+    db.close().unwrap();
+    let compact = |image: &SimStorage| {
+        let before = image.counters().mutations;
+        let _ = builder(image)
+            .open()
+            .map(|db| plain(&db).compact::<&[u8]>(..));
+        image.counters().mutations - before
+    };
+    let mutations = compact(&disk.kill());
+    for after in (0..mutations).step_by(3) {
+        let image = disk.kill();
+        image.crash_after(after);
+        compact(&image);
+        let image = image.crash();
+        let db = open(&image);
+        assert_eq!(contents(&plain(&db)), expected, "power lost after {after}");
+        db.verify().unwrap();
+        check_no_leftovers(&image, &db);
+    }
+}
+
+#[test]
+fn rate_limit_of_background_writes_is_kept_by_the_clock() {
+    const RATE: u64 = 200_000;
+    let disk = SimStorage::new(6);
+    let environment = Environment::simulated(&disk, 6);
+    let clock = environment.clock.clone();
+    let db = builder(&disk)
+        .environment(environment)
+        .io_bytes_per_second(RATE)
+        .open()
+        .unwrap();
+    // Tables large enough to be paced while they are written.
+    let design = hedgerow::Design {
+        table_bytes: Some(1 << 20),
+        memtable_bytes: Some(80 << 10),
+        compression: hedgerow::Compression::None,
+        ..Default::default()
+    };
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    for i in 0..10_000 {
+        keyspace.put(key(i * 7919 % 10_000), [1; 200]).unwrap();
+    }
+    keyspace.flush().unwrap();
+    let (began, before) = (clock.now(), db.stats());
+    keyspace.compact::<&[u8]>(..).unwrap();
+    let written = db.stats().merge_write_bytes - before.merge_write_bytes;
+    let took = (clock.now() - began).as_secs_f64();
+    assert!(written > 1_000_000, "{written}");
+    let rate = written as f64 / took;
+    assert!(rate < 1.3 * RATE as f64, "{rate} bytes per second");
+    assert!(rate > 0.5 * RATE as f64, "{rate} bytes per second");
+}
+
+#[test]
+fn design_changes_at_open_and_live_and_keeps_the_data() {
+    let disk = SimStorage::new(7);
+    let db = open(&disk);
+    let keyspace = filled(&db, 1500);
+    let expected = contents(&keyspace);
+    let other = hedgerow::Design {
+        policy: "leveling:3,whole-level".parse().unwrap(),
+        filter: hedgerow::FilterSpec::None,
+        block_bytes: 1024,
+        ..small()
+    };
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), other).unwrap();
+    assert_eq!(keyspace.design(), other);
+    assert_eq!(contents(&keyspace), expected);
+    keyspace.compact::<&[u8]>(..).unwrap();
+    assert_eq!(contents(&keyspace), expected);
+    let db = open(&disk.kill());
+    assert_eq!(plain(&db).design(), other);
+    assert_eq!(contents(&plain(&db)), expected);
+}

@@ -1,0 +1,203 @@
+//! Counters: what reads cost, what is held back, and where the memory is.
+
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Design, FilterSpec, Keyspace, Layout, Residency};
+
+use crate::support::{builder, contents, key, open, plain, small, value};
+
+/// 2,000 keys in one run of tables, opened anew, index and filter in memory.
+fn cold(disk: &SimStorage, value: impl Fn(u64) -> Vec<u8>) -> (Db, Keyspace) {
+    let design = Design {
+        residency: Residency::Resident,
+        ..Design::default()
+    };
+    {
+        let db = builder(disk).memory_budget(64 << 20).open().unwrap();
+        let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+        for i in 0..2000 {
+            keyspace.put(key(i), value(i)).unwrap();
+        }
+        keyspace.compact::<&[u8]>(..).unwrap();
+        db.close().unwrap();
+    }
+    let db = builder(disk).memory_budget(64 << 20).open().unwrap();
+    let keyspace = plain(&db);
+    // Opens the tables.
+    keyspace.get(key(0)).unwrap();
+    keyspace.get(key(1999)).unwrap();
+    (db, keyspace)
+}
+
+#[test]
+fn get_reads_one_page_when_uncached_and_none_when_cached() {
+    let disk = SimStorage::new(1);
+    let (db, keyspace) = cold(&disk, value);
+    for i in [300, 700, 1100, 1500] {
+        let (before, on_disk) = (db.stats(), disk.counters());
+        assert!(keyspace.get(key(i)).unwrap().is_some());
+        let after = db.stats();
+        assert_eq!(after.block_reads - before.block_reads, 1);
+        assert_eq!(after.device_reads - before.device_reads, 1);
+        assert_eq!(disk.counters().reads - on_disk.reads, 1);
+        assert!(disk.counters().read_bytes - on_disk.read_bytes <= 4096 + 512);
+        for same_page in [i, i + 1] {
+            keyspace.get(key(same_page)).unwrap();
+        }
+        // The neighbour may be in the next page, the key itself is cached.
+        let before = disk.counters().reads;
+        keyspace.get(key(i)).unwrap();
+        assert_eq!(disk.counters().reads, before);
+    }
+}
+
+#[test]
+fn get_of_an_absent_key_reads_nothing_but_for_false_positives() {
+    let disk = SimStorage::new(2);
+    let (db, keyspace) = cold(&disk, value);
+    let (before, on_disk) = (db.stats(), disk.counters());
+    for i in 0..1000 {
+        assert_eq!(keyspace.get([&key(i)[..], b"?"].concat()).unwrap(), None);
+    }
+    let stats = db.stats();
+    let false_positives = stats.filter_false_positives - before.filter_false_positives;
+    assert_eq!(stats.filter_probes - before.filter_probes, 1000);
+    assert!(false_positives < 40, "{false_positives}");
+    assert!(disk.counters().reads - on_disk.reads <= false_positives);
+}
+
+#[test]
+fn long_values_are_not_read_to_pass_them() {
+    let disk = SimStorage::new(3);
+    const VALUE: usize = 64 << 10;
+    let (_db, keyspace) = cold(&disk, |i| {
+        vec![i as u8; if i % 40 == 0 { VALUE } else { 10 }]
+    });
+    let before = disk.counters();
+    let mut cursor = keyspace.cursor().unwrap();
+    let mut there = cursor.seek_first().unwrap();
+    let mut keys = 0;
+    while there {
+        keys += 1;
+        there = cursor.next().unwrap();
+    }
+    there = cursor.seek_last().unwrap();
+    while there {
+        keys += 1;
+        there = cursor.prev().unwrap();
+    }
+    for i in (0..2000).step_by(40) {
+        assert!(keyspace.contains_key(key(i)).unwrap());
+    }
+    assert_eq!(keys, 4000);
+    let read = disk.counters().read_bytes - before.read_bytes;
+    // 50 values of 64 KiB; without them the tables have about 100 KB.
+    assert!(read < 300_000, "{read} bytes read");
+    cursor.seek(&key(40)).unwrap();
+    assert_eq!(cursor.value().unwrap().unwrap().len(), VALUE);
+}
+
+#[test]
+fn statistics_add_up() {
+    let disk = SimStorage::new(4);
+    let db = open(&disk);
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted().hash(2), small())
+        .unwrap();
+    let mut bytes = 0;
+    for i in 0..1000 {
+        keyspace.put(key(i), value(i)).unwrap();
+        bytes += (key(i).len() + value(i).len()) as u64;
+    }
+    for i in 0..100 {
+        keyspace.delete(key(i)).unwrap();
+        bytes += key(i).len() as u64;
+    }
+    for i in 0..200 {
+        keyspace.get(key(i)).unwrap();
+    }
+    keyspace.multi_get(&[key(0), key(500)]).unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.puts, stats.deletes), (1000, 100));
+    assert_eq!((stats.gets, stats.get_hits), (202, 101));
+    assert_eq!(stats.user_bytes, bytes);
+    assert!(stats.log_bytes > bytes);
+    let of_keyspace = &stats.keyspaces[0];
+    let hits: u64 = of_keyspace.levels.iter().map(|l| l.hits).sum();
+    assert!(stats.memtable_hits + hits >= stats.get_hits);
+    assert_eq!(of_keyspace.partitions, 2);
+    keyspace.flush().unwrap();
+    keyspace.compact::<&[u8]>(..).unwrap();
+    let stats = db.stats();
+    let of_keyspace = &stats.keyspaces[0];
+    assert_eq!(of_keyspace.entries(), 900);
+    let files: u64 = crate::support::files(&disk, "tables")
+        .iter()
+        .map(|f| disk.contents(format!("/db/tables/{f}")).unwrap().len() as u64)
+        .sum();
+    assert_eq!(of_keyspace.table_bytes(), files);
+    let m = stats.memory;
+    let parts = m.memtables + m.page_cache + m.indexes + m.filters + m.pinned + m.merges + m.tables;
+    assert_eq!(m.total(), parts);
+    assert_eq!(m.merges, 0);
+    assert_eq!(stats.panics, 0);
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    const BUDGET: u64 = 2 << 20;
+    let disk = SimStorage::new(5);
+    let db = builder(&disk).memory_budget(BUDGET).open().unwrap();
+    let design = Design {
+        filter: FilterSpec::Bloom { bits_per_key: 16.0 },
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted().hash(4), design)
+        .unwrap();
+    let mut most = db.stats().memory;
+    for i in 0..30_000u64 {
+        keyspace
+            .put(key(i * 7919 % 30_000), [i as u8; 150])
+            .unwrap();
+        if i % 16 == 0 {
+            keyspace.get(key(i * 31 % 30_000)).unwrap();
+        }
+        if i % 64 == 0 {
+            let memory = db.stats().memory;
+            if memory.total() > most.total() {
+                most = memory;
+            }
+        }
+    }
+    assert_eq!(most.budget, BUDGET);
+    assert!(
+        most.total() <= BUDGET,
+        "{most:?} is {} in all",
+        most.total()
+    );
+    assert_eq!(contents(&keyspace).len(), 30_000);
+}
+
+#[test]
+fn writers_held_back_are_accounted_for() {
+    let disk = SimStorage::new(6);
+    let environment = hedgerow::io::Environment::simulated(&disk, 6);
+    let clock = environment.clock.clone();
+    let db = builder(&disk).environment(environment).open().unwrap();
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted(), small())
+        .unwrap();
+    let began = clock.now();
+    let mut longest = std::time::Duration::ZERO;
+    for i in 0..8000 {
+        let before = clock.now();
+        keyspace.put(key(i * 7919 % 8000), [1; 300]).unwrap();
+        longest = longest.max(clock.now() - before);
+    }
+    // Nothing but being held back moves the simulated clock.
+    assert_eq!(db.stats().stalls.total(), clock.now() - began);
+    assert!(
+        longest < std::time::Duration::from_millis(30),
+        "{longest:?}"
+    );
+}
