@@ -1,4 +1,5 @@
 //! Runs the tour, the real binary, on a small tree with everything odd in it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tree that is walked, and the damage, are made with std::fs"
@@ -215,6 +216,15 @@ fn anything_else_in_the_place_of_the_database_is_refused() {
         fs::read_dir(place.path()).unwrap().count(),
         1,
         "nothing was made there"
+    );
+
+    let error = failure(&tour(place.path(), &["--json", "--db", db]), 2);
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("cannot be the directory"),
+        "{error}"
     );
 
     let other = place.path().join("other");

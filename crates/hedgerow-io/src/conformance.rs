@@ -252,7 +252,6 @@ fn written_bytes_are_read_back(case: &Case) {
         }
         let written = file.bytes() as usize;
         file.sync().unwrap();
-        file.drop_cached();
         assert_eq!(case.storage.size(&path).unwrap(), written as u64);
         assert!(
             case.read(&path) == bytes[..written],

@@ -93,8 +93,6 @@ pub trait Storage: Debug + Send + Sync + 'static {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Makes the bytes of a file durable that an earlier process may have left unsynced.
-    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Bytes that can still be written under a directory.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Takes the exclusive lock that a file stands for, creating the file; `WouldBlock` when
@@ -145,8 +143,6 @@ pub trait SequentialWrite: Debug + Send {
     fn sync(&mut self) -> io::Result<()>;
     /// The number of bytes written.
     fn bytes(&self) -> u64;
-    /// The file will not be read soon: what is synced may leave the system's cache.
-    fn drop_cached(&mut self) {}
 }
 
 /// A preallocated log segment: a fixed number of bytes, written at any offset by any thread.

@@ -11,7 +11,7 @@ fn survives(name: &str, usual: u64, troubles: &[Trouble]) {
 fn power_cuts_leave_a_prefix_with_all_that_was_synced() {
     survives(
         "power_cuts_leave_a_prefix_with_all_that_was_synced",
-        1500,
+        3000,
         &[Trouble::PowerCut],
     );
 }
@@ -20,7 +20,7 @@ fn power_cuts_leave_a_prefix_with_all_that_was_synced() {
 fn kills_lose_nothing_that_was_acknowledged() {
     survives(
         "kills_lose_nothing_that_was_acknowledged",
-        500,
+        1000,
         &[Trouble::Kill, Trouble::Kill, Trouble::PowerCut],
     );
 }
@@ -29,7 +29,7 @@ fn kills_lose_nothing_that_was_acknowledged() {
 fn faults_are_reported_and_never_answered_wrongly() {
     survives(
         "faults_are_reported_and_never_answered_wrongly",
-        1500,
+        3000,
         &[Trouble::Faults, Trouble::Faults, Trouble::PowerCut],
     );
 }

@@ -29,7 +29,7 @@ fn explain(failure: &Failure) -> String {
 
 #[test]
 fn scripts_are_answered_like_the_model() {
-    for_seeds("scripts_are_answered_like_the_model", 300, |seed| {
+    for_seeds("scripts_are_answered_like_the_model", 500, |seed| {
         let script = generate::script(seed);
         match check(&setup(seed), &script) {
             Ok(_) => Ok(()),

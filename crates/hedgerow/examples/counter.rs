@@ -60,3 +60,8 @@ fn main() -> Result<()> {
     assert!(!counters.contains_key("page/0")?);
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<()> {
+    main()
+}

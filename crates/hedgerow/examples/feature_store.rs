@@ -68,3 +68,8 @@ fn main() -> Result<()> {
     println!("user 1234: {names:?} = {vector:?}");
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<()> {
+    main()
+}

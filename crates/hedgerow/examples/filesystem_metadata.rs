@@ -65,3 +65,8 @@ fn main() -> Result<()> {
     println!("/home has {:?}", list(&entries, 2)?);
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<()> {
+    main()
+}

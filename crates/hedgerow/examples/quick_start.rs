@@ -45,3 +45,8 @@ fn main() -> Result<()> {
     println!("{:?} came back", db.keyspaces());
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<()> {
+    main()
+}

@@ -1,4 +1,4 @@
-//! A time series: newest first, a window by range, old data dropped by keyspace.
+//! A time series: a window by range, the latest from the back, old data dropped by keyspace.
 //!
 //! A key is the sensor and the time, big-endian, so that one sensor's readings are neighbours in the
 //! order of time: a window is a range, the latest reading is the last key of the prefix. Each day has
@@ -69,4 +69,9 @@ fn main() -> Result<()> {
         reading(&value)
     );
     Ok(())
+}
+
+#[test]
+fn it_runs() -> Result<()> {
+    main()
 }

@@ -19,16 +19,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::merge_policy::edit::{Placement, TreeEdit};
-use crate::merge_policy::shape::RunId;
+use crate::merge_policy::shape::{RUNS_MAX, RunId};
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::table::TableMeta;
-use crate::version::SuperVersion;
-
-/// A group has 64 runs at most. Writers are slowed down long before level 0 has so many; if it
-/// comes to this all the same, memtables wait until runs are merged.
-const LEVEL0_RUNS_FULL: usize = 60;
 
 /// Has the sealed memtables of a partition flushed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
@@ -44,27 +39,17 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
     });
 }
 
-fn level0_runs(tree: &SuperVersion) -> usize {
-    let groups = tree.version.levels[0].groups.iter();
-    groups.map(|group| group.runs.len()).max().unwrap_or(0)
-}
-
-/// Why a partition's memtables stay in memory, if its last flush failed, or if level 0 is full and
-/// merges fail.
-fn failure_of(partition: &Partition) -> Option<Error> {
-    let full = level0_runs(&partition.tree()) >= LEVEL0_RUNS_FULL;
-    let work = partition.work();
-    match &work.flush_failure {
-        _ if work.flushing => None,
-        None if full => work.merge_failure.clone(),
-        failure => failure.clone(),
-    }
-}
-
 /// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at
 /// a time; another one that comes finds the flag set and leaves the work to the first.
+///
+/// While level 0 has no room for another run nothing is flushed: the merge that makes room
+/// schedules this again when it ends.
 fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
+        if level0_is_full(partition) {
+            compaction::schedule(engine, partition);
+            return;
+        }
         {
             let mut work = partition.work();
             if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
@@ -96,28 +81,51 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     }
 }
 
-/// Whether there is a sealed memtable that no checkpoint holds back and that level 0 has room for.
+/// Whether level 0 has as many runs as a group can.
+fn level0_is_full(partition: &Partition) -> bool {
+    let tree = partition.tree();
+    let level0 = tree.version.levels.first();
+    level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))
+}
+
+/// A merge of the partition ended: flushes that had no room in level 0 go on, or fail as it did.
+pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: Option<&Error>) {
+    if partition.tree().sealed.is_empty() {
+        return;
+    }
+    match failure {
+        None => schedule(engine, partition.id),
+        Some(error) if level0_is_full(partition) => {
+            partition.work().flush_failure = Some(error.clone());
+        }
+        Some(_) => {}
+    }
+}
+
+/// Whether there is a sealed memtable that no checkpoint holds back.
 fn may_flush(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
-    if level0_runs(&tree) >= LEVEL0_RUNS_FULL {
-        return false;
-    }
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
     oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
 }
 
-/// Why memtables stay in memory, if something fails.
+/// The failure of the last flush of any partition, if it failed.
 pub(crate) fn failure(engine: &Engine) -> Option<Error> {
     let catalog = engine.catalog.load();
-    catalog.partitions.values().find_map(|p| failure_of(p))
+    catalog.partitions.values().find_map(|p| {
+        let work = p.work();
+        if work.flushing {
+            None
+        } else {
+            work.flush_failure.clone()
+        }
+    })
 }
 
-/// Tries failed flushes again, and the merges that they wait for.
+/// Tries failed flushes again.
 pub(crate) fn retry(engine: &Arc<Engine>) {
     for partition in engine.catalog.load().partitions.values() {
-        if failure_of(partition).is_some() {
-            partition.work().flush_failure = None;
-            compaction::schedule(engine, partition);
+        if partition.work().flush_failure.take().is_some() {
             schedule(engine, partition.id);
         }
     }
@@ -139,7 +147,14 @@ pub(crate) fn wait_for(
         };
         let mut failure = None;
         let ended = engine.scheduler.wait_until(|| {
-            failure = failure_of(partition);
+            failure = {
+                let work = partition.work();
+                if work.flushing {
+                    None
+                } else {
+                    work.flush_failure.clone()
+                }
+            };
             failure.is_some()
                 || !pending(partition)
                 || partition.is_dropped()

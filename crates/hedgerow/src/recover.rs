@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memory::{Held, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::shape::RUNS_MAX;
 use crate::page::TableId;
 use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
@@ -50,8 +51,8 @@ use crate::wal::reader::{Record, SegmentReader};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
-/// Into how many runs of level 0 a log is replayed, at most, roughly.
-const RUNS_REPLAYED_MAX: u64 = 32;
+/// How many runs recovery adds to a tree at most. Merges begin at a few; a tree holds [`RUNS_MAX`].
+const RECOVERED_RUNS_MAX: usize = 32;
 /// How often a read-only open tries again when a writer changes the files under it.
 const READ_ONLY_ATTEMPTS: usize = 20;
 
@@ -602,16 +603,10 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
     let writing = engine.writer.is_some();
     let mut edit = Vec::new();
     let catalog = engine.catalog.load_full();
-    // Each time adds a run to level 0, which has room for so many more. Only a log that was allowed
-    // to be very much longer than the memtables makes these larger than they usually get.
-    let sizes = survey.segments.iter().map(|&number| {
-        let path = segment_path(&engine.dir, number);
-        storage.size(&path).map_err(|e| Error::io("open", &path, e))
-    });
-    let log_bytes: u64 = sizes.sum::<Result<u64>>()?;
-    let flush_at = engine.memory.active().max(log_bytes / RUNS_REPLAYED_MAX);
+    let log_bytes_per_run = log_bytes_per_run(engine, survey, &catalog)?;
     let mut operations = 0;
     let mut bytes = 0;
+    let mut log_bytes = 0;
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
     for &number in &survey.segments {
@@ -620,6 +615,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
         while reader.position() < survey.end || number < survey.end.segment {
             let Some(record) = reader.next()? else { break };
             let offset = u64::from(record.offset);
+            log_bytes += record.header.record_bytes();
             for (i, op) in record.ops().enumerate() {
                 let op = op.map_err(|e| e.at(&path, Some(offset)))?;
                 let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
@@ -639,7 +635,8 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                 bytes += size as u64;
                 operations += 1;
             }
-            if writing && bytes >= flush_at {
+            if writing && bytes >= engine.memory.active() && log_bytes >= log_bytes_per_run {
+                log_bytes = 0;
                 flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
                 bytes = 0;
             }
@@ -649,6 +646,28 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
     }
     Ok((operations, edit))
+}
+
+/// How much of the log makes a run at least, so that no tree gets more runs than it can hold: a log
+/// written under a large budget may be thousands of the memtables of a small one, which recovery
+/// then exceeds.
+fn log_bytes_per_run(engine: &Engine, survey: &Survey, catalog: &Catalog) -> Result<u64> {
+    let mut bytes = 0;
+    for &number in &survey.segments {
+        let path = segment_path(&engine.dir, number);
+        let size = engine.environment.storage.size(&path);
+        bytes += size.map_err(|e| Error::io("find", &path, e))?;
+    }
+    let runs = |partition: &Arc<Partition>| {
+        let tree = partition.tree();
+        let groups = tree.version.levels[0].groups.iter();
+        groups.map(|group| group.runs.len()).max().unwrap_or(0)
+    };
+    let runs_max = catalog.partitions.values().map(runs).max().unwrap_or(0);
+    let runs_free = RUNS_MAX
+        .saturating_sub(runs_max + 1)
+        .clamp(1, RECOVERED_RUNS_MAX);
+    Ok(bytes / runs_free as u64)
 }
 
 /// Moves memtables to tables, and adds to the edit that will make it known.

@@ -165,16 +165,18 @@ fn unused_testdata(sources: &Sources) -> Vec<String> {
             continue;
         };
         let name = inside.rsplit('/').next().unwrap_or(inside);
-        // A test names the file, or the folder whose files it walks through.
-        let folder = inside
-            .rsplit_once('/')
-            .map(|(folder, _)| format!("testdata/{folder}"));
+        // A test names the file, or a folder that it is in.
+        let folders: Vec<String> = inside
+            .match_indices('/')
+            .map(|(end, _)| format!("testdata/{}", &inside[..end]))
+            .filter(|folder| folder != "testdata/format")
+            .collect();
         let used = sources
             .rust()
             .filter(|(p, _)| p.starts_with(owner))
             .any(|(_, text)| {
                 text.contains(&format!("{name}\""))
-                    || folder.as_ref().is_some_and(|f| text.contains(f.as_str()))
+                    || folders.iter().any(|folder| text.contains(folder.as_str()))
             });
         if !used {
             findings.push(format!("{path}: no test uses it"));

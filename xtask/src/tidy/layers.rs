@@ -11,7 +11,15 @@ const ENGINE: &str = "crates/hedgerow/src/";
 /// The rows, from the top; in each the modules from left to right.
 const ROWS: &[&[&str]] = &[
     // The API.
-    &["lib", "repair", "db", "snapshot", "batch", "keyspace"],
+    &[
+        "lib",
+        "internals",
+        "repair",
+        "db",
+        "snapshot",
+        "batch",
+        "keyspace",
+    ],
     // The paths.
     &[
         "recover",

@@ -86,13 +86,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 
     // Load.
     let store = Store::create(&settings)?;
-    let loaded = load::load(
-        &store,
-        root,
-        &place.paths(),
-        &settings.size(expected),
-        &watch,
-    )?;
+    let size = settings.size(expected);
+    let left_out = place.left_out();
+    let loaded = load::load(&store, root, &left_out, &size, &watch)?;
     report.loaded(&loaded, count_time);
     report.shape("after_loading", "The trees after loading", &store);
 

@@ -107,10 +107,6 @@ impl Storage for OsStorage {
         File::open(or_current(dir))?.sync_all()
     }
 
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_data()
-    }
-
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         system::available_bytes(or_current(dir))
     }

@@ -31,8 +31,6 @@ pub(super) struct PacedWriter {
     /// The range being written back; what is after it has not been asked for.
     window: Range<u64>,
     /// Bytes known durable, and how many of these were dropped from the page cache.
-    synced_bytes: u64,
-    dropped_bytes: u64,
     failed: bool,
 }
 
@@ -44,8 +42,6 @@ impl PacedWriter {
             buffer: Vec::new(),
             handed_bytes: 0,
             window: 0..0,
-            synced_bytes: 0,
-            dropped_bytes: 0,
             failed: false,
         }
     }
@@ -120,7 +116,6 @@ impl SequentialWrite for PacedWriter {
         self.unless_failed(|writer| {
             writer.hand_over()?;
             writer.file.sync_data()?;
-            writer.synced_bytes = writer.handed_bytes;
             writer.window = writer.handed_bytes..writer.handed_bytes;
             Ok(())
         })
@@ -128,10 +123,5 @@ impl SequentialWrite for PacedWriter {
 
     fn bytes(&self) -> u64 {
         self.handed_bytes + self.buffer.len() as u64
-    }
-
-    fn drop_cached(&mut self) {
-        system::advise_dont_need(&self.file, self.dropped_bytes..self.synced_bytes);
-        self.dropped_bytes = self.synced_bytes;
     }
 }

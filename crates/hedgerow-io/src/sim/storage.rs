@@ -70,14 +70,6 @@ impl Storage for SimStorage {
         state.names.sync_dir(dir)
     }
 
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        let file = self
-            .look_up("sync_file", path)?
-            .names
-            .find(&Name::new(path)?)?;
-        self.handle(file, path).sync()
-    }
-
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         let state = self.look_up("available_bytes", dir)?;
         state.names.list(dir)?;

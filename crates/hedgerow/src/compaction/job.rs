@@ -1,9 +1,9 @@
 //! Carrying out one plan: read the inputs, keep what somebody can still see, write tables, log the
 //! edit.
 //!
-//! The inputs are not read by way of the page cache and the outputs leave the system's cache when
-//! they are durable, so that a merge does not push out what reads want. Large merges are cut by
-//! key range over the free threads of the pool. The tables of a merge that fails are removed; the
+//! The inputs are not read by way of the page cache, so that a merge does not push out what reads
+//! want; the outputs stay in the system's cache, where reads find them. Large merges are cut by key
+//! range over the free threads of the pool. The tables of a merge that fails are removed; the
 //! inputs stay until the edit is durable and nobody reads them.
 
 use std::collections::HashMap;

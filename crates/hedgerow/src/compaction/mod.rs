@@ -82,7 +82,6 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             engine.remove_obsolete();
             if result.is_ok() {
                 schedule(&engine, &partition);
-                flush::schedule(&engine, partition.id);
             }
         });
     }
@@ -115,7 +114,7 @@ fn next_plan(
 }
 
 /// Takes a job from the running ones.
-fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
+fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
     {
         let mut work = partition.work();
         work.running.retain(|running| running != job);
@@ -127,6 +126,7 @@ fn end(engine: &Engine, partition: &Partition, job: &RunningJob, error: Option<&
             error: error.clone(),
         });
     }
+    flush::after_merge(engine, partition, error);
     engine.scheduler.notify_progress();
 }
 

@@ -163,7 +163,6 @@ impl<'a> OutputTables<'a> {
                 FilterSpec::None => None,
                 FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
             },
-            drop_cached: self.level > 0,
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

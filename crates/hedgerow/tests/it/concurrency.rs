@@ -287,3 +287,26 @@ fn last_handle_dropped_during_background_work_closes_the_database() {
         assert_eq!(db.stats().panics, 0);
     }
 }
+
+/// A group holds 64 runs. Tiny memtables are flushed faster than merges empty level 0: a flush that
+/// made a 65th run failed as `Corruption`.
+#[test]
+fn flushes_wait_for_room_in_level_0() {
+    const ENTRIES: u64 = 40_000;
+    let disk = SimStorage::new(4);
+    let db = threaded(&disk).memory_budget(64 << 20).open().unwrap();
+    let tiny = db.keyspace_with("k", Layout::sorted(), small()).unwrap();
+    let mut i = 0;
+    while i < ENTRIES {
+        let mut batch = db.batch();
+        for _ in 0..20 {
+            batch.put(&tiny, key(i), value(i)).unwrap();
+            i += 1;
+        }
+        batch.commit(Durability::Buffered).unwrap();
+    }
+    tiny.flush().unwrap();
+    tiny.wait_until_merged().unwrap();
+    assert_eq!(contents(&tiny).len() as u64, ENTRIES);
+    db.verify().unwrap();
+}

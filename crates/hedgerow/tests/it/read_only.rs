@@ -138,7 +138,6 @@ impl Storage for Hooked {
     fn remove_dir(&self, dir: &Path) -> io::Result<()> { self.disk.remove_dir(dir) }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }
-    fn sync_file(&self, path: &Path) -> io::Result<()> { self.disk.sync_file(path) }
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.disk.available_bytes(dir) }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> { self.disk.lock(path) }
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> { self.before().open(path, mode) }

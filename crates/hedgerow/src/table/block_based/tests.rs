@@ -42,7 +42,6 @@ fn options(block_bytes: u32) -> TableOptions {
         block_bytes,
         compression: Compression::Lz4,
         filter_bits_per_key: Some(10.0),
-        drop_cached: true,
     }
 }
 

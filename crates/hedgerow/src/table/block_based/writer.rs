@@ -45,8 +45,6 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// Bits of Bloom filter per key, 1.0 to 32.0; `None` for no filter.
     pub(crate) filter_bits_per_key: Option<f32>,
-    /// Lets the finished file leave the system's cache: for large merges.
-    pub(crate) drop_cached: bool,
 }
 
 /// A table being written.
@@ -281,9 +279,6 @@ impl crate::table::Writer for Writer {
         self.write_tail()?;
         let Output { file, path, .. } = &mut self.out;
         file.sync().map_err(|e| Error::io("sync", path, e))?;
-        if self.options.drop_cached {
-            file.drop_cached();
-        }
         Ok(self.meta)
     }
 }
