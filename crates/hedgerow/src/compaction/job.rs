@@ -239,7 +239,12 @@ impl Merge {
     /// Merges the keys from `lower` (inclusive) to `upper` (exclusive).
     fn run_piece(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
         let engine = &*self.engine;
-        let held = self.inputs.len() * STREAM_BYTES;
+        // A stream holds a part of one table at a time.
+        let stream_bytes = |tables: &[Arc<Table>]| {
+            let largest = tables.iter().map(|t| t.meta().file_bytes).max();
+            STREAM_BYTES.min(largest.unwrap_or(0) as usize)
+        };
+        let held: usize = self.inputs.iter().map(|run| stream_bytes(run)).sum();
         engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
         let result = self.merge_range(lower, upper);
         engine.merge_bytes.fetch_sub(held, Ordering::Relaxed);
