@@ -14,7 +14,7 @@ use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
-use crate::scan::{Cursor, Scan, View, bounds};
+use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
 use crate::wal::record::Payload;
@@ -316,9 +316,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::scan`].
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let prefix = prefix.as_ref();
-        let (lower, _) = bounds::<&[u8]>(&(prefix..))?;
-        Scan::new(self.view()?, lower, prefix_end(prefix))
+        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
+        Scan::new(self.view()?, lower, upper)
     }
 
     /// A cursor over all keys, as they are now.
@@ -381,12 +380,14 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Waits until the background has nothing left to merge: for tests, benches and tools.
+    /// Waits until the background has nothing left to flush or to merge: for tests, benches and
+    /// tools. The active memtables stay as they are.
     ///
     /// # Errors
     /// The error of a merge that failed; `Closed`.
     pub fn wait_until_merged(&self) -> Result<()> {
-        self.engine.writer()?;
+        let at = self.engine.writer()?.commit().next_seqno;
+        flush::wait_for(&self.engine, &self.cell.state.load().partitions, at)?;
         compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)
     }
 
@@ -439,19 +440,6 @@ impl Keyspace {
         }
         Ok(())
     }
-}
-
-/// The first key behind all keys with a prefix.
-fn prefix_end(prefix: &[u8]) -> std::ops::Bound<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.last_mut() {
-        if *last < 0xFF {
-            *last += 1;
-            return std::ops::Bound::Excluded(end);
-        }
-        end.pop();
-    }
-    std::ops::Bound::Unbounded
 }
 
 impl fmt::Debug for Keyspace {

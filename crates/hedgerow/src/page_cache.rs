@@ -1,8 +1,10 @@
 //! The cache of pages, shared by all tables of a database: sharded, scan-resistant (S3-FIFO), with
 //! a capacity in bytes that follows what the rest of the memory budget leaves.
 
+use std::hash::{BuildHasherDefault, Hasher};
+
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use crate::page::{Page, PageId, TableId};
 
@@ -34,8 +36,28 @@ impl Weighter<Key, Page> for PageBytes {
     }
 }
 
+/// Hashes a [`Key`]: two numbers, mixed by two multiplications. The same in every process, so that
+/// a simulated run evicts the same pages each time.
+#[derive(Clone, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    }
+}
+
 /// Pages that were read, by table and offset.
-pub(crate) struct PageCache(Cache<Key, Page, PageBytes>);
+pub(crate) struct PageCache(Cache<Key, Page, PageBytes, BuildHasherDefault<KeyHasher>>);
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -48,7 +70,15 @@ impl std::fmt::Debug for PageCache {
 impl PageCache {
     pub(crate) fn new(capacity_bytes: u64) -> PageCache {
         let pages = (capacity_bytes / 4096).max(16) as usize;
-        PageCache(Cache::with_weighter(pages, capacity_bytes, PageBytes))
+        let hashes = BuildHasherDefault::default();
+        let lifecycle = DefaultLifecycle::default();
+        PageCache(Cache::with(
+            pages,
+            capacity_bytes,
+            PageBytes,
+            hashes,
+            lifecycle,
+        ))
     }
 
     /// Cost: one shard's lock, shared.

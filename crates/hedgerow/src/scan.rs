@@ -10,7 +10,7 @@
 mod both_ends;
 
 pub use both_ends::Scan;
-pub(crate) use both_ends::bounds;
+pub(crate) use both_ends::{bounds, prefix_bounds};
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::read::{self, Want};
-use crate::scan::{Cursor, Scan, View, bounds};
+use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
 use crate::slice::Slice;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
@@ -118,6 +118,15 @@ impl Snapshot {
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
         let (lower, upper) = bounds(&range)?;
+        Scan::new(self.view(keyspace)?, lower, upper)
+    }
+
+    /// The keys that begin with `prefix` then, with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
         Scan::new(self.view(keyspace)?, lower, upper)
     }
 

@@ -23,7 +23,7 @@ use crate::page::TableId;
 use crate::partition::Partition;
 use crate::runtime::Priority;
 use crate::stats::Event;
-use crate::table::open::{STREAM_BYTES, StreamedPages};
+use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
 use crate::table::{Table, TableMeta};
 use crate::version::Version;
 
@@ -240,20 +240,28 @@ impl Merge {
     fn run_piece(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
         let engine = &*self.engine;
         // A stream holds a part of one table at a time.
-        let stream_bytes = |tables: &[Arc<Table>]| {
+        let held_by = |tables: &Vec<Arc<Table>>| {
             let largest = tables.iter().map(|t| t.meta().file_bytes).max();
-            STREAM_BYTES.min(largest.unwrap_or(0) as usize)
+            self.stream_bytes().min(largest.unwrap_or(0) as usize)
         };
-        let held: usize = self.inputs.iter().map(|run| stream_bytes(run)).sum();
+        let held: usize = self.inputs.iter().map(held_by).sum();
         engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
         let result = self.merge_range(lower, upper);
         engine.merge_bytes.fetch_sub(held, Ordering::Relaxed);
         result
     }
 
+    /// How much of each input is read at once: the inputs of all merges that may run share the memory
+    /// of merges.
+    fn stream_bytes(&self) -> usize {
+        let merges = self.engine.scheduler.merge_threads() * self.inputs.len().max(1);
+        let share = self.engine.memory.merges as usize / 2 / merges;
+        share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
+    }
+
     fn merge_range(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
         let sources = self.inputs.iter().map(|tables| {
-            let streamed = Streamed(tables.clone());
+            let streamed = Streamed(tables.clone(), self.stream_bytes());
             Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
         });
         let mut merged = MergeIter::new(sources.collect());
@@ -322,8 +330,8 @@ fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
     })
 }
 
-/// The tables of an input, streamed.
-struct Streamed(Vec<Arc<Table>>);
+/// The tables of an input, streamed so many bytes at a time.
+struct Streamed(Vec<Arc<Table>>, usize);
 
 impl Tables for Streamed {
     fn len(&self) -> usize {
@@ -338,6 +346,6 @@ impl Tables for Streamed {
     fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
         let table = &self.0[table];
         let reader = table.reader()?.clone();
-        Ok(reader.iter(Arc::new(StreamedPages::new(table.clone()))))
+        Ok(reader.iter(Arc::new(StreamedPages::new(table.clone(), self.1))))
     }
 }

@@ -48,3 +48,43 @@ impl RateLimiter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hedgerow_io::Clock;
+    use hedgerow_io::sim::SimClock;
+
+    use super::RateLimiter;
+
+    #[test]
+    fn bytes_pass_at_the_rate_and_no_faster_than_a_burst_allows() {
+        let clock = Arc::new(SimClock::new());
+        let limiter = RateLimiter::new(clock.clone(), Some(1_000_000));
+        for _ in 0..100 {
+            limiter.take(50_000);
+        }
+        let took = clock.now();
+        assert!(took >= Duration::from_millis(4900), "5 MB took {took:?}");
+        assert!(took <= Duration::from_millis(5000), "5 MB took {took:?}");
+    }
+
+    #[test]
+    fn time_that_was_not_used_is_lost_beyond_the_burst() {
+        let clock = Arc::new(SimClock::new());
+        let limiter = RateLimiter::new(clock.clone(), Some(1_000_000));
+        clock.advance(Duration::from_secs(60));
+        let before = clock.now();
+        limiter.take(1_000_000);
+        assert!(clock.now() - before >= Duration::from_millis(900));
+    }
+
+    #[test]
+    fn no_limit_never_waits() {
+        let clock = Arc::new(SimClock::new());
+        RateLimiter::new(clock.clone(), None).take(u64::MAX);
+        assert_eq!(clock.now(), Duration::ZERO);
+    }
+}

@@ -335,3 +335,6 @@ fn run_caught(job: Job, panics: &AtomicUsize) {
         panics.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

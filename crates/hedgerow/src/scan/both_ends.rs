@@ -185,3 +185,21 @@ fn checked(key: &[u8]) -> Result<Vec<u8>> {
     }
     Ok(key.to_vec())
 }
+
+/// The bounds of the keys with a prefix.
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> Result<KeyBounds> {
+    Ok((Bound::Included(checked(prefix)?), prefix_end(prefix)))
+}
+
+/// The first key behind all keys with a prefix.
+fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.last_mut() {
+        if *last < 0xFF {
+            *last += 1;
+            return Bound::Excluded(end);
+        }
+        end.pop();
+    }
+    Bound::Unbounded
+}

@@ -244,20 +244,26 @@ impl PageSource for CachedPages {
     }
 }
 
-/// How much a merge reads ahead at once.
-pub(crate) const STREAM_BYTES: usize = 256 << 10;
+/// How much a merge reads ahead at once from each input, at most: a device reads so much in about
+/// the time that one random read takes.
+pub(crate) const STREAM_BYTES_MAX: usize = 256 << 10;
+/// And at least, however many inputs share the memory of merges.
+pub(crate) const STREAM_BYTES_MIN: usize = 16 << 10;
 
 /// The pages of one table for a merge: read in long pieces from front to back, not kept in the
 /// cache. Pages out of order are read one by one.
 pub(crate) struct StreamedPages {
     table: Arc<Table>,
+    stream_bytes: usize,
     window: Mutex<(u64, Vec<u8>)>,
 }
 
 impl StreamedPages {
-    pub(crate) fn new(table: Arc<Table>) -> StreamedPages {
+    /// Reads `stream_bytes` at once.
+    pub(crate) fn new(table: Arc<Table>, stream_bytes: usize) -> StreamedPages {
         StreamedPages {
             table,
+            stream_bytes,
             window: Mutex::new((0, Vec::new())),
         }
     }
@@ -273,11 +279,11 @@ impl PageSource for StreamedPages {
         };
         if !inside(*start, buffer.len()) {
             // A value out of line lies anywhere: it must not move the window.
-            if id.class == PageClass::Value || bytes > STREAM_BYTES {
+            if id.class == PageClass::Value || bytes > self.stream_bytes {
                 return self.table.read_page(id);
             }
             let file = self.table.file()?;
-            let end = (id.handle.offset + STREAM_BYTES as u64).min(file.bytes());
+            let end = (id.handle.offset + self.stream_bytes as u64).min(file.bytes());
             buffer.resize(end.saturating_sub(id.handle.offset) as usize, 0);
             *start = id.handle.offset;
             self.table.context.stats.device_reads.add(1);
