@@ -1,8 +1,10 @@
 //! The cache of pages, shared by all tables of a database: sharded, scan-resistant (S3-FIFO), with
 //! a capacity in bytes that follows what the rest of the memory budget leaves.
 
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use crate::page::{Page, PageId, TableId};
 
@@ -35,7 +37,11 @@ impl Weighter<Key, Page> for PageBytes {
 }
 
 /// Pages that were read, by table and offset.
-pub(crate) struct PageCache(Cache<Key, Page, PageBytes>);
+pub(crate) struct PageCache(Cache<Key, Page, PageBytes, Hashes>);
+
+/// Hashes without a seed of the process, so that a simulation evicts the same pages each time. Keys
+/// are numbers of tables and places in them: nobody chooses them to collide.
+type Hashes = BuildHasherDefault<DefaultHasher>;
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -48,7 +54,13 @@ impl std::fmt::Debug for PageCache {
 impl PageCache {
     pub(crate) fn new(capacity_bytes: u64) -> PageCache {
         let pages = (capacity_bytes / 4096).max(16) as usize;
-        PageCache(Cache::with_weighter(pages, capacity_bytes, PageBytes))
+        PageCache(Cache::with(
+            pages,
+            capacity_bytes,
+            PageBytes,
+            Hashes::default(),
+            DefaultLifecycle::default(),
+        ))
     }
 
     /// Cost: one shard's lock, shared.
