@@ -581,7 +581,9 @@ impl Harness {
     }
 
     fn note(&mut self, line: impl Into<String>) {
-        self.transcript.push(line.into());
+        // With the trace of the disk: where two runs of one seed part, they part visibly.
+        let trace = self.disk.trace_hash() as u16;
+        self.transcript.push(format!("{trace:04x} {}", line.into()));
     }
 
     // ---- steps ----

@@ -348,7 +348,7 @@ impl Db {
             cell.dropped.store(true, Ordering::Release);
             retire_state(engine, writer, &cell.state.load_full(), catalog.without(id));
         }
-        engine.release_log()?;
+        engine.release_log();
         engine.remove_obsolete();
         Ok(())
     }
@@ -558,7 +558,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
         cell.state.store(new);
         retire_state(engine, writer, &old, catalog);
     }
-    engine.release_log()?;
+    engine.release_log();
     engine.remove_obsolete();
     Ok(())
 }

@@ -299,24 +299,22 @@ impl Engine {
             .map(|p| p.tree().flushed_through)
     }
 
-    /// Lets go of log segments that nothing needs any more.
-    pub(crate) fn release_log(&self) -> Result<()> {
-        let writer = self.writer()?;
+    /// Lets go of log segments that nothing needs any more. What fails here was not asked for by
+    /// anybody and is tried again behind the next flush; if it poisons, the next write says so.
+    pub(crate) fn release_log(&self) {
+        let Ok(writer) = self.writer() else { return };
         let first_needed = writer.log.first_needed(|p| self.flushed_through(p));
         let mut manifest = lock(&writer.manifest);
         if manifest.log_start() >= first_needed {
-            return Ok(());
+            return;
         }
-        self.log_edit(
-            writer,
-            &mut manifest,
-            vec![Change::LogStart {
-                segment: first_needed,
-            }],
-        )?;
-        writer.log.retire(first_needed);
-        self.update_log_pressure(writer);
-        Ok(())
+        let change = Change::LogStart {
+            segment: first_needed,
+        };
+        if self.log_edit(writer, &mut manifest, vec![change]).is_ok() {
+            writer.log.retire(first_needed);
+            self.update_log_pressure(writer);
+        }
     }
 
     /// Tells the throttle how long the log is; at twice its limit writers wait.

@@ -199,7 +199,7 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     }
     engine.stats.flushes.add(1);
     engine.stats.flush_bytes.add(bytes);
-    engine.release_log()?;
+    engine.release_log();
     engine.balance_memory();
     engine.tell(&Event::Flushed {
         keyspace: partition.keyspace.name.clone(),

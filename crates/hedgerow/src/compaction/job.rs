@@ -6,7 +6,7 @@
 //! range over the free threads of the pool. The tables of a merge that fails are removed; the
 //! inputs stay until the edit is durable and nobody reads them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -86,7 +86,7 @@ struct Merge {
     version: Arc<Version>,
     /// The tables of each input run, newest run first.
     inputs: Vec<Vec<Arc<Table>>>,
-    by_id: HashMap<TableId, Arc<Table>>,
+    by_id: BTreeMap<TableId, Arc<Table>>,
     snapshots: Vec<SeqNo>,
     target: Target,
     run: RunId,
@@ -108,7 +108,7 @@ fn merge(
             .collect()
     };
     let tables: Vec<Vec<Arc<Table>>> = inputs.iter().map(tables_of).collect::<Result<_>>()?;
-    let by_id: HashMap<_, _> = tables
+    let by_id: BTreeMap<_, _> = tables
         .iter()
         .flatten()
         .map(|t| (t.meta().id, t.clone()))

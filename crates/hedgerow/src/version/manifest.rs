@@ -123,7 +123,7 @@ impl Manifest {
     }
 
     fn check_room(&self, bytes: u64) -> Result<()> {
-        let refused = |e| Error::io("ask for room in", &self.dir, e);
+        let refused = |e| Error::io("ask for room", &self.dir, e);
         let available = self.storage.available_bytes(&self.dir).map_err(refused)?;
         if available >= bytes + RESERVED_BYTES {
             return Ok(());
