@@ -158,7 +158,13 @@ fn in_memtables(
     query: &Query<'_>,
 ) -> Result<Option<Option<Slice>>> {
     for memtable in tree.memtables() {
-        if let Some((_, tag, value)) = memtable.get(query.key, query.seqno) {
+        if let Some((seqno, tag, value)) = memtable.get(query.key, query.seqno) {
+            // Applied, but perhaps not published yet: who has seen it must find it in every scan
+            // and snapshot from now on, and the rest of its batch in every get. What is in tables
+            // was published before.
+            if seqno.0 > engine.publisher.published() {
+                engine.publisher.wait(seqno.0);
+            }
             engine.stats.memtable_hits.add(1);
             return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
         }
