@@ -62,6 +62,8 @@ pub(crate) struct Engine {
     /// Bytes announced to sealed memtables that are not flushed, and to active ones.
     pub(crate) sealed_bytes: AtomicU64,
     pub(crate) active_bytes: AtomicU64,
+    /// Flushes and merges that run.
+    pub(crate) merging: AtomicUsize,
     /// Bytes that were pinned when the page cache was given its share.
     pub(crate) balanced_pins: AtomicUsize,
 }
@@ -342,9 +344,17 @@ impl Engine {
             resident: resident as u64 + self.described_bytes(),
             sealed: self.sealed_bytes.load(Ordering::Relaxed),
             pinned: pinned as u64,
+            merging: self.merging.load(Ordering::Relaxed) > 0,
         };
         let capacity = self.memory.cache_bytes(held);
         self.tables.cache.set_capacity_bytes(capacity);
+    }
+
+    /// Sets memory aside for a flush or a merge, until the guard is dropped.
+    pub(crate) fn merge_memory(&self) -> MergeMemory<'_> {
+        self.merging.fetch_add(1, Ordering::Relaxed);
+        self.balance_memory();
+        MergeMemory(self)
     }
 
     /// The bytes of a page for the user: copied when short, else the page is pinned.
@@ -374,6 +384,16 @@ impl Engine {
             .values()
             .map(|p| p.tree().version.len() as u64);
         tables.sum::<u64>() * 1024
+    }
+}
+
+/// A share of the memory budget for one flush or merge.
+pub(crate) struct MergeMemory<'a>(&'a Engine);
+
+impl Drop for MergeMemory<'_> {
+    fn drop(&mut self) {
+        self.0.merging.fetch_sub(1, Ordering::Relaxed);
+        self.0.balance_memory();
     }
 }
 

@@ -181,8 +181,8 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());
     };
-    // Sealed memtables take from the page cache.
-    engine.balance_memory();
+    // Sealed memtables take from the page cache, too.
+    let _memory = engine.merge_memory();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);
@@ -200,7 +200,6 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     engine.stats.flushes.add(1);
     engine.stats.flush_bytes.add(bytes);
     engine.release_log();
-    engine.balance_memory();
     engine.tell(&Event::Flushed {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,

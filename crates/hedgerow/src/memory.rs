@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
 //! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache |
-//! | buffers of flushes and merges | 1/16 | |
-//! | pinned pages | 1/16, more when more is pinned | long values and open cursors |
+//! | buffers of flushes and merges | 1/16 while any run | |
+//! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
 
 /// The shares of one budget, in bytes.
@@ -17,6 +17,7 @@ pub(crate) struct MemoryPlan {
     /// Resident indexes and filters.
     pub(crate) resident: u64,
     pub(crate) merges: u64,
+    /// The page cache hears of pins when they have changed by a quarter of this.
     pub(crate) pinned: u64,
 }
 
@@ -53,8 +54,10 @@ impl MemoryPlan {
     /// time, so they count as full.
     pub(crate) fn cache_bytes(&self, held: Held) -> u64 {
         let memtables = (held.sealed + self.active() + self.retained()).min(self.memtables);
-        let pinned = held.pinned + self.pinned / 2;
-        let others = memtables + self.merges + pinned.max(self.pinned) + held.resident;
+        // The cache is told of pins in steps of a quarter of their share.
+        let pinned = held.pinned + self.pinned / 4;
+        let merges = if held.merging { self.merges } else { 0 };
+        let others = memtables + merges + pinned + held.resident;
         self.budget.saturating_sub(others).max(CACHE_BYTES_MIN)
     }
 }
@@ -68,6 +71,8 @@ pub(crate) struct Held {
     pub(crate) sealed: u64,
     /// Pages that values and cursors keep.
     pub(crate) pinned: u64,
+    /// Flushes or merges run, which take their share.
+    pub(crate) merging: bool,
 }
 
 #[cfg(test)]
@@ -80,21 +85,24 @@ mod tests {
             let plan = MemoryPlan::new(budget);
             for sealed in [0, plan.active(), plan.memtables - plan.active()] {
                 let memtables = (sealed + plan.active() + plan.retained()).min(plan.memtables);
-                let others = memtables + plan.merges + plan.pinned;
-                let held = Held {
-                    sealed,
-                    ..Held::default()
-                };
-                assert_eq!(others + plan.cache_bytes(held), budget);
-                let resident = plan.resident;
-                let held = Held { resident, ..held };
-                assert!(others + resident + plan.cache_bytes(held) <= budget);
-                let held = Held {
-                    pinned: budget / 8,
-                    ..held
-                };
-                let others = others - plan.pinned + held.pinned + resident;
-                assert!(others + plan.cache_bytes(held) <= budget.max(others + CACHE_BYTES_MIN));
+                for (resident, merging) in [(0, false), (plan.resident, true)] {
+                    for pinned in [0, plan.pinned, 2 * plan.pinned] {
+                        let held = Held {
+                            resident,
+                            sealed,
+                            pinned,
+                            merging,
+                        };
+                        let merges = if merging { plan.merges } else { 0 };
+                        let cache = plan.cache_bytes(held);
+                        let all = memtables + resident + pinned + merges + cache;
+                        assert!(all <= budget.max(all - cache + CACHE_BYTES_MIN), "{held:?}");
+                        assert!(
+                            all + plan.pinned >= budget,
+                            "{held:?}: {all} of {budget} used"
+                        );
+                    }
+                }
             }
         }
     }

@@ -41,6 +41,10 @@ pub(crate) struct PageId {
     pub(crate) class: PageClass,
 }
 
+/// Buffers of pages have sizes of this grain: blocks are all of about one size but hardly two of the
+/// same, and an allocator reuses what is exactly the same best.
+const BUFFER_GRAIN_BYTES: usize = 256;
+
 /// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
@@ -53,9 +57,15 @@ pub(crate) struct Page {
 impl Page {
     /// Allocates once and lets `fill` write the bytes.
     pub(crate) fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Page> {
-        let mut buffer: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
-        fill(Arc::get_mut(&mut buffer).expect("a new page has one owner"))?;
+        let rounded = bytes.next_multiple_of(BUFFER_GRAIN_BYTES);
+        let mut buffer: Arc<[u8]> = std::iter::repeat_n(0, rounded).collect();
+        fill(&mut Arc::get_mut(&mut buffer).expect("a new page has one owner")[..bytes])?;
         Ok(Page { buffer, bytes })
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// The first `bytes` bytes of the page alone.
@@ -91,7 +101,7 @@ pub(crate) struct PageSlice {
 impl PageSlice {
     /// The size of the whole page that is kept in memory.
     pub(crate) fn page_bytes(&self) -> usize {
-        self.page.len()
+        self.page.memory_bytes()
     }
 }
 

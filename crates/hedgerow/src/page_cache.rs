@@ -32,7 +32,7 @@ struct PageBytes;
 
 impl Weighter<Key, Page> for PageBytes {
     fn weight(&self, _key: &Key, page: &Page) -> u64 {
-        (page.len() + PAGE_OVERHEAD_BYTES) as u64
+        (page.memory_bytes() + PAGE_OVERHEAD_BYTES) as u64
     }
 }
 

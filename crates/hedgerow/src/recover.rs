@@ -495,6 +495,7 @@ fn assemble(
         merge_bytes: Arc::default(),
         sealed_bytes: AtomicU64::new(0),
         active_bytes: AtomicU64::new(0),
+        merging: AtomicUsize::new(0),
         balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();

@@ -99,6 +99,7 @@ fn merge(
     target: &Target,
 ) -> Result<u64> {
     let began = engine.environment.clock.now();
+    let _memory = engine.merge_memory();
     let version = partition.tree_owned().version.clone();
     let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
         input
@@ -160,7 +161,6 @@ fn merge(
     engine.stats.merges.add(1);
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
-    engine.balance_memory();
     engine.tell(&Event::Merged {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,
