@@ -13,7 +13,8 @@
 //! * Opening succeeds unless there is a fault in it, however often it is cut short; then `verify`
 //!   finds nothing, and everything that was found stays.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod oracle;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -25,8 +26,10 @@ use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
 use crate::metamorphic::any_design;
 use crate::model::Map;
-use crate::random::{Random, hash, mix};
+use crate::random::{Random, mix};
 use crate::setup::Setup;
+
+use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 
 /// What a round meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,198 +77,6 @@ pub fn run(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
 }
 
 const DIR: &str = "/db";
-const NAMES: [&str; 3] = ["a", "b", "c"];
-
-type Contents = BTreeMap<String, Map>;
-/// A keyspace, a key, and its value if it has one.
-type Change = (String, Vec<u8>, Option<Arc<[u8]>>);
-
-/// What may be found when the database is opened again.
-#[derive(Debug, Default)]
-struct Oracle {
-    /// In their order.
-    commits: Vec<Vec<Change>>,
-    /// So many are known to be durable, and so many were acknowledged.
-    durable: usize,
-    acknowledged: usize,
-    /// What each keyspace may be; several if it is not known whether a change of it was made.
-    keyspaces: BTreeMap<String, Vec<Life>>,
-}
-
-/// A keyspace between two calls that empty it.
-#[derive(Debug, Clone)]
-struct Life {
-    /// `None` is no keyspace.
-    base: Option<Map>,
-    /// The commits before this one are in the base, or of no account.
-    since: usize,
-}
-
-impl Oracle {
-    /// Everything there is, is durable.
-    fn settled(contents: Contents) -> Oracle {
-        let mut oracle = Oracle::default();
-        for name in NAMES {
-            let base = contents.get(name).cloned();
-            let life = Life { base, since: 0 };
-            oracle.keyspaces.insert(name.to_owned(), vec![life]);
-        }
-        oracle
-    }
-
-    /// A commit; one that is not known to have been made comes last.
-    fn commit(&mut self, commit: Vec<Change>, made: bool) {
-        self.commits.push(commit);
-        if made {
-            self.acknowledged = self.commits.len();
-        }
-    }
-
-    fn everything_is_durable(&mut self) {
-        self.durable = self.acknowledged;
-    }
-
-    /// A keyspace was made, emptied or dropped, or perhaps it was.
-    fn begin(&mut self, name: &str, exists: bool, made: bool) {
-        let life = Life {
-            base: exists.then(Map::new),
-            since: self.commits.len(),
-        };
-        let lives = self.keyspaces.entry(name.to_owned()).or_default();
-        if made {
-            lives.clear();
-        }
-        lives.push(life);
-    }
-
-    /// The contents after each number of commits, in every way that is possible.
-    fn matching(&self, name: &str, found: Option<&Map>) -> BTreeSet<usize> {
-        let mut matching = BTreeSet::new();
-        for life in &self.keyspaces[name] {
-            let mut map = match (&life.base, found) {
-                (None, None) => {
-                    matching.extend(0..=self.commits.len());
-                    continue;
-                }
-                (Some(base), Some(_)) => base.clone(),
-                _ => continue,
-            };
-            let found = found.map_or(0, digest);
-            let mut now = digest(&map);
-            for count in 0..=self.commits.len() {
-                let counted = count.checked_sub(1).filter(|i| *i >= life.since);
-                for (keyspace, key, value) in counted.map_or(&[][..], |i| &self.commits[i]) {
-                    if keyspace == name {
-                        now ^= map.get(key).map_or(0, |old| entry_digest(key, old));
-                        now ^= value.as_ref().map_or(0, |new| entry_digest(key, new));
-                        set(&mut map, key, value.clone());
-                    }
-                }
-                if now == found {
-                    matching.insert(count);
-                }
-            }
-        }
-        matching
-    }
-
-    /// Whether this may be found when at least so many commits must be there.
-    fn check(&self, found: &Contents, at_least: usize) -> Result<usize, String> {
-        let mut counts: BTreeSet<usize> = (at_least..=self.commits.len()).collect();
-        let mut said = String::new();
-        for name in NAMES {
-            let matching = self.matching(name, found.get(name));
-            said += &format!(
-                "\n  `{name}` ({} keys) is as after these numbers of commits: {}",
-                found.get(name).map_or("no".into(), |m| m.len().to_string()),
-                ranges(&matching)
-            );
-            counts.retain(|count| matching.contains(count));
-        }
-        counts.last().copied().ok_or_else(|| {
-            format!(
-                "expected a prefix of at least {at_least} of {} commits ({} acknowledged, {} durable); found{said}{}",
-                self.commits.len(),
-                self.acknowledged,
-                self.durable,
-                self.difference(found)
-            )
-        })
-    }
-
-    /// How what was found differs from all commits.
-    fn difference(&self, found: &Contents) -> String {
-        let mut text = String::new();
-        for name in NAMES {
-            let Some(Life {
-                base: Some(base),
-                since,
-            }) = self.keyspaces[name].last()
-            else {
-                continue;
-            };
-            let mut map = base.clone();
-            for (keyspace, key, value) in self.commits[*since..].iter().flatten() {
-                if keyspace == name {
-                    set(&mut map, key, value.clone());
-                }
-            }
-            let empty = Map::new();
-            let found = found.get(name).unwrap_or(&empty);
-            let keys: BTreeSet<_> = map.keys().chain(found.keys()).collect();
-            let differing = keys.into_iter().filter(|k| map.get(*k) != found.get(*k));
-            for key in differing.take(5) {
-                let of = |map: &Map| map.get(key).map_or("none".into(), |v| show(v));
-                let touching = self.commits.iter().enumerate().filter(|(_, commit)| {
-                    commit
-                        .iter()
-                        .any(|(k, written, _)| k == name && written == key)
-                });
-                let last: Vec<_> = touching.map(|(i, _)| i + 1).collect();
-                text += &format!(
-                    "\n  after all commits `{name}` {} would be {}, found {}; written by commits {last:?}",
-                    show(key),
-                    of(&map),
-                    of(found),
-                );
-            }
-        }
-        text
-    }
-}
-
-fn set(map: &mut Map, key: &[u8], value: Option<Arc<[u8]>>) {
-    match value {
-        Some(value) => drop(map.insert(key.to_vec(), value)),
-        None => drop(map.remove(key)),
-    }
-}
-
-fn entry_digest(key: &[u8], value: &[u8]) -> u64 {
-    mix(hash(key) ^ hash(value).rotate_left(21))
-}
-
-fn digest(map: &Map) -> u64 {
-    map.iter().fold(0, |sum, (k, v)| sum ^ entry_digest(k, v))
-}
-
-fn ranges(numbers: &BTreeSet<usize>) -> String {
-    let mut parts: Vec<(usize, usize)> = Vec::new();
-    for &n in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == n => *last = n,
-            _ => parts.push((n, n)),
-        }
-    }
-    let part = |(first, last): &(usize, usize)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    match parts.is_empty() {
-        true => "none".into(),
-        false => parts.iter().map(part).collect::<Vec<_>>().join(", "),
-    }
-}
 
 struct Harness {
     seed: u64,
@@ -915,14 +726,6 @@ impl Harness {
         }
         Ok(())
     }
-}
-
-fn describe(commit: &[Change]) -> String {
-    let one = |(name, key, value): &Change| match value {
-        Some(value) => format!("{name} {} {}", show(key), show(value)),
-        None => format!("{name} {} -", show(key)),
-    };
-    commit.iter().map(one).collect::<Vec<_>>().join(" ; ")
 }
 
 /// The first difference of a scan from what is expected.
