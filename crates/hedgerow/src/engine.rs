@@ -2,7 +2,8 @@
 //!
 //! Lock order: `manifest` → `commit` → a partition's `work` → a partition's replacing lock → the
 //! log's own. No lock is held while waiting for a flush, a merge, a sync of the log or a
-//! publication; `manifest` alone is held during I/O, that of appending an edit.
+//! publication (but see invariant I17); `manifest` alone is held during I/O, that of appending an
+//! edit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

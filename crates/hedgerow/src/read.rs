@@ -159,7 +159,7 @@ fn in_memtables(
 ) -> Result<Option<Option<Slice>>> {
     for memtable in tree.memtables() {
         if let Some((seqno, tag, value)) = memtable.get(query.key, query.seqno) {
-            // Applied, but perhaps not published yet: who has seen it must find it in every scan
+            // Applied, but perhaps not published yet (invariant I20): who has seen it must find it in every scan
             // and snapshot from now on, and the rest of its batch in every get. What is in tables
             // was published before.
             if seqno.0 > engine.publisher.published() {
