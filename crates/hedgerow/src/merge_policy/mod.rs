@@ -5,6 +5,8 @@
 //! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
 //! the same code.
 
+#[cfg(test)]
+mod conformance;
 pub(crate) mod edit;
 mod leveling;
 pub(crate) mod plan;
