@@ -220,6 +220,42 @@ fn gets_find_everything_while_the_root_splits() {
     });
 }
 
+fn backward(map: &Arc<OrderedMap>) -> Vec<String> {
+    let mut cursor = map.cursor();
+    cursor.seek_last();
+    let mut keys = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        keys.push(String::from_utf8(entry.key.to_vec()).unwrap());
+        cursor.retreat();
+    }
+    keys.reverse();
+    keys
+}
+
+/// A split for the smallest key yet once left the left leaf empty until the key was in it: a walk
+/// from the front found nothing in the whole map.
+#[test]
+fn walks_find_everything_while_the_first_leaf_splits_in_front() {
+    explore(2, || {
+        insert_beside(&["c", "b", "d"], &["a"], |map| {
+            check_order(&forward(&map), &["b", "c", "d"]);
+        });
+    });
+}
+
+/// And one for the largest left the right leaf empty: a walk from the back found nothing.
+#[test]
+fn walks_find_everything_while_the_last_leaf_splits_behind() {
+    explore(2, || {
+        insert_beside(&["a", "b", "c"], &["d"], |map| {
+            check_order(&backward(&map), &["a", "b", "c"]);
+            let mut cursor = map.cursor();
+            cursor.seek_before(b"z", 9);
+            assert!(cursor.entry().is_some());
+        });
+    });
+}
+
 /// The split frees slots of the left leaf, the later insertions fill them.
 #[test]
 fn a_slot_is_used_again_under_a_reader() {

@@ -57,7 +57,9 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             }
             work.flushing = true;
         }
+        let unless_panicked = EndsOnPanic(partition);
         let result = flush_oldest(engine, partition);
+        drop(unless_panicked);
         let failed = result.is_err();
         {
             let mut work = partition.work();
@@ -99,6 +101,19 @@ pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: 
             partition.work().flush_failure = Some(error.clone());
         }
         Some(_) => {}
+    }
+}
+
+/// A panic, which would be a bug, must not keep later flushes from being tried.
+struct EndsOnPanic<'a>(&'a Partition);
+
+impl Drop for EndsOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut work = self.0.work();
+            work.flushing = false;
+            work.flush_failure = Some(Error::new(ErrorKind::Io, "a flush panicked"));
+        }
     }
 }
 

@@ -318,11 +318,13 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
         return false;
     }
     let bytes = partition.tree().active.reserved_bytes();
+    // Counted before anybody can find it sealed and take it from the count again.
+    engine.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
     if !partition.seal(at, &engine.pool) {
+        engine.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
         return false;
     }
     engine.active_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    engine.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
     flush::schedule(engine, partition.id);
     true
 }

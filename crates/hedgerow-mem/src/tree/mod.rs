@@ -257,11 +257,12 @@ impl Tree {
         let order = node.order();
         let inner = usize::from(node.level() > 0);
         // The item of rank `cut`, the new one counted in, goes right. Fills in ascending or
-        // descending order leave full nodes behind.
+        // descending order leave full nodes behind, or all but full: a node that readers can find
+        // is never empty, not even until the new item is in it (rule 4).
         let cut = if rank == SLOTS && order.is_ascending() {
             SLOTS - inner
         } else if rank == 0 && node.low().is_none() {
-            1
+            2
         } else {
             SLOTS.div_ceil(2)
         };
@@ -289,11 +290,13 @@ impl Tree {
             Some(first.entry),
             first.child,
         );
-        node.move_to(right, taken, keep);
+        node.copy_to(right, taken);
+        if rank >= cut && (rank > cut || inner == 0) {
+            right.put(rank - cut - inner, item);
+        }
+        node.link(right, keep);
         if rank < cut {
             node.put(rank, item);
-        } else if rank > cut || inner == 0 {
-            right.put(rank - cut - inner, item);
         }
         right
     }

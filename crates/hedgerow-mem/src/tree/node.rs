@@ -14,6 +14,9 @@
 //!    parent knows. `skip` only grows after the parent has learned the bound that allows it, and
 //!    while prefixes are rewritten the version says so: readers then compare whole keys, which
 //!    the rewriting does not touch.
+//! 4. *A node that can be found is not empty*, but for the only leaf of an empty tree: a split puts
+//!    the new item into the right part before it links it, and leaves an item in the left part. A
+//!    walk that meets a node takes it to have what its bounds promise.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -303,9 +306,9 @@ impl<'a> NodeRef<'a> {
             .store(order.with_next_at(rank).word(), Ordering::Release);
     }
 
-    /// Moves everything from rank `keep` on to `right`, a new node, but an inner node's item at
-    /// `keep` if `right` has taken its child as its first. The caller holds the lock.
-    pub(super) fn move_to(self, right: Self, from: usize, keep: usize) {
+    /// Copies everything from rank `from` on to `right`, a new node that nobody can find yet. The
+    /// caller holds the lock.
+    pub(super) fn copy_to(self, right: Self, from: usize) {
         let order = self.order();
         let same_skip = right.skip() == self.skip();
         for rank in from..order.count() {
@@ -326,6 +329,12 @@ impl<'a> NodeRef<'a> {
                 .store(prefix(high.key(), right.skip()), Ordering::Relaxed);
             right.high.store(high.as_ptr(), Ordering::Release);
         }
+    }
+
+    /// Makes `right`, which has everything from rank `keep` on, the right neighbour, and keeps what
+    /// comes before. The caller holds the lock.
+    pub(super) fn link(self, right: Self, keep: usize) {
+        debug_assert!(keep > 0 && right.order().count() > 0, "rule 4");
         let high = right.low().expect("a right neighbour has a lower bound");
         // Rule 2: link, then shrink.
         self.next.store(right.as_ptr(), Ordering::Release);
@@ -333,7 +342,7 @@ impl<'a> NodeRef<'a> {
             .store(prefix(high.key(), self.skip()), Ordering::Release);
         self.high.store(high.as_ptr(), Ordering::Release);
         self.order
-            .store(order.truncated(keep).word(), Ordering::Release);
+            .store(self.order().truncated(keep).word(), Ordering::Release);
         // Rule 1: from here on the slots that became free may be used.
         self.change(0);
     }

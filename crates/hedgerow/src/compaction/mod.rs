@@ -77,7 +77,9 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             let Some(engine) = engine_ref.upgrade() else {
                 return;
             };
+            let unless_panicked = EndsOnPanic(&partition, &job);
             let result = job::run(&engine, &partition, &plan);
+            drop(unless_panicked);
             end(&engine, &partition, &job, result.as_ref().err());
             engine.remove_obsolete();
             if result.is_ok() {
@@ -111,6 +113,19 @@ fn next_plan(
     let (plan, _) = plan(&tree.version, &targets, &work.running, &limits)?;
     let job = RunningJob::of(&tree.version, &plan);
     Some((plan, job))
+}
+
+/// A panic, which would be a bug, must not keep the tables of the job busy.
+struct EndsOnPanic<'a>(&'a Partition, &'a RunningJob);
+
+impl Drop for EndsOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut work = self.0.work();
+            work.running.retain(|running| running != self.1);
+            work.merge_failure = Some(Error::new(ErrorKind::Io, "a merge panicked"));
+        }
+    }
 }
 
 /// Takes a job from the running ones.

@@ -138,7 +138,7 @@ fn readers_see_batches_whole_and_numbers_in_order() {
                 done.store(true, Ordering::SeqCst);
             });
         }
-        let mut before = 0;
+        let mut before = (0, 0, 0);
         while !done.load(Ordering::SeqCst) {
             let snapshot = db.snapshot().unwrap();
             let scanned: Vec<_> = snapshot
@@ -155,25 +155,29 @@ fn readers_see_batches_whole_and_numbers_in_order() {
                     assert_eq!(snapshot.get(&keyspace, k).unwrap().as_deref(), Some(&v[..]));
                 }
             }
-            let now: u64 = scanned
-                .iter()
-                .map(|(_, v)| u64::from_be_bytes(v[..].try_into().unwrap()))
-                .sum();
-            assert!(now >= before, "time went backward");
-            before = now;
+            let now: u64 = scanned.iter().map(|(_, v)| number(v)).sum();
+            let seen = (snapshot.number(), scanned.len(), now);
+            assert!(
+                now >= before.2,
+                "time went backward: {before:?}, then {seen:?}"
+            );
+            before = seen;
             let present: Vec<_> = keyspace
                 .scan::<&[u8]>(..)
                 .unwrap()
                 .map(Result::unwrap)
                 .collect();
             for half in present.chunk_by(|a, b| a.0[8] == b.0[8]) {
-                assert!(
-                    half.iter().all(|(_, v)| v[..] == half[0].1[..]),
-                    "half a batch"
-                );
+                let values: Vec<_> = half.iter().map(|(k, v)| (k[8], k[9], number(v))).collect();
+                let whole = values.iter().all(|v| v.2 == values[0].2);
+                assert!(whole, "half a batch: {values:?}");
             }
         }
     });
+}
+
+fn number(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().unwrap())
 }
 
 #[test]
