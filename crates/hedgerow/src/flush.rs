@@ -57,9 +57,12 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             }
             work.flushing = true;
         }
-        let unless_panicked = EndsOnPanic(partition);
+        let mut on_panic = OnPanic {
+            partition,
+            armed: true,
+        };
         let result = flush_oldest(engine, partition);
-        drop(unless_panicked);
+        on_panic.armed = false;
         let failed = result.is_err();
         {
             let mut work = partition.work();
@@ -105,12 +108,15 @@ pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: 
 }
 
 /// A panic, which would be a bug, must not keep later flushes from being tried.
-struct EndsOnPanic<'a>(&'a Partition);
+struct OnPanic<'a> {
+    partition: &'a Partition,
+    armed: bool,
+}
 
-impl Drop for EndsOnPanic<'_> {
+impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut work = self.0.work();
+        if self.armed {
+            let mut work = self.partition.work();
             work.flushing = false;
             work.flush_failure = Some(Error::new(ErrorKind::Io, "a flush panicked"));
         }

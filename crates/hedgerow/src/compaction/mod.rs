@@ -77,9 +77,14 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             let Some(engine) = engine_ref.upgrade() else {
                 return;
             };
-            let unless_panicked = EndsOnPanic(&partition, &job);
+            let mut on_panic = OnPanic {
+                partition: &partition,
+                job: &job,
+                armed: true,
+            };
             let result = job::run(&engine, &partition, &plan);
-            drop(unless_panicked);
+            on_panic.armed = false;
+            drop(on_panic);
             end(&engine, &partition, &job, result.as_ref().err());
             engine.remove_obsolete();
             if result.is_ok() {
@@ -116,13 +121,17 @@ fn next_plan(
 }
 
 /// A panic, which would be a bug, must not keep the tables of the job busy.
-struct EndsOnPanic<'a>(&'a Partition, &'a RunningJob);
+struct OnPanic<'a> {
+    partition: &'a Partition,
+    job: &'a RunningJob,
+    armed: bool,
+}
 
-impl Drop for EndsOnPanic<'_> {
+impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut work = self.0.work();
-            work.running.retain(|running| running != self.1);
+        if self.armed {
+            let mut work = self.partition.work();
+            work.running.retain(|running| running != self.job);
             work.merge_failure = Some(Error::new(ErrorKind::Io, "a merge panicked"));
         }
     }
