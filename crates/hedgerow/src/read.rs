@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, KeyspaceState};
 use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::RunMask;
 use crate::page::{Page, PageId, Step};
 use crate::slice::Slice;
 use crate::stats::Stats;
@@ -214,8 +215,8 @@ pub(crate) struct TableLookup<'a> {
     version: &'a Version,
     query: Query<'a>,
     level: usize,
-    /// The next run of the level's group.
-    run: usize,
+    /// The runs of the level's group that may hold the key and are still to be asked.
+    runs: Option<RunMask>,
     current: Option<&'a Arc<Table>>,
     state: GetState,
 }
@@ -226,7 +227,7 @@ impl<'a> TableLookup<'a> {
             version,
             query,
             level: 0,
-            run: 0,
+            runs: None,
             current: None,
             state: GetState::default(),
         }
@@ -284,14 +285,17 @@ impl<'a> TableLookup<'a> {
         let key = self.query.key;
         while let Some(level) = self.version.levels.get(self.level) {
             let group = &level.groups[level.group_for(key)];
-            while let Some(run) = group.runs.get(self.run) {
-                self.run += 1;
-                if let Some(table) = run.table_for(key) {
+            // Filters over several runs of a group narrow this down; so far each table has its own.
+            let runs = self
+                .runs
+                .get_or_insert_with(|| RunMask::all(group.runs.len()));
+            while let Some(run) = runs.take_newest() {
+                if let Some(table) = group.runs[run].table_for(key) {
                     return Some(table);
                 }
             }
             self.level += 1;
-            self.run = 0;
+            self.runs = None;
         }
         None
     }

@@ -66,3 +66,18 @@ pub(super) fn check(build: impl Fn(&[KeyHash]) -> Filter) {
         }
     }
 }
+
+#[test]
+fn runs_are_taken_from_the_newest_on() {
+    for runs in [0, 1, 3, 63, 64] {
+        let mut mask = RunMask::all(runs);
+        let taken: Vec<_> = std::iter::from_fn(|| mask.take_newest()).collect();
+        assert_eq!(taken, (0..runs).collect::<Vec<_>>());
+        assert!(mask.is_empty());
+    }
+    let mut some = RunMask(0b1010);
+    assert_eq!(
+        (some.take_newest(), some.take_newest(), some.take_newest()),
+        (Some(1), Some(3), None)
+    );
+}

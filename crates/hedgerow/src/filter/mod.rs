@@ -21,10 +21,6 @@ impl RunMask {
     pub(crate) const NONE: RunMask = RunMask(0);
 
     /// The `runs` newest runs.
-    #[allow(
-        dead_code,
-        reason = "a group without a filter over its runs answers with this"
-    )]
     pub(crate) fn all(runs: usize) -> RunMask {
         RunMask(if runs >= 64 {
             u64::MAX
@@ -35,6 +31,13 @@ impl RunMask {
 
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Takes the newest run out of the set: its place in the interval.
+    pub(crate) fn take_newest(&mut self) -> Option<usize> {
+        let newest = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (newest < 64).then_some(newest)
     }
 }
 
