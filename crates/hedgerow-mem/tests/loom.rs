@@ -335,14 +335,7 @@ fn cursors_see_everything_in_order_while_a_leaf_splits() {
 fn cursors_go_back_while_a_leaf_splits() {
     explore(1, || {
         insert_beside(&["a", "c", "e"], &["b"], |map| {
-            let mut cursor = map.cursor();
-            cursor.seek_last();
-            let mut keys = Vec::new();
-            while let Some(entry) = cursor.entry() {
-                keys.push(String::from_utf8(entry.key.to_vec()).unwrap());
-                cursor.retreat();
-            }
-            keys.reverse();
+            let keys = backward(&map);
             check_order(&keys, &["a", "c", "e"]);
         });
     });

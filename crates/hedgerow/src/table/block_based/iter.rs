@@ -109,20 +109,12 @@ impl TableIter {
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        let id = match question(&self.table.index, None)? {
-            Step::Done(answer) => return Ok(answer),
-            Step::Read(id) => id,
-        };
-        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
-            self.index_page = Some((id, self.pages.page(id)?));
-        }
-        let page = self.index_page.as_ref().map(|(_, page)| page);
-        match question(&self.table.index, page)? {
-            Step::Done(answer) => Ok(answer),
-            Step::Read(id) => Err(Error::corruption(format!(
-                "expected one page of the index to be enough, asked for another: {id:?}"
-            ))),
-        }
+        ask_index(
+            &self.table.index,
+            &*self.pages,
+            &mut self.index_page,
+            question,
+        )
     }
 
     /// Makes a block the current one; the position is nowhere until an entry is chosen.
@@ -348,5 +340,27 @@ impl InternalIter for TableIter {
             tag: entry.tag,
             value,
         })
+    }
+}
+
+/// Asks an index, getting it the page that it wants; `kept` is the page that it wanted last.
+pub(super) fn ask_index<T>(
+    index: &dyn Index,
+    pages: &dyn PageSource,
+    kept: &mut Option<(PageId, Page)>,
+    question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+) -> Result<T> {
+    let id = match question(index, None)? {
+        Step::Done(answer) => return Ok(answer),
+        Step::Read(id) => id,
+    };
+    if kept.as_ref().is_none_or(|(have, _)| *have != id) {
+        *kept = Some((id, pages.page(id)?));
+    }
+    match question(index, kept.as_ref().map(|(_, page)| page))? {
+        Step::Done(answer) => Ok(answer),
+        Step::Read(id) => Err(Error::corruption(format!(
+            "expected one page of the index to be enough, asked for another: {id:?}"
+        ))),
     }
 }

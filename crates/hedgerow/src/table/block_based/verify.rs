@@ -14,6 +14,7 @@ use crate::table::TableMeta;
 
 use super::block::{Block, Cursor, Place};
 use super::footer::{self, Tail};
+use super::iter::ask_index;
 use super::reader::{TableReader, load_filter};
 
 pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> {
@@ -223,19 +224,12 @@ impl Walk<'_> {
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        let id = match question(&self.table.index, None)? {
-            Step::Done(answer) => return Ok(answer),
-            Step::Read(id) => id,
-        };
-        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
-            self.index_page = Some((id, self.pages.page(id)?));
-        }
-        match question(&self.table.index, self.index_page.as_ref().map(|p| &p.1))? {
-            Step::Done(answer) => Ok(answer),
-            Step::Read(id) => Err(Error::corruption(format!(
-                "expected one page of the index to be enough, asked for another: {id:?}"
-            ))),
-        }
+        ask_index(
+            &self.table.index,
+            self.pages,
+            &mut self.index_page,
+            question,
+        )
     }
 
     /// What was counted is what the file says.
