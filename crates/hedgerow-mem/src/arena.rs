@@ -93,7 +93,7 @@ impl Arena {
 
     #[cold]
     fn allocate_alone(&self, bytes: usize) -> NonNull<u8> {
-        let chunk = Chunk::allocate(bytes);
+        let chunk = self.pool.take_alone(bytes);
         let start = chunk.start();
         self.keep(chunk);
         start

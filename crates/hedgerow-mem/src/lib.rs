@@ -18,6 +18,6 @@ mod tree;
 
 pub use entry::EntryRef;
 pub use ordered_map::{Cursor, OrderedMap};
-pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId, prefetch};
+pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
 pub use publisher::{Publisher, Ticket};

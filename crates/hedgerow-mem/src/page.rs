@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 use crate::pool::Chunk;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
-/// The sizes of slots.
+/// The sizes of slots: those of the usual blocks. More of them would leave more slabs half empty.
 const SLOT_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
 /// A slab has room for so many slots, or there are none of that size.
 const SLOTS_MIN: usize = 8;
@@ -172,6 +172,22 @@ impl PageRef {
         Some(self.header().slab).filter(|&slab| slab != SlabId::NONE)
     }
 
+    /// Asks the processor, where it takes such hints, for the cache lines of the page up to about
+    /// `bytes`, all at once: reading them one after the other would wait for memory each time.
+    /// Reads nothing, so that it may ask for more than there is.
+    #[inline]
+    pub fn prefetch_front(&self, bytes: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for line in 0..bytes.div_ceil(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.start.as_ptr().cast::<i8>().wrapping_add(64 * line);
+            // SAFETY: a hint about any address is allowed.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = bytes;
+    }
+
     #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the header is there for as long as there is an owner, and shared pages are not
@@ -190,10 +206,8 @@ impl Clone for PageRef {
     #[inline]
     fn clone(&self) -> PageRef {
         let owners = self.header().owners.fetch_add(1, Ordering::Relaxed);
-        if owners > u32::MAX / 2 {
-            // Nobody can hold so many except by leaking them; a wrap would free what is in use.
-            std::process::abort();
-        }
+        // Nobody can hold so many except by leaking them; a wrap would free what is in use.
+        assert!(owners < u32::MAX / 2, "a page has too many owners");
         PageRef { start: self.start }
     }
 }
@@ -264,7 +278,7 @@ pub struct PagePool(Arc<Slabs>);
 
 struct Slabs {
     slab_bytes: usize,
-    /// How many there are.
+    /// How many there are that are not drained.
     slabs: AtomicUsize,
     classes: Mutex<[Class; SLOT_BYTES.len()]>,
 }
@@ -337,7 +351,7 @@ impl PagePool {
         self.0.slab_bytes
     }
 
-    /// The number of slabs.
+    /// The number of slabs, without those that are drained.
     #[must_use]
     pub fn slabs(&self) -> usize {
         self.0.slabs.load(Ordering::Relaxed)
@@ -371,7 +385,7 @@ impl PagePool {
                 slab.draining = true;
             }
         }
-        self.0.slabs.fetch_sub(empty.len(), Ordering::Relaxed);
+        self.0.slabs.fetch_sub(chosen.len(), Ordering::Relaxed);
         drop(classes);
         drop(empty);
         chosen.into_iter().map(|(_, id)| id).collect()
@@ -385,7 +399,7 @@ impl Slabs {
 
     /// Adds a slab, and takes one of its slots.
     fn add_slab(&self, class: usize) -> Slot {
-        // Outside of the lock: the memory is cleared.
+        // Outside of the lock: the system is asked.
         let slab = Slab::allocate(self.slab_bytes);
         self.slabs.fetch_add(1, Ordering::Relaxed);
         let mut classes = self.lock();
@@ -403,7 +417,6 @@ impl Slabs {
             class.free.push(Slot { slab, start });
         } else if owner.used == 0 {
             let empty = place.take();
-            self.slabs.fetch_sub(1, Ordering::Relaxed);
             drop(classes);
             drop(empty);
         }
@@ -444,12 +457,9 @@ impl Class {
 
 impl Slab {
     fn allocate(bytes: usize) -> Slab {
-        let chunk = Chunk::allocate(bytes);
-        // SAFETY: the chunk owns that many bytes. Pages show their bytes before anybody wrote
-        // them, so they must be initialized.
-        unsafe { chunk.start().write_bytes(0, bytes) };
         Slab {
-            chunk,
+            // Pages show their bytes before anybody wrote them: a new chunk is zeros.
+            chunk: Chunk::allocate(bytes),
             used: 0,
             draining: false,
         }
@@ -463,18 +473,4 @@ impl fmt::Debug for PagePool {
             .field("slabs", &self.slabs())
             .finish()
     }
-}
-
-/// Asks the processor for all cache lines of `bytes` at once, where it takes such hints: reading
-/// them one after the other would wait for memory each time.
-#[inline]
-pub fn prefetch(bytes: &[u8]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint reads nothing; the address is one of `bytes`.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = bytes;
 }

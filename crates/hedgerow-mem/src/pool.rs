@@ -7,21 +7,20 @@
 //! A recycled chunk has had its pages faulted in before; a fresh one pays about a quarter of a
 //! microsecond for each 4 KiB when first written.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The smallest chunk, in bytes.
 const SMALLEST_BYTES: usize = 4 << 10;
 /// Each class of chunks is this many times as large as the one below.
 const CLASS_FACTOR: usize = 4;
-/// A huge page of the usual processors. Larger chunks begin at a multiple of it.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Chunks begin at a cache line.
 pub(crate) const CHUNK_ALIGN: usize = 64;
 
-/// An owned piece of memory, uninitialized, aligned to [`CHUNK_ALIGN`].
+/// An owned piece of memory, of zeros when it is new, aligned to [`CHUNK_ALIGN`].
 pub(crate) struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
@@ -34,24 +33,22 @@ unsafe impl Sync for Chunk {}
 
 impl Chunk {
     fn layout(bytes: usize) -> Layout {
-        let align = if bytes >= HUGE_PAGE_BYTES {
-            HUGE_PAGE_BYTES
-        } else {
-            CHUNK_ALIGN
-        };
-        Layout::from_size_align(bytes, align).expect("a chunk is smaller than isize::MAX")
+        Layout::from_size_align(bytes, CHUNK_ALIGN).expect("a chunk is smaller than isize::MAX")
     }
 
-    /// A chunk from the system's allocator. `bytes` must not be 0.
+    /// A chunk from the system. `bytes` must not be 0.
     pub(crate) fn allocate(bytes: usize) -> Self {
         assert!(bytes > 0, "a chunk holds at least a byte");
+        if map::is_worth_it(bytes) {
+            let start = map::map(bytes);
+            return Self { start, bytes };
+        }
         let layout = Self::layout(bytes);
         // SAFETY: the layout's size is not zero: asserted above.
-        let start = unsafe { alloc(layout) };
+        let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout)
         };
-        ask_for_huge_pages(start, bytes);
         Self { start, bytes }
     }
 
@@ -66,31 +63,121 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc` with this very layout, and `self` is its only owner.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+        if map::is_worth_it(self.bytes) {
+            // SAFETY: `start` came from `map` with this size, and `self` is its only owner.
+            unsafe { map::unmap(self.start, self.bytes) }
+        } else {
+            // SAFETY: `start` came from the allocator with this layout, and `self` is its only
+            // owner.
+            unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+        }
     }
 }
 
-/// Asks the system to back the whole huge pages of a piece of memory by huge pages: an entry is
-/// found by a few reads far apart, and each would otherwise miss the processor's cache of page
-/// addresses too.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn ask_for_huge_pages(start: NonNull<u8>, bytes: usize) {
-    use std::ffi::{c_int, c_void};
+/// Large chunks straight from the system. An allocator would keep what is freed, for who knows how
+/// long, and a memory budget could not be held.
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod map {
+    use std::alloc::{Layout, handle_alloc_error};
+    use std::ffi::{c_int, c_long, c_void};
+    use std::ptr::{NonNull, null_mut};
+
     unsafe extern "C" {
+        fn mmap(
+            start: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            file: c_int,
+            offset: c_long,
+        ) -> *mut c_void;
+        fn munmap(start: *mut c_void, bytes: usize) -> c_int;
         fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int;
     }
+    const PROT_READ_AND_WRITE: c_int = 1 | 2;
+    const MAP_PRIVATE_ANONYMOUS: c_int = 0x02 | 0x20;
+    const MAP_FAILED: usize = usize::MAX;
     const MADV_HUGEPAGE: c_int = 14;
-    let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    if whole > 0 {
-        // SAFETY: the range is memory that the caller owns, and the advice does not change what is
-        // in it. A refusal does no harm.
-        unsafe { madvise(start.as_ptr().cast(), whole, MADV_HUGEPAGE) };
+
+    /// A huge page of the usual processors. Larger chunks begin at a multiple of it.
+    const HUGE_PAGE_BYTES: usize = 2 << 20;
+    /// From here on an allocator asks the system, too, as long as nothing so large was freed before.
+    const MAPPED_BYTES_MIN: usize = 64 << 10;
+    /// What the system maps at least.
+    const PAGE_BYTES: usize = 4096;
+
+    pub(super) fn is_worth_it(bytes: usize) -> bool {
+        bytes >= MAPPED_BYTES_MIN
+    }
+
+    /// `bytes` zeros. Those of a huge page or more are backed by huge pages if the system will: an
+    /// entry is found by a few reads far apart, and each would otherwise miss the processor's cache
+    /// of page addresses too.
+    pub(super) fn map(bytes: usize) -> NonNull<u8> {
+        let size = bytes.next_multiple_of(PAGE_BYTES);
+        let slack = if size >= HUGE_PAGE_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            0
+        };
+        // SAFETY: a new private mapping touches no memory of anybody.
+        let all = unsafe {
+            mmap(
+                null_mut(),
+                size + slack,
+                PROT_READ_AND_WRITE,
+                MAP_PRIVATE_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if all.addr() == MAP_FAILED {
+            let layout = Layout::from_size_align(size, PAGE_BYTES);
+            handle_alloc_error(layout.expect("a chunk is smaller than isize::MAX"));
+        }
+        let mut start = all.cast::<u8>();
+        if slack > 0 {
+            let before = all.addr().next_multiple_of(HUGE_PAGE_BYTES) - all.addr();
+            start = all.cast::<u8>().wrapping_add(before);
+            if before > 0 {
+                // SAFETY: this front part of the new mapping is not used.
+                unsafe { munmap(all, before) };
+            }
+            if before < slack {
+                let end = start.wrapping_add(size);
+                // SAFETY: this end of the new mapping is not used.
+                unsafe { munmap(end.cast(), slack - before) };
+            }
+            // SAFETY: the memory is owned, and the advice does not change what is in it. A refusal
+            // does no harm.
+            unsafe { madvise(start.cast(), size, MADV_HUGEPAGE) };
+        }
+        NonNull::new(start).expect("a mapping is not at address 0")
+    }
+
+    /// # Safety
+    /// `start` must come from `map(bytes)`, and nobody may use the memory any more.
+    pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+        let size = bytes.next_multiple_of(PAGE_BYTES);
+        // SAFETY: the range is a whole mapping of ours that nobody uses, as the caller promises.
+        unsafe { munmap(start.as_ptr().cast(), size) };
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn ask_for_huge_pages(_: NonNull<u8>, _: usize) {}
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+mod map {
+    use std::ptr::NonNull;
+
+    pub(super) fn is_worth_it(_: usize) -> bool {
+        false
+    }
+
+    pub(super) fn map(_: usize) -> NonNull<u8> {
+        unreachable!("never worth it")
+    }
+
+    pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+}
 
 #[derive(Default)]
 struct Free {
@@ -104,6 +191,7 @@ struct Free {
 pub struct ChunkPool {
     chunk_bytes: usize,
     retained_bytes_max: usize,
+    held_bytes: AtomicUsize,
     free: Mutex<Free>,
 }
 
@@ -124,6 +212,7 @@ impl ChunkPool {
         Arc::new(Self {
             chunk_bytes,
             retained_bytes_max,
+            held_bytes: AtomicUsize::new(0),
             free: Mutex::default(),
         })
     }
@@ -132,6 +221,12 @@ impl ChunkPool {
     #[must_use]
     pub fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
+    }
+
+    /// Bytes of chunks that maps hold.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of chunks that no map holds and that wait for the next one.
@@ -167,11 +262,22 @@ impl ChunkPool {
             free.bytes -= chunk.as_ref().map_or(0, Chunk::bytes);
             chunk
         };
-        recycled.unwrap_or_else(|| Chunk::allocate(self.class_bytes(class)))
+        self.hold(recycled.unwrap_or_else(|| Chunk::allocate(self.class_bytes(class))))
+    }
+
+    /// A chunk of `bytes` bytes for what fits no other.
+    pub(crate) fn take_alone(&self, bytes: usize) -> Chunk {
+        self.hold(Chunk::allocate(bytes))
+    }
+
+    fn hold(&self, chunk: Chunk) -> Chunk {
+        self.held_bytes.fetch_add(chunk.bytes(), Ordering::Relaxed);
+        chunk
     }
 
     /// Keeps a chunk for the next map, or frees it when enough are kept or it is of no class.
     pub(crate) fn give_back(&self, chunk: Chunk) {
+        self.held_bytes.fetch_sub(chunk.bytes(), Ordering::Relaxed);
         let mut class = 0;
         while self.class_bytes(class) < chunk.bytes() && self.class_bytes(class) < self.chunk_bytes
         {
@@ -205,6 +311,7 @@ impl fmt::Debug for ChunkPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChunkPool")
             .field("chunk_bytes", &self.chunk_bytes)
+            .field("held_bytes", &self.held_bytes())
             .field("retained_bytes_max", &self.retained_bytes_max)
             .field("retained_bytes", &self.retained_bytes())
             .finish()

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -57,8 +57,6 @@ pub(crate) struct Engine {
     pub(crate) flushes_held_at: AtomicU64,
     /// One checkpoint at a time.
     pub(crate) checkpointing: Mutex<()>,
-    /// Bytes that running flushes and merges hold.
-    pub(crate) merge_bytes: Arc<AtomicUsize>,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the

@@ -52,6 +52,9 @@ impl PageId {
     }
 }
 
+/// About what everything but the values takes of a block of short entries.
+const FRONT_BYTES: usize = 512;
+
 /// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone, and one
 /// pointer wide.
 #[derive(Debug, Clone)]
@@ -71,6 +74,15 @@ impl Page {
         Page(buffer.share(id.name()))
     }
 
+    /// Asks for the front of the page, which nearly always is out of the processor's caches, all at
+    /// once: a block's restart points and heads are read one after the other.
+    #[inline]
+    pub(crate) fn prefetched(&self) -> &Page {
+        self.0.prefetch_front(FRONT_BYTES);
+        self
+    }
+
+    #[inline]
     pub(crate) fn is(&self, id: PageId) -> bool {
         self.0.name() == id.name()
     }

@@ -460,7 +460,13 @@ fn assemble(
     let writer = match lock {
         None => None,
         Some(lock) => Some(make_writer(
-            dir, options, state, survey, lock, &memory.plan, next,
+            dir,
+            options,
+            state,
+            survey,
+            lock,
+            &memory.plan,
+            next,
         )?),
     };
     let engine = Arc::new(Engine {
@@ -481,7 +487,6 @@ fn assemble(
         closed: AtomicBool::new(false),
         flushes_held_at: AtomicU64::new(u64::MAX),
         checkpointing: Mutex::default(),
-        merge_bytes: Arc::default(),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -553,7 +558,11 @@ pub(crate) fn open_keyspace(
     keyspace: &Keyspace,
     mut tree: impl FnMut(crate::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
-    let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.plan.active());
+    let design = DesignInForce::derive(
+        keyspace.design,
+        keyspace.layout,
+        engine.memory.plan.active(),
+    );
     let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {

@@ -41,8 +41,23 @@ struct Peaks {
 }
 
 impl Peaks {
+    /// Looks until this is dropped, be it by a panic.
+    fn keep_looking<'a>(&'a self, scope: &'a std::thread::Scope<'a, '_>, db: &'a Db) -> Stop<'a> {
+        scope.spawn(|| {
+            while !self.stop.load(Ordering::Relaxed) {
+                self.look(db);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        Stop(&self.stop)
+    }
+
     fn look(&self, db: &Db) {
-        let accounted = db.stats().memory.total();
+        let memory = db.stats().memory;
+        let accounted = memory.total();
+        if accounted > memory.budget {
+            println!("over the budget: {memory:?}");
+        }
         self.accounted.fetch_max(accounted, Ordering::Relaxed);
         let resident = anonymous_resident_bytes();
         self.resident.fetch_max(resident, Ordering::Relaxed);
@@ -71,6 +86,14 @@ impl Peaks {
     }
 }
 
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// `before` is what was resident before there was any database in this process.
 fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, policy: &str) {
     let dir = tempfile::tempdir().unwrap();
@@ -87,12 +110,7 @@ fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, polic
         .unwrap();
     let peaks = Peaks::default();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !peaks.stop.load(Ordering::Relaxed) {
-                peaks.look(&db);
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-        });
+        let _stop = peaks.keep_looking(scope, &db);
         let value = [5; 100];
         for i in 0..entries {
             keyspace.put(key(i), value).unwrap();
@@ -136,7 +154,6 @@ fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, polic
         keyspace.wait_until_merged().unwrap();
         peaks.look(&db);
         peaks.check("gets and merges", budget, before);
-        peaks.stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(db.stats().panics, 0);
     db.close().unwrap();

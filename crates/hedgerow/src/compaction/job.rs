@@ -245,9 +245,10 @@ impl Merge {
             self.stream_bytes().min(largest.unwrap_or(0) as usize)
         };
         let held: usize = self.inputs.iter().map(held_by).sum();
-        engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
+        engine.memory.merges.fetch_add(held, Ordering::Relaxed);
+        engine.memory.note();
         let result = self.merge_range(lower, upper);
-        engine.merge_bytes.fetch_sub(held, Ordering::Relaxed);
+        engine.memory.merges.fetch_sub(held, Ordering::Relaxed);
         result
     }
 

@@ -109,8 +109,10 @@ impl<'a> OutputTables<'a> {
             current.paced_bytes = bytes;
             let held = current.writer.memory_bytes();
             let before = std::mem::replace(&mut current.held_bytes, held);
-            self.engine.merge_bytes.fetch_add(held, Ordering::Relaxed);
-            self.engine.merge_bytes.fetch_sub(before, Ordering::Relaxed);
+            let memory = &self.engine.memory;
+            memory.merges.fetch_add(held, Ordering::Relaxed);
+            memory.merges.fetch_sub(before, Ordering::Relaxed);
+            memory.note();
             self.engine.rate_limiter.take(wrote);
             self.engine.check_open()?;
         }
@@ -178,9 +180,8 @@ impl<'a> OutputTables<'a> {
         let Some(current) = self.current.take() else {
             return Ok(());
         };
-        self.engine
-            .merge_bytes
-            .fetch_sub(current.held_bytes, Ordering::Relaxed);
+        let merges = &self.engine.memory.merges;
+        merges.fetch_sub(current.held_bytes, Ordering::Relaxed);
         let finished = current
             .writer
             .finish()
@@ -193,9 +194,8 @@ impl<'a> OutputTables<'a> {
 impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
         if let Some(current) = self.current.take() {
-            self.engine
-                .merge_bytes
-                .fetch_sub(current.held_bytes, Ordering::Relaxed);
+            let merges = &self.engine.memory.merges;
+            merges.fetch_sub(current.held_bytes, Ordering::Relaxed);
         }
         if !self.complete {
             for path in &self.written {

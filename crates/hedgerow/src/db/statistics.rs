@@ -54,19 +54,14 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
 
 fn memory_stats(engine: &Engine) -> MemoryStats {
     let memory = &engine.memory;
-    let catalog = engine.catalog.load();
-    let held = |p: &Arc<crate::partition::Partition>| -> u64 {
-        p.tree().memtables().map(|m| m.memory_bytes() as u64).sum()
-    };
-    let memtables: u64 = catalog.partitions.values().map(held).sum();
     MemoryStats {
         budget: memory.plan.budget,
-        memtables: memtables + memory.pool.retained_bytes() as u64,
+        memtables: (memory.pool.held_bytes() + memory.pool.retained_bytes()) as u64,
         page_cache: memory.cache.memory_bytes(),
         indexes: memory.indexes.load(Ordering::Relaxed),
         filters: memory.filters.load(Ordering::Relaxed),
         pinned: memory.pinned.load(Ordering::Relaxed) as u64,
-        merges: engine.merge_bytes.load(Ordering::Relaxed) as u64,
+        merges: memory.merges.load(Ordering::Relaxed) as u64,
         tables: memory.tables.load(Ordering::Relaxed),
     }
 }

@@ -8,9 +8,9 @@ use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
+use crate::memory::Memory;
 use crate::options::Residency;
 use crate::page::{Page, PageClass, PageId, PageSlice, PageSource};
-use crate::memory::Memory;
 use crate::stats::Stats;
 
 use super::block_based::{self, ResidencyChoice};

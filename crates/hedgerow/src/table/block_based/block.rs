@@ -1,8 +1,8 @@
 //! A block: the entries of a narrow range of keys, the unit of reading. The format is in
 //! `docs/format/block_based_table.md`.
 //!
-//! Heads (lengths, tag, key) come first, then all values: a search walks over heads that lie side by
-//! side in the processor's cache instead of jumping over values.
+//! Restart points and heads (lengths, tag, key) come first, then all values: what a search reads
+//! lies side by side, and can be asked for before anything of it is known.
 //!
 //! A key is stored as how much it shares with the key before it and the rest; every 16th is a
 //! *restart point*, stored whole. A lookup compares integers with integers to find the restart
@@ -50,6 +50,8 @@ pub(super) struct Block<B> {
     heads: Range<u32>,
     values_end: u32,
     restarts: usize,
+    /// Where the arrays of restart points are.
+    offsets: usize,
     prefixes: usize,
     tag_bytes: usize,
     offset_bytes: usize,
@@ -66,11 +68,11 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         let restarts: usize = reader.varint_as("number of restart points")?;
         let head_bytes: usize = reader.varint_as("bytes of heads")?;
         let (tag_bytes, offset_bytes) = (usize::from(widths & 15), usize::from(widths >> 4));
-        let start = reader.position();
-        let tail = restarts.saturating_mul(PREFIX_BYTES + 2 * offset_bytes);
+        let offsets = reader.position();
+        let restarts_bytes = restarts.saturating_mul(PREFIX_BYTES + 2 * offset_bytes);
         let valid = restarts > 0
             && head_bytes > 0
-            && head_bytes.saturating_add(tail) <= page.len() - start
+            && head_bytes.saturating_add(restarts_bytes) <= page.len() - offsets
             && u32::try_from(page.len()).is_ok()
             && (1..=8).contains(&tag_bytes)
             && (1..=4).contains(&offset_bytes);
@@ -80,13 +82,15 @@ impl<B: Deref<Target = [u8]>> Block<B> {
                 page.len()
             )));
         }
+        let heads = offsets + restarts_bytes;
         Ok(Block {
             base,
             shared,
-            heads: start as u32..(start + head_bytes) as u32,
-            values_end: (page.len() - tail) as u32,
+            heads: heads as u32..(heads + head_bytes) as u32,
+            values_end: page.len() as u32,
             restarts,
-            prefixes: page.len() - restarts * PREFIX_BYTES,
+            offsets,
+            prefixes: heads - restarts * PREFIX_BYTES,
             tag_bytes,
             offset_bytes,
             page,
@@ -125,7 +129,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         if i == self.restarts {
             return Ok(self.end());
         }
-        let at = self.values_end as usize + 2 * i * self.offset_bytes;
+        let at = self.offsets + 2 * i * self.offset_bytes;
         let head = packed::get(&self.page, at, self.offset_bytes);
         let value = packed::get(&self.page, at + self.offset_bytes, self.offset_bytes);
         let (head, value) = (head as u32, value as u32);

@@ -158,8 +158,6 @@ impl BlockBuilder {
         varint::put(out, shared as u64);
         varint::put(out, self.restarts.len() as u64);
         varint::put(out, self.heads.len() as u64);
-        out.extend_from_slice(&self.heads);
-        out.extend_from_slice(&self.values);
         for &(head, value, _) in &self.restarts {
             packed::put(out, head as u64, offset_bytes);
             packed::put(out, value as u64, offset_bytes);
@@ -167,6 +165,8 @@ impl BlockBuilder {
         for &(_, _, prefix) in &self.restarts {
             out.extend_from_slice(&prefix.to_be_bytes()[8 - PREFIX_BYTES..]);
         }
+        out.extend_from_slice(&self.heads);
+        out.extend_from_slice(&self.values);
         self.pending.clear();
         self.keys.clear();
         self.values.clear();
