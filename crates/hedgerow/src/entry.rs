@@ -56,7 +56,8 @@ impl LogPosition {
 /// What an entry does to its key. The numbers are in the formats of log and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// The key has no value from here on (a tombstone).
     Delete = 0,
     /// The key has this value.

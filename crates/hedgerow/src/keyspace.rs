@@ -10,6 +10,7 @@ use crate::compaction::{self, CompactProgress};
 use crate::engine::{Engine, Handle, KeyspaceCell};
 use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
+use crate::explain::{self, Explanation};
 use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
@@ -274,6 +275,17 @@ impl Keyspace {
             Want::Existence,
         )?;
         Ok(found.is_some())
+    }
+
+    /// Looks a key up as [`Keyspace::get`] does, and tells how it went: what was asked, which pages
+    /// were read, where the answer was. Cost: as a get, and a few allocations.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        explain::explain(&self.engine, &state, key.as_ref())
     }
 
     /// The values of several keys, in their order, each as of some moment during the call (for one

@@ -21,7 +21,8 @@
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
-//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`].
+//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
+//!   [`Keyspace::explain`].
 //!
 //! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
 //! of all writes in the order in which they were committed, and everything that was synced.
@@ -40,6 +41,7 @@ mod stats;
 // The paths: read these first.
 mod checkpoint;
 mod compaction;
+mod explain;
 mod flush;
 mod read;
 mod recover;
@@ -76,14 +78,18 @@ pub mod internals;
 pub use batch::Batch;
 pub use compaction::CompactProgress;
 pub use db::{Builder, Db};
-pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MAX};
+pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use error::{Error, ErrorKind, Result};
+pub use explain::{
+    Explanation, FilterAnswer, FoundEntry, MemtableAsked, PageAsked, RunAsked, TableAsked,
+};
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout,
     Partitioning, PolicySpec, Residency,
 };
+pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
 pub use slice::Slice;

@@ -20,9 +20,10 @@ pub(crate) struct Handle {
     pub(crate) bytes: u32,
 }
 
-/// What a page holds; statistics count by it.
+/// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum PageClass {
+#[non_exhaustive]
+pub enum PageClass {
     /// A block of entries.
     Data,
     /// One value stored out of line.

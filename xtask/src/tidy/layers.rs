@@ -29,6 +29,7 @@ const ROWS: &[&[&str]] = &[
         "flush",
         "compaction",
         "scan",
+        "explain",
         "read",
     ],
     // What the paths work on.

@@ -103,6 +103,11 @@ impl Table {
         }
     }
 
+    /// Whether the reader is there, so that asking for it reads nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
+    }
+
     #[cold]
     fn open(&self) -> Result<&Opened> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,6 +166,11 @@ impl Table {
         let page = self.read_page(id)?;
         self.context.cache.insert(id, &page);
         Ok(page)
+    }
+
+    /// Whether asking for the page reads nothing, as things are.
+    pub(crate) fn has_cached(&self, id: PageId) -> bool {
+        self.context.cache.get(id).is_some()
     }
 
     /// The page if it is in the cache; otherwise the device is told that it will be needed.

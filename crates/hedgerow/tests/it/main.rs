@@ -12,6 +12,7 @@ mod checkpoint;
 mod compaction;
 mod concurrency;
 mod corruption;
+mod explain;
 mod faults;
 mod golden;
 mod log;
