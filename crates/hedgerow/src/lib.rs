@@ -22,7 +22,7 @@
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
 //! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
-//!   [`Keyspace::explain`].
+//!   [`Keyspace::explain`], [`inspect`].
 //!
 //! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
 //! of all writes in the order in which they were committed, and everything that was synced.
@@ -32,6 +32,7 @@
 mod batch;
 mod db;
 mod error;
+pub mod inspect;
 mod keyspace;
 mod options;
 mod slice;

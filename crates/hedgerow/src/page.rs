@@ -11,13 +11,15 @@ pub(crate) const TRAILER_BYTES: u32 = 5;
 
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TableId(pub(crate) u64);
+pub struct TableId(pub u64);
 
 /// Where a page lies in its table file: offset and size of its stored bytes, with its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Handle {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u32,
+pub struct Handle {
+    /// Bytes from the beginning of the file.
+    pub offset: u64,
+    /// The stored bytes, with the trailer.
+    pub bytes: u32,
 }
 
 /// What a page holds.

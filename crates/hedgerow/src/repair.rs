@@ -29,11 +29,12 @@ use crate::merge_policy;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
-use crate::page::{Page, PageId, PageSource, TableId};
+use crate::page::{PageSource, TableId};
 use crate::partition::tables_dir;
 use crate::table::block_based::{self, ResidencyChoice};
 use crate::table::open::table_number;
-use crate::table::{Reader, TableMeta, page_io};
+use crate::table::page_io::FilePages;
+use crate::table::{Reader, TableMeta};
 use crate::version::edit::Change;
 use crate::version::manifest::{self, Manifest};
 use crate::version::state::{Keyspace, State};
@@ -127,17 +128,6 @@ struct Whole {
     seed: u64,
     reader: Arc<dyn Reader>,
     pages: Arc<FilePages>,
-}
-
-struct FilePages {
-    file: Arc<dyn hedgerow_io::RandomRead>,
-    path: PathBuf,
-}
-
-impl PageSource for FilePages {
-    fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.file, &self.path, id)
-    }
 }
 
 /// As much of the old manifest as can be read.

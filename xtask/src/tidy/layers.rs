@@ -15,6 +15,7 @@ const ROWS: &[&[&str]] = &[
         "lib",
         "internals",
         "repair",
+        "inspect",
         "db",
         "snapshot",
         "batch",

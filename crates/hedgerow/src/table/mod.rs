@@ -14,7 +14,7 @@ pub(crate) mod testing;
 
 use std::sync::Arc;
 
-pub(crate) use meta::TableMeta;
+pub use meta::TableMeta;
 pub(crate) use open::{Table, TableContext};
 
 use crate::entry::{KeyHash, SeqNo, Tag};

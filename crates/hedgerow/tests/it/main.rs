@@ -15,6 +15,7 @@ mod corruption;
 mod explain;
 mod faults;
 mod golden;
+mod inspect;
 mod log;
 mod memory;
 mod read_only;
