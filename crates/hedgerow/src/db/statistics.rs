@@ -10,7 +10,7 @@ use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
     let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
-    let [memtables, level0, merge_debt, log] = engine.throttle.stalled();
+    let [memtables, level0, merge_debt, log] = engine.throttle.stalls();
     let catalog = engine.catalog.load();
     DbStats {
         puts: s.puts.get(),
