@@ -7,6 +7,7 @@ mod arguments;
 mod exit;
 mod output;
 mod tour;
+mod trees;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
