@@ -3,10 +3,26 @@
 //! Results go to standard output, as tables for people or, with `--json`, as one object; progress
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
-mod arguments;
-mod exit;
-mod output;
+// The subcommands.
+mod count;
+mod del;
+mod dump;
+mod get;
+mod keyspaces;
+mod load;
+mod put;
+mod scan;
 mod tour;
+
+// What they share.
+mod arguments;
+mod database;
+mod encoding;
+mod exit;
+mod loader;
+mod output;
+mod range;
+mod records;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -20,7 +36,7 @@ use crate::output::Output;
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow", version, propagate_version = true, after_help = exit::HELP)]
 struct CommandLine {
-    /// Prints one JSON object instead of text; errors too.
+    /// Prints JSON instead of text, errors too: one object, or one per line.
     #[arg(long, global = true)]
     json: bool,
 
@@ -30,6 +46,14 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Put(put::Arguments),
+    Get(get::Arguments),
+    Del(del::Arguments),
+    Scan(scan::Arguments),
+    Count(count::Arguments),
+    Load(load::Arguments),
+    Dump(dump::Arguments),
+    Keyspaces(keyspaces::Arguments),
     Tour(tour::Arguments),
 }
 
@@ -47,6 +71,14 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine) -> Result<(), Failure> {
     let mut output = Output::new(line.json);
     match &line.command {
+        Command::Put(arguments) => put::run(arguments, &mut output)?,
+        Command::Get(arguments) => get::run(arguments, &mut output)?,
+        Command::Del(arguments) => del::run(arguments, &mut output)?,
+        Command::Scan(arguments) => scan::run(arguments, &output)?,
+        Command::Count(arguments) => count::run(arguments, &mut output)?,
+        Command::Load(arguments) => load::run(arguments, &mut output)?,
+        Command::Dump(arguments) => dump::run(arguments, &mut output)?,
+        Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
     }
     output.finish()
