@@ -4,6 +4,9 @@
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
 // The subcommands.
+mod checkpoint;
+mod compact;
+mod completions;
 mod count;
 mod del;
 mod dump;
@@ -11,14 +14,17 @@ mod get;
 mod keyspaces;
 mod load;
 mod put;
+mod repair;
 mod scan;
 mod tour;
+mod verify;
 
 // What they share.
 mod arguments;
 mod database;
 mod encoding;
 mod exit;
+mod interrupt;
 mod loader;
 mod output;
 mod range;
@@ -54,7 +60,12 @@ enum Command {
     Load(load::Arguments),
     Dump(dump::Arguments),
     Keyspaces(keyspaces::Arguments),
+    Verify(verify::Arguments),
+    Repair(repair::Arguments),
+    Compact(compact::Arguments),
+    Checkpoint(checkpoint::Arguments),
     Tour(tour::Arguments),
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,7 +90,12 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Load(arguments) => load::run(arguments, &mut output)?,
         Command::Dump(arguments) => dump::run(arguments, &mut output)?,
         Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
+        Command::Verify(arguments) => verify::run(arguments, &mut output)?,
+        Command::Repair(arguments) => repair::run(arguments, &mut output)?,
+        Command::Compact(arguments) => compact::run(arguments, &mut output)?,
+        Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
+        Command::Completions(arguments) => completions::run(arguments, &mut output),
     }
     output.finish()
 }

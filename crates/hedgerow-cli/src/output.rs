@@ -167,6 +167,17 @@ pub(crate) fn wheel(doing: &str) -> ProgressBar {
         .with_prefix(doing.to_owned())
 }
 
+/// A wheel on standard error that turns by itself, for work that tells nothing of itself.
+pub(crate) fn waiting(doing: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix:<9} {spinner} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let wheel = ProgressBar::new_spinner()
+        .with_style(style)
+        .with_prefix(doing.to_owned());
+    wheel.enable_steady_tick(Duration::from_millis(100));
+    wheel
+}
+
 /// How many per second, in three digits: `1.23 million`, `45.6 thousand`, `789`.
 pub(crate) fn rate(n: u64, time: Duration) -> String {
     let per_second = per_second(n, time);
