@@ -3,10 +3,32 @@
 //! Results go to standard output, as tables for people or, with `--json`, as one object; progress
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
-mod arguments;
-mod exit;
-mod output;
+// The subcommands.
+mod checkpoint;
+mod compact;
+mod completions;
+mod count;
+mod del;
+mod dump;
+mod get;
+mod keyspaces;
+mod load;
+mod put;
+mod repair;
+mod scan;
 mod tour;
+mod verify;
+
+// What they share.
+mod arguments;
+mod database;
+mod encoding;
+mod exit;
+mod interrupt;
+mod loader;
+mod output;
+mod range;
+mod records;
 mod trees;
 
 use std::ffi::OsStr;
@@ -21,7 +43,7 @@ use crate::output::Output;
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow", version, propagate_version = true, after_help = exit::HELP)]
 struct CommandLine {
-    /// Prints one JSON object instead of text; errors too.
+    /// Prints JSON instead of text, errors too: one object, or one per line.
     #[arg(long, global = true)]
     json: bool,
 
@@ -31,7 +53,20 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Put(put::Arguments),
+    Get(get::Arguments),
+    Del(del::Arguments),
+    Scan(scan::Arguments),
+    Count(count::Arguments),
+    Load(load::Arguments),
+    Dump(dump::Arguments),
+    Keyspaces(keyspaces::Arguments),
+    Verify(verify::Arguments),
+    Repair(repair::Arguments),
+    Compact(compact::Arguments),
+    Checkpoint(checkpoint::Arguments),
     Tour(tour::Arguments),
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +83,20 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine) -> Result<(), Failure> {
     let mut output = Output::new(line.json);
     match &line.command {
+        Command::Put(arguments) => put::run(arguments, &mut output)?,
+        Command::Get(arguments) => get::run(arguments, &mut output)?,
+        Command::Del(arguments) => del::run(arguments, &mut output)?,
+        Command::Scan(arguments) => scan::run(arguments, &output)?,
+        Command::Count(arguments) => count::run(arguments, &mut output)?,
+        Command::Load(arguments) => load::run(arguments, &mut output)?,
+        Command::Dump(arguments) => dump::run(arguments, &mut output)?,
+        Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
+        Command::Verify(arguments) => verify::run(arguments, &mut output)?,
+        Command::Repair(arguments) => repair::run(arguments, &mut output)?,
+        Command::Compact(arguments) => compact::run(arguments, &mut output)?,
+        Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
+        Command::Completions(arguments) => completions::run(arguments, &mut output),
     }
     output.finish()
 }

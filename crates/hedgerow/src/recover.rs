@@ -77,7 +77,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     }
     let storage = &options.environment.storage;
     if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
-        return Err(no_database(dir));
+        return Err(no_database(&**storage, dir));
     }
     for made in [dir.to_path_buf(), tables_dir(dir), log_dir(dir)] {
         storage
@@ -123,7 +123,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let mut attempt = 0;
     loop {
         if !manifest::exists(&**storage, dir)? {
-            return Err(no_database(dir));
+            return Err(no_database(&**storage, dir));
         }
         let before = manifest::replay(&**storage, dir)?;
         let opened = State::replay(&before.edits).and_then(|state| {
@@ -168,11 +168,15 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     }
 }
 
-fn no_database(dir: &Path) -> Error {
-    Error::invalid(format!(
-        "expected a database, found no manifest in {}",
-        dir.display()
-    ))
+/// Why a directory without a manifest does not open: it is no database, or a damaged one.
+fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
+    match refuse_leftovers(storage, dir) {
+        Err(error) if error.kind() == ErrorKind::Corruption => error,
+        _ => Error::invalid(format!(
+            "expected a database, found no manifest in {}",
+            dir.display()
+        )),
+    }
 }
 
 pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {

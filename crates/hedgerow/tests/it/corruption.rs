@@ -348,8 +348,14 @@ fn any_missing_file_is_noticed() {
     assert!(noticed_logs >= 2);
     let image = disk.kill();
     hedgerow::io::Storage::remove(&image, format!("{DIR}/MANIFEST").as_ref()).unwrap();
-    let error = builder(&image).open().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    for opening in [
+        builder(&image),
+        builder(&image).create_if_missing(false),
+        builder(&image).read_only(true),
+    ] {
+        let error = opening.open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    }
 }
 
 #[test]
