@@ -90,19 +90,19 @@ fn object(keyspace: &Keyspace) -> Value {
     })
 }
 
-fn layout_text(layout: Layout) -> String {
+pub(crate) fn layout_text(layout: Layout) -> String {
     match layout.partitioning {
         Partitioning::Hash(n) => format!("{} hash:{n}", lower(layout.order)),
         _ => lower(layout.order),
     }
 }
 
-fn design_text(design: &Design) -> String {
+pub(crate) fn design_text(design: &Design) -> String {
     let (index, compression) = (lower(design.index), lower(design.compression));
     format!("{} {} {index} {compression}", design.policy, design.filter)
 }
 
 /// The name of a choice without parameters, as specs write it.
-fn lower(choice: impl std::fmt::Debug) -> String {
+pub(crate) fn lower(choice: impl std::fmt::Debug) -> String {
     format!("{choice:?}").to_lowercase()
 }

@@ -10,12 +10,15 @@ mod completions;
 mod count;
 mod del;
 mod dump;
+mod explain;
 mod get;
+mod inspect;
 mod keyspaces;
 mod load;
 mod put;
 mod repair;
 mod scan;
+mod stats;
 mod tour;
 mod verify;
 
@@ -61,6 +64,9 @@ enum Command {
     Load(load::Arguments),
     Dump(dump::Arguments),
     Keyspaces(keyspaces::Arguments),
+    Stats(stats::Arguments),
+    Explain(explain::Arguments),
+    Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Repair(repair::Arguments),
     Compact(compact::Arguments),
@@ -91,6 +97,9 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Load(arguments) => load::run(arguments, &mut output)?,
         Command::Dump(arguments) => dump::run(arguments, &mut output)?,
         Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
+        Command::Stats(arguments) => stats::run(arguments, &mut output)?,
+        Command::Explain(arguments) => explain::run(arguments, &mut output)?,
+        Command::Inspect(arguments) => inspect::run(arguments, &mut output)?,
         Command::Verify(arguments) => verify::run(arguments, &mut output)?,
         Command::Repair(arguments) => repair::run(arguments, &mut output)?,
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,

@@ -84,6 +84,18 @@ impl Output {
         self.json
     }
 
+    /// Whether nothing that is written arrives any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Begins an empty screen, where there is one.
+    pub(crate) fn clear_screen(&mut self) {
+        if self.drawing {
+            self.line(format_args!("\x1b[H\x1b[2J"));
+        }
+    }
+
     /// Whether everything was written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         self.broken.map_or(Ok(()), |e| Err(Failure::output(&e)))
