@@ -160,17 +160,22 @@ fn in_memtables(
 ) -> Result<Option<Option<Slice>>> {
     for memtable in tree.memtables() {
         if let Some((seqno, tag, value)) = memtable.get(query.key, query.seqno) {
-            // Applied, but perhaps not published yet (invariant I20): who has seen it must find it in every scan
-            // and snapshot from now on, and the rest of its batch in every get. What is in tables
-            // was published before.
-            if seqno.0 > engine.publisher.published() {
-                engine.publisher.wait(seqno.0);
-            }
+            wait_until_published(engine, seqno);
             engine.stats.memtable_hits.add(1);
             return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
         }
     }
     Ok(None)
+}
+
+/// What was found is applied, but perhaps not published yet (invariant I20): who has seen it must
+/// find it in every scan and snapshot from now on, and the rest of its batch or bulk load in every
+/// get.
+#[inline]
+fn wait_until_published(engine: &Engine, seqno: SeqNo) {
+    if seqno.0 > engine.publisher.published() {
+        engine.publisher.wait(seqno.0);
+    }
 }
 
 /// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
@@ -190,6 +195,7 @@ pub(crate) fn has_value(tag: Tag) -> Result<bool> {
 /// What the tables of a version say of a key.
 pub(crate) struct Answer {
     table: Arc<Table>,
+    seqno: SeqNo,
     tag: Tag,
     value: FoundValue,
 }
@@ -198,6 +204,7 @@ fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Opt
     let Some(answer) = answer else {
         return Ok(None);
     };
+    wait_until_published(engine, answer.seqno);
     if !has_value(answer.tag)? {
         return Ok(None);
     }
@@ -267,10 +274,11 @@ impl<'a> TableLookup<'a> {
                 stats.filter_probes.add(1);
             }
             match lookup {
-                Lookup::Found { tag, value, .. } => {
+                Lookup::Found { seqno, tag, value } => {
                     stats.count_hit(self.level);
                     return Ok(Step::Done(Some(Answer {
                         table: table.clone(),
+                        seqno,
                         tag,
                         value,
                     })));

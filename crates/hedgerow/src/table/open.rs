@@ -136,7 +136,13 @@ impl Table {
             index_resident: resident,
             filter_resident: resident,
         };
-        let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
+        let reader = block_based::open(
+            file.clone(),
+            &self.path,
+            self.meta.id,
+            self.meta.seqno_override,
+            choice,
+        )?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
         context
             .index_bytes
