@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::database::KeyspaceArguments;
 use crate::encoding::EncodingArguments;
 use crate::exit::Failure;
-use crate::output::{Output, bytes, counted};
+use crate::output::{Output, bytes, count, counted};
 use crate::records::{self, Format};
 use pairs::Pairs;
 use put::Loaded;
@@ -25,7 +25,9 @@ Example:
 /// Puts the keys and values of files or pipes; a key that is there already gets the new value.
 ///
 /// A database or keyspace that is not there is made. Everything is durable when the command ends.
-/// If it fails, what it read before stays.
+/// What comes before a malformed line stays. Sorted input is written as tables, without the log, and
+/// becomes visible as a whole; from the first key that is not above the one before it, pairs go in
+/// batches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
@@ -68,11 +70,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     closed?;
     let name = &arguments.keyspace.name;
     let size = bytes(loaded.bytes);
-    output.line(format_args!("loaded {entries}, {size}, into `{name}`"));
+    let sorted = match loaded.bulk_entries {
+        0 => String::new(),
+        n => format!("; {} of them sorted, as tables", count(n)),
+    };
+    output.line(format_args!(
+        "loaded {entries}, {size}, into `{name}`{sorted}"
+    ));
     output.object(&json!({
         "keyspace": name,
         "entries": loaded.entries,
         "bytes": loaded.bytes,
+        "bulk_loaded_entries": loaded.bulk_entries,
     }));
     Ok(())
 }
