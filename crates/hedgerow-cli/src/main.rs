@@ -28,7 +28,6 @@ mod database;
 mod encoding;
 mod exit;
 mod interrupt;
-mod loader;
 mod output;
 mod range;
 mod records;

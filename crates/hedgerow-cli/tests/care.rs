@@ -5,10 +5,12 @@
 mod support;
 
 use std::fs;
+use std::process::Stdio;
 
-use hedgerow::Db;
+use hedgerow::{Db, Design, Layout};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use support::{Place, command, fails_saying, failure, files, hedgerow, object, stdout};
+use support::{Place, close, fails_saying, failure, files, hedgerow, object, spawn, stdout};
 
 const NONE: [&str; 0] = [];
 
@@ -27,7 +29,7 @@ fn rewritten() -> Place {
         }
     }
     db.flush().unwrap();
-    db.close().unwrap();
+    close(db);
     place
 }
 
@@ -102,6 +104,53 @@ fn compacting_leaves_what_is_alive() {
 }
 
 #[test]
+fn ctrl_c_ends_a_compaction_between_two_steps() {
+    let interrupted = (0..20).any(|_| {
+        let place = Place::new();
+        let pairs = many_small_tables(&place);
+        let tables = place.db().join("tables");
+        let before = files(&tables);
+        let mut command = place.command("compact", &["--json"]);
+        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()));
+        // It listens before it opens the database, and writes tables later than that.
+        while child.try_wait().unwrap().is_none() && files(&tables) == before {}
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(place.text("count", &NONE), format!("{pairs}\n"));
+        // It may have been at its end.
+        let ended = !output.status.success();
+        if ended {
+            assert_eq!(failure(&output, 130)["kind"], "interrupted");
+        }
+        ended
+    });
+    assert!(interrupted);
+}
+
+/// Keys in level 0 that overlap, of which a compaction takes many steps. Tells how many.
+fn many_small_tables(place: &Place) -> u64 {
+    let db = Db::open(place.db()).unwrap();
+    let design = Design {
+        table_bytes: Some(4 << 10),
+        memtable_bytes: Some(1 << 20),
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("default", Layout::sorted(), design)
+        .unwrap();
+    for round in 0..2 {
+        for i in 0..20_000 {
+            keyspace
+                .put(format!("{i:06}"), format!("{i} in {round}"))
+                .unwrap();
+        }
+        db.flush().unwrap();
+    }
+    close(db);
+    20_000
+}
+
+#[test]
 fn a_checkpoint_opens_like_any_other() {
     let place = rewritten();
     let before = place.text("scan", &NONE);
@@ -126,7 +175,7 @@ fn changing_commands_wait_for_nobody() {
     ] {
         assert_eq!(place.run(name, more).status.code(), Some(5), "{name}");
     }
-    writer.close().unwrap();
+    close(writer);
 }
 
 #[test]
@@ -160,12 +209,5 @@ fn shells_can_complete_every_command() {
         let output = hedgerow(&["completions", "--json", shell]);
         assert_eq!(object(&output)["shell"], shell);
     }
-    assert_eq!(
-        command(&["completions", "none"])
-            .output()
-            .unwrap()
-            .status
-            .code(),
-        Some(2)
-    );
+    assert_eq!(hedgerow(&["completions", "none"]).status.code(), Some(2));
 }

@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Output;
 
 use hedgerow::Db;
 use proptest::prelude::*;
@@ -136,6 +137,64 @@ fn the_malformed_line_is_named_and_what_came_before_it_stays() {
         1,
         &["line 1: \"key\": expected hexadecimal digits, found `0g`"],
     );
+}
+
+/// 30,000 sorted pairs, of more bytes than a bulk load needs to begin.
+fn sorted_lines() -> Vec<String> {
+    (0..30_000)
+        .map(|i| format!("{i:06},{}\n", "x".repeat(40)))
+        .collect()
+}
+
+fn load_csv(place: &Place, lines: &[String]) -> Output {
+    let csv = format!("key,value\n{}", lines.concat());
+    place.run_with_input("load", &["--json", "--format", "csv"], csv.as_bytes())
+}
+
+#[test]
+fn sorted_input_is_bulk_loaded_up_to_the_first_key_out_of_order() {
+    let mut lines = sorted_lines();
+    let place = Place::new();
+    let loaded = object(&load_csv(&place, &lines));
+    assert_eq!(loaded["entries"], 30_000);
+    assert_eq!(loaded["bulk_loaded_entries"], 30_000);
+    let sorted = contents(&place);
+    assert_eq!(sorted.len(), 30_000);
+
+    // A key that comes again has its last value; what comes behind it need not be sorted.
+    lines[28_000] = "000007,again\n".to_owned();
+    lines.push("000001,last\n".to_owned());
+    for place in [place, Place::new()] {
+        let loaded = object(&load_csv(&place, &lines));
+        assert_eq!(loaded["entries"], 30_001);
+        assert_eq!(loaded["bulk_loaded_entries"], 28_000);
+        let contents = contents(&place);
+        assert_eq!(contents[&b"000007"[..]], b"again");
+        assert_eq!(contents[&b"000001"[..]], b"last");
+        assert_eq!(contents[&b"029999"[..]], sorted[&b"029999"[..]]);
+        assert!(contents.len() >= 29_999);
+        place.text("verify", &NONE);
+    }
+    // Random input makes no tables.
+    lines.reverse();
+    assert_eq!(
+        object(&load_csv(&Place::new(), &lines))["bulk_loaded_entries"],
+        0
+    );
+}
+
+#[test]
+fn what_came_before_the_malformed_line_of_a_bulk_load_stays() {
+    let mut lines = sorted_lines();
+    lines[25_000] = "no value\n".to_owned();
+    let place = Place::new();
+    let output = load_csv(&place, &lines);
+    fails_saying(
+        &output,
+        1,
+        &["line 25002", "loaded 25,000 entries before it"],
+    );
+    assert_eq!(contents(&place).len(), 25_000);
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = block_based::open(file.clone(), path, id, residency)?;
+    let reader = block_based::open(file.clone(), path, id, None, residency)?;
     let pages: Arc<dyn PageSource> = Arc::new(FilePages {
         file: file.clone(),
         path: path.to_path_buf(),

@@ -17,7 +17,7 @@
 //! cheap clones that may be used from any thread.
 //!
 //! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (read and write as one),
-//!   [`Batch`] (several keyspaces as one). Each is [`Durability::Buffered`] or
+//!   [`Batch`] (several keyspaces as one), [`Keyspace::bulk_load`]. Each is [`Durability::Buffered`] or
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
@@ -40,6 +40,7 @@ mod snapshot;
 mod stats;
 
 // The paths: read these first.
+mod bulk_load;
 mod checkpoint;
 mod compaction;
 mod explain;
@@ -77,6 +78,7 @@ mod page;
 pub mod internals;
 
 pub use batch::Batch;
+pub use bulk_load::BulkLoadReport;
 pub use compaction::CompactProgress;
 pub use db::{Builder, Db};
 pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};

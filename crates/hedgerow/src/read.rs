@@ -203,17 +203,22 @@ fn in_memtables(
         let found = memtable.get(query.key, query.seqno);
         observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
         if let Some((seqno, tag, value)) = found {
-            // Applied, but perhaps not published yet (invariant I20): who has seen it must find it in every scan
-            // and snapshot from now on, and the rest of its batch in every get. What is in tables
-            // was published before.
-            if seqno.0 > engine.publisher.published() {
-                engine.publisher.wait(seqno.0);
-            }
+            wait_until_published(engine, seqno);
             engine.stats.memtable_hits.add(1);
             return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
         }
     }
     Ok(None)
+}
+
+/// What was found is applied, but perhaps not published yet (invariant I20): who has seen it must
+/// find it in every scan and snapshot from now on, and the rest of its batch or bulk load in every
+/// get.
+#[inline]
+fn wait_until_published(engine: &Engine, seqno: SeqNo) {
+    if seqno.0 > engine.publisher.published() {
+        engine.publisher.wait(seqno.0);
+    }
 }
 
 /// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
@@ -233,6 +238,7 @@ pub(crate) fn has_value(tag: Tag) -> Result<bool> {
 /// What the tables of a version say of a key.
 pub(crate) struct Answer {
     table: Arc<Table>,
+    seqno: SeqNo,
     tag: Tag,
     value: FoundValue,
 }
@@ -246,6 +252,7 @@ fn read_value(
     let Some(answer) = answer else {
         return Ok(None);
     };
+    wait_until_published(engine, answer.seqno);
     if !has_value(answer.tag)? {
         return Ok(None);
     }
@@ -320,10 +327,11 @@ impl<'a> TableLookup<'a> {
                 stats.filter_probes.add(1);
             }
             match lookup {
-                Lookup::Found { tag, value, .. } => {
+                Lookup::Found { seqno, tag, value } => {
                     stats.count_hit(self.level);
                     return Ok(Step::Done(Some(Answer {
                         table: table.clone(),
+                        seqno,
                         tag,
                         value,
                     })));

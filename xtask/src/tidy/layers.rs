@@ -26,6 +26,7 @@ const ROWS: &[&[&str]] = &[
         "recover",
         "checkpoint",
         "verify",
+        "bulk_load",
         "write",
         "flush",
         "compaction",

@@ -103,6 +103,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             "largest_key": encoding.encode_json(largest),
             "smallest_sequence_number": meta.smallest_seqno.0,
             "largest_sequence_number": meta.largest_seqno.0,
+            "sequence_number_override": meta.seqno_override.map(|seqno| seqno.0),
         });
     }
     report.tell(&text, &object);

@@ -4,8 +4,10 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
+use hedgerow::{Db, Layout};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,7 +18,28 @@ pub(crate) fn command<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
 }
 
 pub(crate) fn hedgerow<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
-    command(arguments).output().unwrap()
+    output(&mut command(arguments))
+}
+
+fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null());
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    child.wait_with_output().unwrap()
+}
+
+/// Between its fork and its exec a child holds the locks of the databases that are open in this
+/// process: one that is closed by another test meanwhile would stay locked.
+static FORKING: Mutex<()> = Mutex::new(());
+
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
+
+/// Closes a database so that any process can open it.
+pub(crate) fn close(db: Db) {
+    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    db.close().unwrap();
 }
 
 /// The one object that a command which has to succeed prints.
@@ -81,7 +104,7 @@ impl Place {
     }
 
     pub(crate) fn run<S: AsRef<OsStr>>(&self, name: &str, more: &[S]) -> Output {
-        self.command(name, more).output().unwrap()
+        output(&mut self.command(name, more))
     }
 
     /// What a command that has to succeed prints, as text.
@@ -90,13 +113,9 @@ impl Place {
     }
 
     pub(crate) fn run_with_input(&self, name: &str, more: &[&str], input: &[u8]) -> Output {
-        let mut child = self
-            .command(name, more)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = self.command(name, more);
+        command.stdin(Stdio::piped());
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         // A command that fails early does not read everything.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
@@ -104,12 +123,12 @@ impl Place {
 
     /// Makes the database with one keyspace, `default`, that holds these.
     pub(crate) fn fill<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) {
-        let db = hedgerow::Db::open(self.db()).unwrap();
-        let keyspace = db.keyspace("default", hedgerow::Layout::sorted()).unwrap();
+        let db = Db::open(self.db()).unwrap();
+        let keyspace = db.keyspace("default", Layout::sorted()).unwrap();
         for (key, value) in pairs {
             keyspace.put(key, value).unwrap();
         }
-        db.close().unwrap();
+        close(db);
     }
 }
 

@@ -45,7 +45,9 @@ pub struct TableMeta {
     pub smallest_seqno: SeqNo,
     /// The largest sequence number of its entries.
     pub largest_seqno: SeqNo,
-    /// Reserved: a number that replaces those of the entries (ingested files).
+    /// A number that replaces those of the entries, of which every key has one. Bulk loads learn
+    /// theirs after their tables are written: the manifest's word counts. The footer has a number
+    /// from when the load began, for `repair`.
     pub seqno_override: Option<SeqNo>,
     /// Reserved: the earliest and latest time of expiry of entries that have one.
     pub expiry: Option<(u64, u64)>,
@@ -123,6 +125,19 @@ impl TableMeta {
         meta.decode_fields(reader)?;
         meta.check()?;
         Ok(meta)
+    }
+
+    /// The same table with another number in the place of its entries'; itself for `None`.
+    pub(crate) fn renumbered(self, seqno_override: Option<SeqNo>) -> TableMeta {
+        let Some(seqno) = seqno_override else {
+            return self;
+        };
+        TableMeta {
+            smallest_seqno: seqno,
+            largest_seqno: seqno,
+            seqno_override,
+            ..self
+        }
     }
 
     fn decode_fields(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {

@@ -140,7 +140,13 @@ impl Table {
             index_resident: resident,
             filter_resident: resident,
         };
-        let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
+        let reader = block_based::open(
+            file.clone(),
+            &self.path,
+            self.meta.id,
+            self.meta.seqno_override,
+            choice,
+        )?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
         let (index_bytes, filter_bytes) = (index_bytes as u64, filter_bytes as u64);
         memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);

@@ -8,6 +8,7 @@
 mod support;
 
 mod api;
+mod bulk_load;
 mod checkpoint;
 mod compaction;
 mod concurrency;
