@@ -10,27 +10,33 @@ use serde_json::json;
 /// The part of the help that names the exit codes.
 pub(crate) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 corruption found, 5 locked by another \
-process.";
+process, 130 ended by Ctrl-C.";
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
+    /// Nobody reads the output any more (`| head`): an end, but no failure.
+    Unread = 0,
     Failure = 1,
     Usage = 2,
     NotFound = 3,
     Corruption = 4,
     Locked = 5,
+    /// As shells say it: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 impl Exit {
     fn name(self) -> &'static str {
         match self {
+            Exit::Unread => "unread",
             Exit::Failure => "failure",
             Exit::Usage => "usage",
             Exit::NotFound => "not-found",
             Exit::Corruption => "corruption",
             Exit::Locked => "locked",
+            Exit::Interrupted => "interrupted",
         }
     }
 }
@@ -57,6 +63,20 @@ impl Failure {
         }
     }
 
+    /// Names the file that it is about.
+    pub(crate) fn at(self, path: &Path) -> Failure {
+        Failure {
+            path: Some(path.to_path_buf()),
+            ..self
+        }
+    }
+
+    /// Says more, at the end.
+    pub(crate) fn adding(mut self, more: &str) -> Failure {
+        self.message.push_str(more);
+        self
+    }
+
     /// The operating system refused while doing `action` to `path`.
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Failure {
         let exit = match error.kind() {
@@ -64,15 +84,24 @@ impl Failure {
             _ => Exit::Failure,
         };
         let message = format!("cannot {action} {}: {error}", path.display());
-        Failure {
-            path: Some(path.to_path_buf()),
-            ..Failure::new(exit, message)
-        }
+        Failure::new(exit, message).at(path)
+    }
+
+    /// Standard output could not be written.
+    pub(crate) fn output(error: &io::Error) -> Failure {
+        let exit = match error.kind() {
+            io::ErrorKind::BrokenPipe => Exit::Unread,
+            _ => Exit::Failure,
+        };
+        Failure::new(exit, format!("cannot write to standard output: {error}"))
     }
 
     /// Prints why to standard error (help that was asked for goes to standard output), and gives
     /// the exit code. Where nobody listens any more nothing can be said.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
+        if self.exit == Exit::Unread {
+            return ExitCode::SUCCESS;
+        }
         if let Some(usage) = &self.usage
             && (!as_json || !usage.use_stderr())
         {
@@ -104,6 +133,8 @@ impl From<Error> for Failure {
             ErrorKind::InvalidArgument => Exit::Usage,
             ErrorKind::Corruption => Exit::Corruption,
             ErrorKind::Locked => Exit::Locked,
+            // Only Ctrl-C cancels anything here.
+            ErrorKind::Cancelled => Exit::Interrupted,
             _ => Exit::Failure,
         };
         Failure {

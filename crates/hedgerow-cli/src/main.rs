@@ -3,10 +3,35 @@
 //! Results go to standard output, as tables for people or, with `--json`, as one object; progress
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
-mod arguments;
-mod exit;
-mod output;
+// The subcommands.
+mod checkpoint;
+mod compact;
+mod completions;
+mod count;
+mod del;
+mod dump;
+mod explain;
+mod get;
+mod inspect;
+mod keyspaces;
+mod load;
+mod put;
+mod repair;
+mod scan;
+mod stats;
 mod tour;
+mod verify;
+
+// What they share.
+mod arguments;
+mod database;
+mod encoding;
+mod exit;
+mod interrupt;
+mod output;
+mod range;
+mod records;
+mod trees;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -20,7 +45,7 @@ use crate::output::Output;
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow", version, propagate_version = true, after_help = exit::HELP)]
 struct CommandLine {
-    /// Prints one JSON object instead of text; errors too.
+    /// Prints JSON instead of text, errors too: one object, or one per line.
     #[arg(long, global = true)]
     json: bool,
 
@@ -30,7 +55,23 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Put(put::Arguments),
+    Get(get::Arguments),
+    Del(del::Arguments),
+    Scan(scan::Arguments),
+    Count(count::Arguments),
+    Load(load::Arguments),
+    Dump(dump::Arguments),
+    Keyspaces(keyspaces::Arguments),
+    Stats(stats::Arguments),
+    Explain(explain::Arguments),
+    Inspect(inspect::Arguments),
+    Verify(verify::Arguments),
+    Repair(repair::Arguments),
+    Compact(compact::Arguments),
+    Checkpoint(checkpoint::Arguments),
     Tour(tour::Arguments),
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -47,7 +88,23 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine) -> Result<(), Failure> {
     let mut output = Output::new(line.json);
     match &line.command {
+        Command::Put(arguments) => put::run(arguments, &mut output)?,
+        Command::Get(arguments) => get::run(arguments, &mut output)?,
+        Command::Del(arguments) => del::run(arguments, &mut output)?,
+        Command::Scan(arguments) => scan::run(arguments, &output)?,
+        Command::Count(arguments) => count::run(arguments, &mut output)?,
+        Command::Load(arguments) => load::run(arguments, &mut output)?,
+        Command::Dump(arguments) => dump::run(arguments, &mut output)?,
+        Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
+        Command::Stats(arguments) => stats::run(arguments, &mut output)?,
+        Command::Explain(arguments) => explain::run(arguments, &mut output)?,
+        Command::Inspect(arguments) => inspect::run(arguments, &mut output)?,
+        Command::Verify(arguments) => verify::run(arguments, &mut output)?,
+        Command::Repair(arguments) => repair::run(arguments, &mut output)?,
+        Command::Compact(arguments) => compact::run(arguments, &mut output)?,
+        Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
+        Command::Completions(arguments) => completions::run(arguments, &mut output),
     }
     output.finish()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Standard output, for text or for JSON.
 #[derive(Debug)]
@@ -80,15 +80,25 @@ impl Output {
         }
     }
 
-    /// Whether everything was written. A reader that had enough (`| head`) is no failure.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        match self.broken {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-                Exit::Failure,
-                format!("cannot write to standard output: {error}"),
-            )),
-            _ => Ok(()),
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether nothing that is written arrives any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Begins an empty screen, where there is one.
+    pub(crate) fn clear_screen(&mut self) {
+        if self.drawing {
+            self.line(format_args!("\x1b[H\x1b[2J"));
         }
+    }
+
+    /// Whether everything was written.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.broken.map_or(Ok(()), |e| Err(Failure::output(&e)))
     }
 }
 
@@ -102,6 +112,17 @@ pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("whole_per_sec", whole_per_sec)
+        .progress_chars("█▉▊▋▌▍▎▏ ");
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_prefix(doing.to_owned())
+}
+
+/// A bar on standard error for work that is told in bytes; invisible when that is no terminal.
+pub(crate) fn progress_bytes(doing: &str, total: u64) -> ProgressBar {
+    let template = "{prefix:<9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("█▉▊▋▌▍▎▏ ");
     ProgressBar::new(total)
         .with_style(style)
@@ -156,6 +177,17 @@ pub(crate) fn wheel(doing: &str) -> ProgressBar {
     ProgressBar::new_spinner()
         .with_style(style)
         .with_prefix(doing.to_owned())
+}
+
+/// A wheel on standard error that turns by itself, for work that tells nothing of itself.
+pub(crate) fn waiting(doing: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix:<9} {spinner} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let wheel = ProgressBar::new_spinner()
+        .with_style(style)
+        .with_prefix(doing.to_owned());
+    wheel.enable_steady_tick(Duration::from_millis(100));
+    wheel
 }
 
 /// How many per second, in three digits: `1.23 million`, `45.6 thousand`, `789`.

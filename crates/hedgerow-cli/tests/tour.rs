@@ -10,10 +10,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+mod support;
+use support::{close, failure, files, hedgerow, object};
 
 const FILES_PER_DIRECTORY: u64 = 60;
 const DIRECTORIES: u64 = 120;
@@ -60,38 +63,10 @@ fn odd_tree() -> TempDir {
     tree
 }
 
-fn hedgerow(arguments: &[&OsStr]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hedgerow"))
-        .args(arguments)
-        .env_remove("NO_COLOR")
-        .output()
-        .unwrap()
-}
-
 fn tour(tree: &Path, more: &[&str]) -> Output {
     let mut arguments = vec![OsStr::new("tour"), tree.as_os_str()];
     arguments.extend(more.iter().map(OsStr::new));
     hedgerow(&arguments)
-}
-
-fn object(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_str(&text).unwrap()
-}
-
-/// The one sentence, as JSON, of a command that must end with `code`.
-fn failure(output: &Output, code: i32) -> Value {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(output.stdout.is_empty());
-    let failure: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(failure["error"]["exit_code"], code);
-    failure["error"].clone()
 }
 
 fn levels_in_use(keyspace: &Value) -> Vec<String> {
@@ -233,7 +208,7 @@ fn anything_else_in_the_place_of_the_database_is_refused() {
         .keyspace("entries", hedgerow::Layout::sorted())
         .unwrap();
     entries.put("precious", "1").unwrap();
-    database.close().unwrap();
+    close(database);
     drop(entries);
     let error = failure(
         &tour(tree.path(), &["--json", "--db", other.to_str().unwrap()]),
@@ -285,7 +260,7 @@ fn a_locked_and_a_damaged_database_are_told_apart() {
     let holder = hedgerow::Db::open(&db).unwrap();
     let error = failure(&tour(tree.path(), &flags), 5);
     assert_eq!(error["kind"], "locked");
-    holder.close().unwrap();
+    close(holder);
 
     let manifest = files(&db).into_iter().find(|path| {
         path.file_name()
@@ -299,14 +274,6 @@ fn a_locked_and_a_damaged_database_are_told_apart() {
     let error = failure(&tour(tree.path(), &flags), 4);
     assert_eq!(error["kind"], "corruption");
     assert_eq!(error["path"], manifest.to_str().unwrap());
-}
-
-fn files(dir: &Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(dir).unwrap();
-    entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .collect()
 }
 
 #[test]

@@ -103,8 +103,8 @@ impl Publisher {
         Some(Ticket { index })
     }
 
-    /// Waits until [`begin`](Self::begin) has a slot to give: spins, yields, then parks. To be
-    /// called by whoever may call `begin`.
+    /// Waits until [`begin`](Self::begin) had a slot to give: spins, yields, then parks. Any thread;
+    /// another one may have taken it when this returns.
     pub fn wait_for_slot(&self) {
         let index = self.head.0.load(Ordering::Relaxed);
         self.wait_until(|| self.has_slot(index));
@@ -146,7 +146,8 @@ impl Publisher {
     /// Whether ticket `index` finds its slot free. The acquire, and the release of what is then
     /// stored in the slot, let whoever reads that see that the tail has moved.
     fn has_slot(&self, index: u64) -> bool {
-        index - self.tail.0.load(Ordering::Acquire) < self.slots.len() as u64
+        let tail = self.tail.0.load(Ordering::Acquire);
+        index.saturating_sub(tail) < self.slots.len() as u64
     }
 
     /// Publishes every finished ticket from the tail on and moves the tail over it. Whether this

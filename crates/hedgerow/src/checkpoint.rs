@@ -7,7 +7,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hedgerow_io::{ReadMode, Storage};
 
@@ -60,8 +59,8 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
 /// What everything written so far amounts to, and nothing written later, with the trees that it
 /// names.
 fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
-    let _one = lock(&engine.checkpointing);
-    let _flushes_go_on = FlushesHeld(engine);
+    let _one = lock(&engine.holding_flushes);
+    let _flushes_go_on = flush::Held(engine);
     let (at, partitions) = write::seal_database(engine, true)?;
     flush::wait_for(engine, &partitions, at)?;
     // Edits wait for the manifest's lock.
@@ -69,21 +68,6 @@ fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVers
     let catalog = engine.catalog.load();
     let trees = catalog.partitions.values().map(|p| p.tree_owned());
     Ok((manifest.state().clone(), trees.collect()))
-}
-
-/// Flushes go on when it is dropped.
-struct FlushesHeld<'a>(&'a Arc<Engine>);
-
-impl Drop for FlushesHeld<'_> {
-    fn drop(&mut self) {
-        let engine = self.0;
-        engine.flushes_held_at.store(u64::MAX, Ordering::Release);
-        for partition in engine.catalog.load().partitions.values() {
-            if !partition.tree().sealed.is_empty() {
-                flush::schedule(engine, partition.id);
-            }
-        }
-    }
 }
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
 use crate::merge_policy::edit::TreeEdit;
-use crate::page::PageSlice;
+use crate::page::{PageSlice, TableId};
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
 use crate::slice::{PIN_BYTES_MIN, Slice};
@@ -27,8 +27,8 @@ use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
-use crate::version::VersionSet;
 use crate::version::edit::Change;
+use crate::version::{Version, VersionSet};
 use crate::wal::{Log, Tail};
 
 /// Writes that change the same stripe count as conflicting for `update`.
@@ -53,10 +53,11 @@ pub(crate) struct Engine {
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
     pub(crate) closed: AtomicBool,
-    /// Memtables sealed at a later number are not flushed while a checkpoint is made at this one.
+    /// Memtables sealed at a later number are not flushed while a checkpoint is made, or a bulk load
+    /// put in place, at this one.
     pub(crate) flushes_held_at: AtomicU64,
-    /// One checkpoint at a time.
-    pub(crate) checkpointing: Mutex<()>,
+    /// One of these at a time.
+    pub(crate) holding_flushes: Mutex<()>,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the
@@ -215,7 +216,7 @@ impl Engine {
     }
 
     /// The path of a table's file.
-    pub(crate) fn table_path(&self, id: crate::page::TableId) -> PathBuf {
+    pub(crate) fn table_path(&self, id: TableId) -> PathBuf {
         crate::partition::tables_dir(&self.dir).join(table_name(id))
     }
 
@@ -242,24 +243,65 @@ impl Engine {
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
-        if partition.is_dropped() {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the keyspace was dropped or cleared",
-            ));
-        }
         let tree = partition.tree_owned();
-        let mut version = (*tree.version).clone();
-        version.apply(&edit, |meta| self.table(meta, &partition.keyspace))?;
+        let version = self.edited(partition, &edit)?;
         let removed: Vec<_> = edit
             .removed
             .iter()
             .filter_map(|id| tree.version.table(*id))
             .collect();
         self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
-        partition.install(Arc::new(version), flushed);
+        partition.install(version, flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
+    }
+
+    /// As [`Engine::install`], for tables that come into several trees together, and `publish`,
+    /// which makes what is in them visible: no snapshot is taken between the one and the other.
+    pub(crate) fn install_together(
+        &self,
+        edits: Vec<(&Partition, TreeEdit)>,
+        publish: impl FnOnce(),
+    ) -> Result<()> {
+        let writer = self.writer()?;
+        let mut manifest = lock(&writer.manifest);
+        let versions = edits.iter().map(|(p, edit)| self.edited(p, edit));
+        let versions: Vec<_> = versions.collect::<Result<_>>()?;
+        let (partitions, changes): (Vec<_>, Vec<_>) = edits
+            .into_iter()
+            .map(|(partition, edit)| (partition, Change::Tree(edit)))
+            .unzip();
+        self.log_edit(writer, &mut manifest, changes)?;
+        self.snapshots.while_none_is_taken(|| {
+            for (partition, version) in partitions.into_iter().zip(versions) {
+                partition.install(version, None);
+            }
+            publish();
+        });
+        Ok(())
+    }
+
+    /// The version that an edit makes of a tree's. Under the manifest's lock.
+    fn edited(&self, partition: &Partition, edit: &TreeEdit) -> Result<Arc<Version>> {
+        if partition.is_dropped() {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the keyspace was dropped or cleared",
+            ));
+        }
+        let mut version = (*partition.tree().version).clone();
+        version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
+        Ok(Arc::new(version))
+    }
+
+    /// Removes tables that no edit has named, because what wrote them failed. After a failure that
+    /// poisons one may: then they stay, and go when the database is opened again.
+    pub(crate) fn remove_unnamed(&self, tables: impl IntoIterator<Item = TableId>) {
+        if self.writer().is_ok() {
+            for id in tables {
+                let _ = self.environment.storage.remove(&self.table_path(id));
+            }
+        }
     }
 
     /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
@@ -346,8 +388,8 @@ impl Writer {
         }
     }
 
-    pub(crate) fn next_table(&self) -> crate::page::TableId {
-        crate::page::TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn next_table(&self) -> TableId {
+        TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn commit(&self) -> MutexGuard<'_, CommitState> {

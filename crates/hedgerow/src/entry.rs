@@ -17,7 +17,7 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// A number that orders all writes of a database: every operation of every batch has its own.
 /// 0 is before every write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct SeqNo(pub(crate) u64);
+pub struct SeqNo(pub u64);
 
 impl SeqNo {
     /// After every write: reads that want the newest version ask for this.
@@ -26,17 +26,19 @@ impl SeqNo {
 
 /// The number of a keyspace; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct KeyspaceId(pub(crate) u32);
+pub struct KeyspaceId(pub u32);
 
 /// The number of a partition, unique in the database; never reused. Log records name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PartitionId(pub(crate) u32);
+pub struct PartitionId(pub u32);
 
 /// A place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct LogPosition {
-    pub(crate) segment: u32,
-    pub(crate) offset: u32,
+pub struct LogPosition {
+    /// The number of the segment.
+    pub segment: u32,
+    /// Bytes from the beginning of its file.
+    pub offset: u32,
 }
 
 impl LogPosition {
@@ -56,7 +58,8 @@ impl LogPosition {
 /// What an entry does to its key. The numbers are in the formats of log and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// The key has no value from here on (a tombstone).
     Delete = 0,
     /// The key has this value.

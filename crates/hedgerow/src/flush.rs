@@ -123,7 +123,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// Whether there is a sealed memtable that no checkpoint holds back.
+/// Whether there is a sealed memtable that no checkpoint or bulk load holds back.
 fn may_flush(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
@@ -148,6 +148,21 @@ pub(crate) fn retry(engine: &Arc<Engine>) {
     for partition in engine.catalog.load().partitions.values() {
         if partition.work().flush_failure.take().is_some() {
             schedule(engine, partition.id);
+        }
+    }
+}
+
+/// Nothing sealed later than [`Engine::flushes_held_at`] says is flushed until this is dropped.
+pub(crate) struct Held<'a>(pub(crate) &'a Arc<Engine>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let engine = self.0;
+        engine.flushes_held_at.store(u64::MAX, Ordering::Release);
+        for partition in engine.catalog.load().partitions.values() {
+            if !partition.tree().sealed.is_empty() {
+                schedule(engine, partition.id);
+            }
         }
     }
 }
@@ -245,11 +260,8 @@ fn to_tables(
     });
     let ids: Vec<_> = tables().map(|meta| meta.id).collect();
     let installed = engine.install(partition, edit, Some((memtable, through)));
-    if installed.is_err() && engine.writer().is_ok() {
-        // Nothing names them. After a failure that poisons the manifest may, and they stay.
-        for id in ids {
-            let _ = engine.environment.storage.remove(&engine.table_path(id));
-        }
+    if installed.is_err() {
+        engine.remove_unnamed(ids);
     }
     installed.map(|()| written)
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use hedgerow_io::sim::SimStorage;
 use hedgerow_io::{RandomRead, ReadMode, Storage};
-use hedgerow_mem::PageMut;
 
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::Result;
-use crate::page::{Page, PageId, PageSource, Step, TableId};
-use crate::table::block_based::{self, ResidencyChoice};
-use crate::table::{GetState, Query, page_io};
+use crate::page::{PageSource, Step, TableId};
+use crate::table::block_based::{self, InspectedTable, ResidencyChoice};
+use crate::table::page_io::FilePages;
+use crate::table::{GetState, Query};
 use crate::version::encoding::{decode_edit, encode_edit};
 use crate::version::manifest;
 use crate::version::state::State;
@@ -81,7 +81,7 @@ pub fn log_operations(bytes: &[u8]) -> Result<()> {
 }
 
 /// A table: opened, read by key and from both ends, and verified, with index and filter in memory
-/// and paged.
+/// and paged; and inspected.
 ///
 /// # Errors
 /// The first thing that is found to be wrong.
@@ -107,13 +107,20 @@ pub fn table(bytes: &[u8]) -> Result<()> {
         let read = read_table(&file, id, residency);
         first_error = first_error.and(read);
     }
-    first_error
+    let inspected = InspectedTable::open(&disk, path).and_then(|table| {
+        let errors = table.pages().take(STEPS_MAX).filter_map(Result::err);
+        errors.last().map_or(Ok(()), Err)
+    });
+    first_error.and(inspected)
 }
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = block_based::open(file.clone(), path, id, residency)?;
-    let pages: Arc<dyn PageSource> = Arc::new(FilePages(file.clone()));
+    let reader = block_based::open(file.clone(), path, id, None, residency)?;
+    let pages: Arc<dyn PageSource> = Arc::new(FilePages {
+        file: file.clone(),
+        path: path.to_path_buf(),
+    });
     let meta = reader.meta().clone();
     let mut first_error = reader.verify(&*pages);
     reader.split_keys(4);
@@ -166,14 +173,6 @@ fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoic
         iter.seek_before(b"key-0005", SeqNo(0))
     };
     first_error.and(walk())
-}
-
-struct FilePages(Arc<dyn RandomRead>);
-
-impl PageSource for FilePages {
-    fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.0, Path::new(PATH), id, PageMut::allocate)
-    }
 }
 
 fn disk_with(bytes: &[u8]) -> SimStorage {

@@ -6,10 +6,12 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::bulk_load::{BulkLoad, BulkLoadReport};
 use crate::compaction::{self, CompactProgress};
 use crate::engine::{Engine, Handle, KeyspaceCell};
 use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
 use crate::error::{Error, Result};
+use crate::explain::{self, Explanation};
 use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
@@ -199,6 +201,56 @@ impl Keyspace {
         }
     }
 
+    /// Puts entries that come in ascending order of keys, each key once, past the log and the
+    /// memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
+    /// be any number of them. All become visible and durable at once, in all partitions, when it
+    /// returns; a snapshot taken before does not see them. To other writes of any thread the load is
+    /// a single commit made at its end: it replaces what is there by then, and what is written later
+    /// replaces it. Tables go to the deepest level above which nothing overlaps them, so where the
+    /// keys are new nothing is merged.
+    ///
+    /// Cost: writes every entry once; at the end flushes the keyspace's memtables and syncs the log
+    /// and the manifest. Writes that other threads make during these syncs wait for them.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Error, ErrorKind, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let squares = db.keyspace("squares", Layout::sorted())?;
+    /// let entries = (0..1000_u64).map(|i| Ok::<_, Error>((i.to_be_bytes(), (i * i).to_be_bytes())));
+    /// assert_eq!(squares.bulk_load(entries)?.entries, 1000);
+    /// assert_eq!(squares.get(9_u64.to_be_bytes())?.as_deref(), Some(&81_u64.to_be_bytes()[..]));
+    ///
+    /// let unsorted = [("b", "1"), ("a", "2")].map(Ok::<_, Error>);
+    /// assert_eq!(squares.bulk_load(unsorted).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    /// assert_eq!(squares.get("b")?, None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first error of `entries`, and what [`Keyspace::put`] and [`Keyspace::flush`] have;
+    /// `InvalidArgument` for a key that is not above the one before; `Conflict` when merges are too
+    /// far behind; `Closed` also if the keyspace was cleared meanwhile. Nothing was put then; only
+    /// after `Poisoned` that is not known until the database is opened again.
+    pub fn bulk_load<K, V, E>(
+        &self,
+        entries: impl IntoIterator<Item = std::result::Result<(K, V), E>>,
+    ) -> std::result::Result<BulkLoadReport, E>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+        E: From<Error>,
+    {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load_full();
+        let mut load = BulkLoad::begin(&self.engine, &state)?;
+        for entry in entries {
+            let (key, value) = entry?;
+            load.add(key.as_ref(), value.as_ref())?;
+        }
+        Ok(load.finish()?)
+    }
+
     /// One operation. False if something was changed that had to be unchanged.
     fn write(
         &self,
@@ -274,6 +326,17 @@ impl Keyspace {
             Want::Existence,
         )?;
         Ok(found.is_some())
+    }
+
+    /// Looks a key up as [`Keyspace::get`] does, and tells how it went: what was asked, which pages
+    /// were read, where the answer was. Cost: as a get, and a few allocations.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        explain::explain(&self.engine, &state, key.as_ref())
     }
 
     /// The values of several keys, in their order, each as of some moment during the call (for one

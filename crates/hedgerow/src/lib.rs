@@ -17,11 +17,12 @@
 //! cheap clones that may be used from any thread.
 //!
 //! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (read and write as one),
-//!   [`Batch`] (several keyspaces as one). Each is [`Durability::Buffered`] or
+//!   [`Batch`] (several keyspaces as one), [`Keyspace::bulk_load`]. Each is [`Durability::Buffered`] or
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
-//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`].
+//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
+//!   [`Keyspace::explain`], [`inspect`].
 //!
 //! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
 //! of all writes in the order in which they were committed, and everything that was synced.
@@ -31,6 +32,7 @@
 mod batch;
 mod db;
 mod error;
+pub mod inspect;
 mod keyspace;
 mod options;
 mod slice;
@@ -38,8 +40,10 @@ mod snapshot;
 mod stats;
 
 // The paths: read these first.
+mod bulk_load;
 mod checkpoint;
 mod compaction;
+mod explain;
 mod flush;
 mod read;
 mod recover;
@@ -74,16 +78,21 @@ mod page;
 pub mod internals;
 
 pub use batch::Batch;
+pub use bulk_load::BulkLoadReport;
 pub use compaction::CompactProgress;
 pub use db::{Builder, Db};
-pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MAX};
+pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use error::{Error, ErrorKind, Result};
+pub use explain::{
+    Explanation, FilterAnswer, FoundEntry, MemtableAsked, PageAsked, RunAsked, TableAsked,
+};
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout,
     Partitioning, PolicySpec, Residency,
 };
+pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
 pub use slice::Slice;

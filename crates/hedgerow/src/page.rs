@@ -15,18 +15,21 @@ pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES 
 
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TableId(pub(crate) u64);
+pub struct TableId(pub u64);
 
 /// Where a page lies in its table file: offset and size of its stored bytes, with its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Handle {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u32,
+pub struct Handle {
+    /// Bytes from the beginning of the file.
+    pub offset: u64,
+    /// The stored bytes, with the trailer.
+    pub bytes: u32,
 }
 
-/// What a page holds; statistics count by it.
+/// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum PageClass {
+#[non_exhaustive]
+pub enum PageClass {
     /// A block of entries.
     Data,
     /// One value stored out of line.

@@ -4,6 +4,8 @@
 //! Tables answer as state machines that name the page they want to see ([`Step::Read`]), so the same
 //! lookup runs with one page at a time for a get and with many in flight for a `multi_get`.
 //!
+//! `explain` is a get with an [`Observer`] that writes down what it hears.
+//!
 //! Cost of a get: nothing but memory for what is in memtables; for the rest, at most one page per
 //! paged filter and index asked, and one data page in the table that answers (plus one per false
 //! positive of a filter). No lock but that of one shard of the page cache, per page.
@@ -14,6 +16,7 @@ use crate::engine::{Engine, KeyspaceState};
 use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::RunMask;
+use crate::memtable::Memtable;
 use crate::page::{Page, PageId, Step};
 use crate::slice::Slice;
 use crate::stats::Stats;
@@ -31,6 +34,28 @@ pub(crate) enum Want {
     Existence,
 }
 
+/// Hears how a lookup goes on. `()` hears nothing, and costs nothing.
+pub(crate) trait Observer {
+    /// A memtable was asked.
+    fn memtable(&mut self, _memtable: &Memtable, _found: Option<(SeqNo, Tag)>) {}
+    /// A run is to be asked, by the table whose bounds hold the key, if it has one.
+    fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
+    /// The table wants a page, which is fetched next.
+    fn page(&mut self, _table: &Table, _id: PageId) {}
+    /// The table has answered.
+    fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
+}
+
+impl Observer for () {}
+
+/// Which run of a version: the `run`-th newest of its group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunPlace {
+    pub(crate) level: usize,
+    pub(crate) group: usize,
+    pub(crate) run: usize,
+}
+
 /// The newest version of a key numbered at most `seqno`, if it is not deleted.
 pub(crate) fn get(
     engine: &Engine,
@@ -38,6 +63,18 @@ pub(crate) fn get(
     user_key: &[u8],
     seqno: SeqNo,
     want: Want,
+) -> Result<Option<Slice>> {
+    get_observed(engine, state, user_key, seqno, want, &mut ())
+}
+
+/// As [`get`], told to an observer.
+pub(crate) fn get_observed(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    seqno: SeqNo,
+    want: Want,
+    observer: &mut impl Observer,
 ) -> Result<Option<Slice>> {
     engine.check_open()?;
     check_key(user_key)?;
@@ -47,15 +84,18 @@ pub(crate) fn get(
     let query = Query { key, hash, seqno };
 
     let tree = state.route(hash).tree();
-    let found = match in_memtables(engine, &tree, &query)? {
+    let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
         None => {
             let mut lookup = TableLookup::new(&tree.version, query);
             let mut page = None;
             loop {
-                match lookup.step(&engine.stats, page.take())? {
-                    Step::Read(id) => page = Some(lookup.table().page(id)?),
-                    Step::Done(answer) => break read_value(engine, answer, want)?,
+                match lookup.step(&engine.stats, page.take(), observer)? {
+                    Step::Read(id) => {
+                        observer.page(lookup.table(), id);
+                        page = Some(lookup.table().page(id)?);
+                    }
+                    Step::Done(answer) => break read_value(engine, answer, want, observer)?,
                 }
             }
         }
@@ -107,7 +147,7 @@ fn get_together<K: AsRef<[u8]>>(
             hash: *hash,
             seqno,
         };
-        match in_memtables(engine, tree, &query)? {
+        match in_memtables(engine, tree, &query, &mut ())? {
             Some(found) => values[first + i] = found,
             None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
         }
@@ -117,9 +157,9 @@ fn get_together<K: AsRef<[u8]>>(
         let mut wanted: Vec<(usize, TableLookup<'_>, PageId)> = Vec::new();
         for (at, mut lookup, mut page) in under_way.drain(..) {
             loop {
-                match lookup.step(&engine.stats, page.take())? {
+                match lookup.step(&engine.stats, page.take(), &mut ())? {
                     Step::Done(answer) => {
-                        values[at] = read_value(engine, answer, Want::Value)?;
+                        values[at] = read_value(engine, answer, Want::Value, &mut ())?;
                         break;
                     }
                     Step::Read(id) => match lookup.table().cached_or_prefetch(id) {
@@ -157,20 +197,28 @@ fn in_memtables(
     engine: &Engine,
     tree: &SuperVersion,
     query: &Query<'_>,
+    observer: &mut impl Observer,
 ) -> Result<Option<Option<Slice>>> {
     for memtable in tree.memtables() {
-        if let Some((seqno, tag, value)) = memtable.get(query.key, query.seqno) {
-            // Applied, but perhaps not published yet (invariant I20): who has seen it must find it in every scan
-            // and snapshot from now on, and the rest of its batch in every get. What is in tables
-            // was published before.
-            if seqno.0 > engine.publisher.published() {
-                engine.publisher.wait(seqno.0);
-            }
+        let found = memtable.get(query.key, query.seqno);
+        observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
+        if let Some((seqno, tag, value)) = found {
+            wait_until_published(engine, seqno);
             engine.stats.memtable_hits.add(1);
             return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
         }
     }
     Ok(None)
+}
+
+/// What was found is applied, but perhaps not published yet (invariant I20): who has seen it must
+/// find it in every scan and snapshot from now on, and the rest of its batch or bulk load in every
+/// get.
+#[inline]
+fn wait_until_published(engine: &Engine, seqno: SeqNo) {
+    if seqno.0 > engine.publisher.published() {
+        engine.publisher.wait(seqno.0);
+    }
 }
 
 /// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
@@ -190,21 +238,31 @@ pub(crate) fn has_value(tag: Tag) -> Result<bool> {
 /// What the tables of a version say of a key.
 pub(crate) struct Answer {
     table: Arc<Table>,
+    seqno: SeqNo,
     tag: Tag,
     value: FoundValue,
 }
 
-fn read_value(engine: &Engine, answer: Option<Answer>, want: Want) -> Result<Option<Slice>> {
+fn read_value(
+    engine: &Engine,
+    answer: Option<Answer>,
+    want: Want,
+    observer: &mut impl Observer,
+) -> Result<Option<Slice>> {
     let Some(answer) = answer else {
         return Ok(None);
     };
+    wait_until_published(engine, answer.seqno);
     if !has_value(answer.tag)? {
         return Ok(None);
     }
     let bytes = match answer.value {
         _ if want == Want::Existence => return Ok(Some(Slice::copy_from(b""))),
         FoundValue::InBlock(bytes) => bytes,
-        FoundValue::OutOfLine { page, bytes } => answer.table.value(page, bytes)?,
+        FoundValue::OutOfLine { page, bytes } => {
+            observer.page(&answer.table, page);
+            answer.table.value(page, bytes)?
+        }
     };
     Ok(Some(engine.slice(bytes)))
 }
@@ -244,11 +302,12 @@ impl<'a> TableLookup<'a> {
         &mut self,
         stats: &Stats,
         mut page: Option<Page>,
+        observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
         loop {
             let table = match self.current {
                 Some(table) => table,
-                None => match self.next_table() {
+                None => match self.next_table(observer) {
                     Some(table) => table,
                     None => return Ok(Step::Done(None)),
                 },
@@ -263,14 +322,16 @@ impl<'a> TableLookup<'a> {
             };
             let asked = std::mem::take(&mut self.state);
             self.current = None;
+            observer.answered(&asked, &lookup);
             if asked.filter_asked {
                 stats.filter_probes.add(1);
             }
             match lookup {
-                Lookup::Found { tag, value, .. } => {
+                Lookup::Found { seqno, tag, value } => {
                     stats.count_hit(self.level);
                     return Ok(Step::Done(Some(Answer {
                         table: table.clone(),
+                        seqno,
                         tag,
                         value,
                     })));
@@ -281,17 +342,25 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    fn next_table(&mut self) -> Option<&'a Arc<Table>> {
+    fn next_table(&mut self, observer: &mut impl Observer) -> Option<&'a Arc<Table>> {
         let key = self.query.key;
         while let Some(level) = self.version.levels.get(self.level) {
-            let group = &level.groups[level.group_for(key)];
+            let number = level.group_for(key);
+            let group = &level.groups[number];
             // Filters over several runs of a group narrow this down; so far each table has its own.
             let runs = self
                 .runs
                 .get_or_insert_with(|| RunMask::all(group.runs.len()));
             while let Some(run) = runs.take_newest() {
-                if let Some(table) = group.runs[run].table_for(key) {
-                    return Some(table);
+                let table = group.runs[run].table_for(key);
+                let place = RunPlace {
+                    level: self.level,
+                    group: number,
+                    run,
+                };
+                observer.run(place, table);
+                if table.is_some() {
+                    return table;
                 }
             }
             self.level += 1;

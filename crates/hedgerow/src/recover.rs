@@ -76,7 +76,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     }
     let storage = &options.environment.storage;
     if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
-        return Err(no_database(dir));
+        return Err(no_database(&**storage, dir));
     }
     for made in [dir.to_path_buf(), tables_dir(dir), log_dir(dir)] {
         storage
@@ -122,7 +122,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let mut attempt = 0;
     loop {
         if !manifest::exists(&**storage, dir)? {
-            return Err(no_database(dir));
+            return Err(no_database(&**storage, dir));
         }
         let before = manifest::replay(&**storage, dir)?;
         let opened = State::replay(&before.edits).and_then(|state| {
@@ -167,11 +167,15 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     }
 }
 
-fn no_database(dir: &Path) -> Error {
-    Error::invalid(format!(
-        "expected a database, found no manifest in {}",
-        dir.display()
-    ))
+/// Why a directory without a manifest does not open: it is no database, or a damaged one.
+fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
+    match refuse_leftovers(storage, dir) {
+        Err(error) if error.kind() == ErrorKind::Corruption => error,
+        _ => Error::invalid(format!(
+            "expected a database, found no manifest in {}",
+            dir.display()
+        )),
+    }
 }
 
 pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
@@ -291,11 +295,11 @@ fn read_to_end(
         let mut sealed = false;
         while let Some(record) = reader.next()? {
             let first = record.header.first_seqno;
-            if last_in_log.is_some_and(|last| first.0 != last.0 + 1) {
-                let expected = last_in_log.map_or(0, |last| last.0 + 1);
+            // Bulk loads take numbers without a record.
+            if let Some(last) = last_in_log.filter(|last| first <= *last) {
                 return Err(Error::corruption(format!(
-                    "expected a record numbered {expected}, found {}",
-                    first.0
+                    "expected a record numbered above {}, found {}",
+                    last.0, first.0
                 ))
                 .at(&path, Some(u64::from(record.offset))));
             }
@@ -486,7 +490,7 @@ fn assemble(
         writer,
         closed: AtomicBool::new(false),
         flushes_held_at: AtomicU64::new(u64::MAX),
-        checkpointing: Mutex::default(),
+        holding_flushes: Mutex::default(),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {

@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_io::{Background, Environment, ReadMode, Storage};
-use hedgerow_mem::PageMut;
 
 use crate::compaction::output::OutputTables;
 use crate::compaction::retain::Retain;
 use crate::db::{Builder, Db};
 use crate::engine::{Engine, log_dir};
-use crate::entry::{KeyspaceId, PartitionId, SeqNo};
+use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
@@ -30,11 +29,12 @@ use crate::merge_policy;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
-use crate::page::{Page, PageId, PageSource, TableId};
+use crate::page::{PageSource, TableId};
 use crate::partition::tables_dir;
 use crate::table::block_based::{self, ResidencyChoice};
 use crate::table::open::table_number;
-use crate::table::{Reader, TableMeta, page_io};
+use crate::table::page_io::FilePages;
+use crate::table::{Reader, TableMeta};
 use crate::version::edit::Change;
 use crate::version::manifest::{self, Manifest};
 use crate::version::state::{Keyspace, State};
@@ -85,8 +85,10 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         ))
     })?;
     let mut report = RepairReport::default();
+    let known;
     {
         let _lock = crate::recover::take_lock(storage, &dir)?;
+        known = known_state(storage, &dir);
         let lost = dir.join(LOST);
         storage
             .create_dir_all(&lost)
@@ -94,9 +96,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         storage
             .create_dir_all(&log_dir(&dir))
             .map_err(|e| Error::io("create", &dir, e))?;
-        let known = known_state(storage, &dir);
         set_tables_aside(storage, &dir)?;
-        let tables = whole_tables(storage, &lost, &mut report)?;
+        let tables = whole_tables(storage, &lost, &known, &mut report)?;
         let state = describe(&known, &tables, &mut report, storage, &dir)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
@@ -107,7 +108,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     };
     let db = open_over_log(builder.environment(idle), &dir, &environment, &mut report)?;
     let lost = dir.join(LOST);
-    let tables = whole_tables(storage, &lost, &mut RepairReport::default())?;
+    let tables = whole_tables(storage, &lost, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
         merge_into(db.engine(), partition, &tables)?;
     }
@@ -128,17 +129,6 @@ struct Whole {
     seed: u64,
     reader: Arc<dyn Reader>,
     pages: Arc<FilePages>,
-}
-
-struct FilePages {
-    file: Arc<dyn hedgerow_io::RandomRead>,
-    path: PathBuf,
-}
-
-impl PageSource for FilePages {
-    fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.file, &self.path, id, PageMut::allocate)
-    }
 }
 
 /// As much of the old manifest as can be read.
@@ -181,6 +171,7 @@ fn set_tables_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
 fn whole_tables(
     storage: &dyn Storage,
     lost: &Path,
+    known: &State,
     report: &mut RepairReport,
 ) -> Result<Vec<Whole>> {
     let mut whole = Vec::new();
@@ -189,7 +180,7 @@ fn whole_tables(
             continue;
         }
         let path = lost.join(&file.name);
-        match open_whole(storage, &path) {
+        match open_whole(storage, &path, known) {
             Ok(table) => {
                 report.tables += 1;
                 report.entries += table.meta.entries;
@@ -201,7 +192,7 @@ fn whole_tables(
     Ok(whole)
 }
 
-fn open_whole(storage: &dyn Storage, path: &Path) -> Result<Whole> {
+fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole> {
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
@@ -210,7 +201,8 @@ fn open_whole(storage: &dyn Storage, path: &Path) -> Result<Whole> {
         index_resident: false,
         filter_resident: false,
     };
-    let reader = block_based::open(file.clone(), path, meta.id, paged)?;
+    let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
+    let reader = block_based::open(file.clone(), path, meta.id, seqno_override, paged)?;
     let pages = Arc::new(FilePages {
         file,
         path: path.to_path_buf(),
@@ -218,7 +210,7 @@ fn open_whole(storage: &dyn Storage, path: &Path) -> Result<Whole> {
     reader.verify(&*pages)?;
     Ok(Whole {
         path: path.to_path_buf(),
-        meta,
+        meta: meta.renumbered(seqno_override),
         seed,
         reader,
         pages,
@@ -276,9 +268,20 @@ fn describe(
         // Memtables are flushed whole and in order: what is numbered below anything in tables is in
         // tables, too.
         let mut edit = TreeEdit::new(partition);
-        edit.flushed_through = tables.iter().map(|t| t.meta.largest_seqno).max();
+        // Not so of a bulk load that was not finished.
+        let flushed = tables.iter().filter(|t| t.meta.seqno_override.is_none());
+        edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
+    // Numbers go on above all of them.
+    state.apply(&Change::Closed {
+        end: LogPosition::default(),
+        last: tables
+            .iter()
+            .map(|t| t.meta.largest_seqno)
+            .max()
+            .unwrap_or_default(),
+    })?;
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
     let next_table = above(&mut tables.iter().map(|t| t.meta.id.0)).max(known.next_table);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;

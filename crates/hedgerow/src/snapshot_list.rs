@@ -12,7 +12,7 @@ use crate::entry::SeqNo;
 ///
 /// A snapshot is registered under the same lock under which its number is read, and a merge lists
 /// the snapshots under that lock, too. Everything in tables was published before the list was
-/// made, so a snapshot registered later reads at a number at or above all of it, and the rule of
+/// made (bulk loads are put in place and published under the lock), so a snapshot registered later reads at a number at or above all of it, and the rule of
 /// [`crate::compaction::retain`] keeps what it needs without knowing it.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotList {
@@ -39,6 +39,12 @@ impl SnapshotList {
         open.next += 1;
         open.snapshots.insert(id, (seqno, now));
         (Registration(id), seqno)
+    }
+
+    /// Does something between two snapshots: none is taken meanwhile, and no merge lists them.
+    pub(crate) fn while_none_is_taken(&self, change: impl FnOnce()) {
+        let _open = self.lock();
+        change();
     }
 
     pub(crate) fn release(&self, registration: Registration) {

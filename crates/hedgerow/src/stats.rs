@@ -59,6 +59,7 @@ pub(crate) struct Stats {
     /// Keys and values of puts and deletes.
     pub(crate) user_bytes: Counter,
     pub(crate) flush_bytes: Counter,
+    pub(crate) bulk_load_bytes: Counter,
     pub(crate) merge_read_bytes: Counter,
     pub(crate) merge_write_bytes: Counter,
     pub(crate) flushes: Counter,
@@ -337,7 +338,7 @@ impl StallStats {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DbStats {
-    /// Puts, in batches and out of them.
+    /// Puts, in batches and out of them, and entries of bulk loads.
     pub puts: u64,
     /// Deletes.
     pub deletes: u64,
@@ -361,6 +362,8 @@ pub struct DbStats {
     pub log_live_bytes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
+    /// Bytes of tables written by bulk loads.
+    pub bulk_load_bytes: u64,
     /// Bytes of tables read by merges.
     pub merge_read_bytes: u64,
     /// Bytes of tables written by merges.
@@ -399,7 +402,8 @@ impl DbStats {
         if self.user_bytes == 0 {
             return 0.0;
         }
-        (self.flush_bytes + self.merge_write_bytes) as f64 / self.user_bytes as f64
+        let written = self.flush_bytes + self.bulk_load_bytes + self.merge_write_bytes;
+        written as f64 / self.user_bytes as f64
     }
 
     /// Pages asked for per point lookup; 0.0 before the first.

@@ -218,11 +218,12 @@ fn reserve(
             }
             continue;
         };
-        let ticket = loop {
-            match engine.publisher.begin(last.0) {
-                Some(ticket) => break ticket,
-                None => engine.publisher.wait_for_slot(),
-            }
+        let Some(ticket) = engine.publisher.begin(last.0) else {
+            // Not inside: what holds up the others may need the lock.
+            state.tail.give_back(place);
+            drop(state);
+            engine.publisher.wait_for_slot();
+            continue;
         };
         let first = std::mem::replace(&mut state.next_seqno, SeqNo(last.0 + 1));
         let memtables = assign(engine, writer, &mut state, ops, first, place.end());
@@ -233,6 +234,71 @@ fn reserve(
             ticket,
             memtables,
         }));
+    }
+}
+
+/// A sequence number without a record in the log. It is published when this is dropped; until then
+/// nothing behind it is.
+pub(crate) struct UnloggedNumber<'a> {
+    engine: &'a Engine,
+    pub(crate) seqno: SeqNo,
+    /// Every record of a smaller number is before this place.
+    pub(crate) log_end: LogPosition,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for UnloggedNumber<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.engine.publisher.finish(ticket);
+        }
+    }
+}
+
+/// Takes a number that no record of the log has.
+pub(crate) fn skip_number(engine: &Engine) -> Result<UnloggedNumber<'_>> {
+    take_number(engine, |_| ())
+}
+
+/// Takes the number of a bulk load. What some partitions hold below it is sealed; what is sealed
+/// later is not flushed until the caller lets go of [`flush::Held`]. To `update` it is a write to
+/// every key.
+pub(crate) fn number_bulk_load<'a>(
+    engine: &'a Arc<Engine>,
+    partitions: &[Arc<Partition>],
+) -> Result<UnloggedNumber<'a>> {
+    let writer = engine.writer()?;
+    take_number(engine, |at| {
+        engine.flushes_held_at.store(at.0, Ordering::Release);
+        for partition in partitions {
+            seal(engine, partition, at);
+        }
+        for stripe in &writer.stripes {
+            stripe.store(at.0, Ordering::Relaxed);
+        }
+    })
+}
+
+/// `inside` is called inside the critical section.
+fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
+    let writer = engine.writer()?;
+    loop {
+        let mut state = writer.commit();
+        engine.check_open()?;
+        let seqno = state.next_seqno;
+        let Some(ticket) = engine.publisher.begin(seqno.0) else {
+            drop(state);
+            engine.publisher.wait_for_slot();
+            continue;
+        };
+        state.next_seqno = SeqNo(seqno.0 + 1);
+        inside(seqno);
+        return Ok(UnloggedNumber {
+            engine,
+            seqno,
+            log_end: state.tail.position(),
+            ticket: Some(ticket),
+        });
     }
 }
 

@@ -12,10 +12,11 @@ use super::copies::Reopened;
 use super::load::Loaded;
 use super::place::Place;
 use super::questions::{Comparison, Large, List, Stat, Totals};
-use super::shape::{self, Row, bar};
+use super::shape;
 use super::store::{Background, Contents, Settings, Store};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count, counted, per_second, rate, seconds, shown};
+use crate::trees::{self, bar, memory_object, memory_parts};
 
 const MEMORY_CELLS: usize = 22;
 
@@ -133,15 +134,15 @@ impl<'a> Report<'a> {
     }
 
     pub(crate) fn shape(&mut self, name: &str, title: &str, store: &Store) {
-        let legend = shape::legend(self.output.drawing);
+        let legend = trees::legend(self.output.drawing);
         self.output.heading(title, legend);
         let mut object = Map::new();
         for stats in [store.entries.stats(), store.inodes.stats()] {
-            let rows = shape::rows(&stats, self.memtable_bytes);
-            for line in shape::draw(&stats.name, &rows, self.output.drawing) {
+            let rows = trees::rows(&stats, self.memtable_bytes);
+            for line in trees::draw(&stats.name, &rows, self.output.drawing) {
                 self.output.line(format_args!("{line}"));
             }
-            object.insert(stats.name.clone(), shape_object(&stats, &rows));
+            object.insert(stats.name.clone(), trees::object(&stats, &rows));
         }
         let deep = shape::deep_levels(&store.entries.stats());
         if deep < 2 && name == "after_loading" {
@@ -473,7 +474,7 @@ impl<'a> Report<'a> {
             "highest while loading",
         ));
         let sum = [("all", now.total(), peak.total())];
-        let each = parts(now).into_iter().zip(parts(peak));
+        let each = memory_parts(now).into_iter().zip(memory_parts(peak));
         let each = each.map(|((name, part), (_, highest))| (name, part, highest));
         for (name, part, highest) in each.chain(sum) {
             let drawn = bar(part, None, now.budget, MEMORY_CELLS, self.output.drawing);
@@ -492,20 +493,12 @@ impl<'a> Report<'a> {
                 bytes(now.budget)
             ),
         );
-        let object = |memory: &MemoryStats| {
-            let mut object = Map::new();
-            object.insert("total".to_owned(), json!(memory.total()));
-            for (name, part) in parts(memory) {
-                object.insert(name.replace(' ', "_"), json!(part));
-            }
-            object
-        };
         self.put(
             "memory",
             json!({
                 "budget": now.budget,
-                "now": object(now),
-                "peak_while_loading": object(peak),
+                "now": memory_object(now),
+                "peak_while_loading": memory_object(peak),
             }),
         );
     }
@@ -636,18 +629,6 @@ impl<'a> Report<'a> {
     }
 }
 
-fn parts(memory: &MemoryStats) -> [(&'static str, u64); 7] {
-    [
-        ("memtables", memory.memtables),
-        ("page cache", memory.page_cache),
-        ("indexes", memory.indexes),
-        ("filters", memory.filters),
-        ("pinned", memory.pinned),
-        ("merges", memory.merges),
-        ("tables", memory.tables),
-    ]
-}
-
 /// Names the contents of a subtree; it has none when the tree is too small to delete a part.
 fn all_of(subtree: &[u8]) -> String {
     if subtree.is_empty() {
@@ -681,30 +662,6 @@ fn comparison_object(comparison: &Comparison) -> Value {
         "equal": comparison.equal,
         "changed_meanwhile": comparison.changed_meanwhile,
         "different": comparison.different,
-    })
-}
-
-fn shape_object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
-    let rows: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "name": row.name,
-                "runs": row.runs,
-                "tables": row.tables,
-                "entries": row.entries,
-                "tombstones": row.tombstones,
-                "bytes": row.bytes,
-                "target_bytes": row.target_bytes,
-                "hits": row.hits,
-            })
-        })
-        .collect();
-    json!({
-        "partitions": stats.partitions,
-        "raw_bytes": stats.raw_bytes,
-        "debt_bytes": stats.debt_bytes,
-        "rows": rows,
     })
 }
 

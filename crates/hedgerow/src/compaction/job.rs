@@ -145,16 +145,7 @@ fn merge(
     });
     edit.added = placed.collect();
     if let Err(error) = engine.install(partition, edit, None) {
-        for meta in &outputs {
-            // What stays behind is removed when the database is opened again. If the edit may have
-            // reached the disk, the tables must stay.
-            if engine.writer().is_ok() {
-                let _ = engine
-                    .environment
-                    .storage
-                    .remove(&engine.table_path(meta.id));
-            }
-        }
+        engine.remove_unnamed(outputs.iter().map(|meta| meta.id));
         return Err(error);
     }
 

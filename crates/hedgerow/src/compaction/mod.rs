@@ -20,14 +20,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::merge_policy::LevelTarget;
 use crate::merge_policy::edit::TreeEdit;
-use crate::merge_policy::plan::{Plan, RunningJob};
+use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::page::TableId;
 use crate::partition::{Partition, Work};
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::version::{SuperVersion, Version};
 
-use planner::{Debt, Manual, ManualStep, PlanLimits, debt, plan};
+use planner::{Debt, Manual, ManualStep, PlanLimits, debt, place, plan};
 
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
@@ -154,6 +154,82 @@ fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Opt
     engine.scheduler.notify_progress();
 }
 
+/// Waits until level 0 of some trees is not so full of runs that writers would be held back for it.
+pub(crate) fn wait_for_room(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
+    for partition in partitions {
+        let has_room = || {
+            let debt = tree_debt(partition, &partition.tree());
+            debt.level0_runs < runs_limit(&debt) || partition.is_dropped()
+        };
+        if has_room() {
+            continue;
+        }
+        partition.work().merge_failure = None;
+        schedule(engine, partition);
+        let mut failure = None;
+        engine.scheduler.wait_until(|| {
+            failure = partition.work().merge_failure.clone();
+            failure.is_some() || has_room() || engine.check_open().is_err()
+        });
+        if let Some(error) = failure.filter(|_| !has_room()) {
+            return Err(error);
+        }
+    }
+    engine.check_open()
+}
+
+/// A place in a tree for tables that are newer than all it holds; no merge comes in the way of it
+/// while this lives.
+pub(crate) struct Claim<'a> {
+    partition: &'a Partition,
+    pub(crate) target: Target,
+    job: Option<RunningJob>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut work = self.partition.work();
+        work.running.retain(|job| Some(job) != self.job.as_ref());
+    }
+}
+
+/// Chooses a place for tables of these keys, both inclusive. What is still in memtables must be
+/// newer than they are.
+///
+/// # Errors
+/// `Conflict` when flushes and loads come faster than merges can make room for them.
+pub(crate) fn claim<'a>(
+    engine: &Engine,
+    partition: &'a Partition,
+    (lo, hi): (&[u8], &[u8]),
+) -> Result<Claim<'a>> {
+    let mut work = partition.work();
+    let tree = partition.tree();
+    let targets = targets(partition, &tree.version);
+    let limits = limits(engine, partition);
+    let target = place(&tree.version, &targets, &work.running, &limits, (lo, hi));
+    let target = target.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Conflict,
+            "level 0 has as many runs as it can have; try again when they have been merged",
+        )
+    })?;
+    // A new run of level 0 is in nobody's way, as that of a flush.
+    let job = (target.level > 0).then(|| RunningJob {
+        inputs: Vec::new(),
+        top: 0,
+        target,
+        lo: lo.to_vec(),
+        hi: hi.to_vec(),
+    });
+    work.running.extend(job.clone());
+    Ok(Claim {
+        partition,
+        target,
+        job,
+    })
+}
+
 fn drain(engine: &Engine, partition: &Partition, plan: &Plan) -> Result<()> {
     let mut edit = TreeEdit::new(partition.id);
     match plan {
@@ -170,14 +246,18 @@ fn update_pressure(engine: &Engine) {
     for partition in engine.catalog.load().partitions.values() {
         let tree = partition.tree();
         let debt = tree_debt(partition, &tree);
-        let runs_limit = debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR;
-        level0 = level0.max(f64::from(debt.level0_runs) / f64::from(runs_limit));
+        level0 = level0.max(f64::from(debt.level0_runs) / f64::from(runs_limit(&debt)));
         let memtable_bytes = partition.keyspace.design().memtable_bytes;
         let limit = 64 * memtable_bytes + tree.version.bytes() / 4;
         owed = owed.max(debt.bytes as f64 / limit as f64);
     }
     engine.throttle.set(Pressure::Level0, level0);
     engine.throttle.set(Pressure::MergeDebt, owed);
+}
+
+/// At so many runs in level 0 writers wait for the merge.
+fn runs_limit(debt: &Debt) -> u32 {
+    debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR
 }
 
 /// What a tree's merges still have to do.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
-use crate::entry::KeyHash;
+use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
@@ -31,6 +31,9 @@ pub(crate) struct OutputTables<'a> {
     level: usize,
     run: RunId,
     table_bytes: u64,
+    /// A table is cut when it keeps so many bytes in memory.
+    held_bytes_max: usize,
+    seqno_override: Option<SeqNo>,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
@@ -65,6 +68,8 @@ impl<'a> OutputTables<'a> {
             level,
             run,
             table_bytes: partition.keyspace.design().table_bytes,
+            held_bytes_max: usize::MAX,
+            seqno_override: None,
             below,
             next_below,
             overlap_bytes: 0,
@@ -76,6 +81,21 @@ impl<'a> OutputTables<'a> {
         })
     }
 
+    /// The output of a bulk load, one of several that are written at the same time: each may keep so
+    /// many bytes in memory. All entries have this number, until the manifest gives them another.
+    pub(crate) fn of_bulk_load(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        seqno: SeqNo,
+        held_bytes_max: usize,
+    ) -> Result<OutputTables<'a>> {
+        let run = RunId(engine.writer()?.next_table().0);
+        let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+        output.held_bytes_max = held_bytes_max;
+        output.seqno_override = Some(seqno);
+        Ok(output)
+    }
+
     /// Appends an entry, in order.
     pub(crate) fn add(&mut self, entry: &Entry<'_>, value: &[u8]) -> Result<()> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
@@ -84,6 +104,7 @@ impl<'a> OutputTables<'a> {
             let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
             let full = |c: &Current| {
                 c.writer.estimated_bytes() >= self.table_bytes
+                    || c.held_bytes >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };
             // The versions of one key stay in one table, so that tables of a run do not overlap.
@@ -159,6 +180,7 @@ impl<'a> OutputTables<'a> {
             run: self.run.0,
             path: 0,
             hash_seed: facts.seed,
+            seqno_override: self.seqno_override,
             block_bytes: design.block_bytes,
             compression: design.compression,
             filter_bits_per_key: match design.filter {

@@ -25,6 +25,7 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         log_syncs,
         log_live_bytes: engine.writer.as_ref().map_or(0, |w| w.log.live_bytes()),
         flush_bytes: s.flush_bytes.get(),
+        bulk_load_bytes: s.bulk_load_bytes.get(),
         merge_read_bytes: s.merge_read_bytes.get(),
         merge_write_bytes: s.merge_write_bytes.get(),
         flushes: s.flushes.get(),

@@ -97,11 +97,14 @@ fn remix(word: u64) -> u64 {
 
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Description {
-    pub(crate) lines: u32,
-    pub(crate) probes: u8,
+#[non_exhaustive]
+pub struct Description {
+    /// The lines of 64 bytes.
+    pub lines: u32,
+    /// The bits of a key in its line.
+    pub probes: u8,
     /// Where the first page is; the others follow it without gaps.
-    pub(crate) offset: u64,
+    pub offset: u64,
 }
 
 impl Description {
@@ -110,7 +113,7 @@ impl Description {
     }
 
     /// The bytes that the filter takes in the file.
-    pub(crate) fn file_bytes(&self) -> u64 {
+    pub fn file_bytes(&self) -> u64 {
         u64::from(self.lines) * LINE_BYTES as u64 + self.pages() as u64 * u64::from(TRAILER_BYTES)
     }
 
@@ -119,7 +122,7 @@ impl Description {
         let stored = PAGE_BYTES as u64 + u64::from(TRAILER_BYTES);
         let lines = (self.lines as usize - page * PAGE_LINES).min(PAGE_LINES);
         Handle {
-            offset: self.offset + page as u64 * stored,
+            offset: self.offset.saturating_add(page as u64 * stored),
             bytes: (lines * LINE_BYTES) as u32 + TRAILER_BYTES,
         }
     }

@@ -9,24 +9,33 @@ use super::shape::RunId;
 
 /// Where a table belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placement {
-    pub(crate) level: u8,
-    pub(crate) group: u32,
-    pub(crate) run: RunId,
+pub struct Placement {
+    /// The level, from 0.
+    pub level: u8,
+    /// The group within the level, from 0.
+    pub group: u32,
+    /// The run within the group: a larger number is newer.
+    pub run: RunId,
 }
 
 /// A change of one partition's tree. Removals come before moves, moves before additions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeEdit {
-    pub(crate) partition: PartitionId,
-    pub(crate) removed: Vec<TableId>,
-    pub(crate) moved: Vec<(TableId, Placement)>,
-    pub(crate) added: Vec<(Placement, TableMeta)>,
+#[non_exhaustive]
+pub struct TreeEdit {
+    /// The tree.
+    pub partition: PartitionId,
+    /// Tables that are merged away.
+    pub removed: Vec<TableId>,
+    /// Tables that go elsewhere without being rewritten.
+    pub moved: Vec<(TableId, Placement)>,
+    /// New tables.
+    pub added: Vec<(Placement, TableMeta)>,
     /// Every write of this partition numbered up to this is in its tables.
-    pub(crate) flushed_through: Option<SeqNo>,
+    pub flushed_through: Option<SeqNo>,
     /// A partitioned full merge of a level begins (`Some`) or is over (`None`).
-    pub(crate) draining: Vec<(u8, Option<TableId>)>,
-    pub(crate) depth: Option<u8>,
+    pub draining: Vec<(u8, Option<TableId>)>,
+    /// The tree has so many levels from now on.
+    pub depth: Option<u8>,
 }
 
 impl TreeEdit {

@@ -46,7 +46,7 @@ impl Facts for std::sync::Arc<TableMeta> {
 
 /// The number of a run. In a group a larger number is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RunId(pub(crate) u64);
+pub struct RunId(pub u64);
 
 /// Sorted tables that do not overlap.
 #[derive(Debug, Clone)]

@@ -10,37 +10,51 @@ use crate::page::TableId;
 /// The facts about one table: enough for reads to find it, for merges to be planned without
 /// opening it, and for `repair` to rebuild the manifest from footers alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TableMeta {
-    pub(crate) id: TableId,
+#[non_exhaustive]
+pub struct TableMeta {
+    /// The number of the table.
+    pub id: TableId,
     /// The table format: 1 is block-based.
-    pub(crate) format: u16,
-    pub(crate) keyspace: u32,
-    pub(crate) partition: u32,
+    pub format: u16,
+    /// The number of its keyspace.
+    pub keyspace: u32,
+    /// The number of its partition.
+    pub partition: u32,
     /// The level it was written for and the run it belongs to. The manifest may move a table to
     /// another level without touching the file, so `repair` takes only a hint from these.
-    pub(crate) level: u8,
-    pub(crate) run: u64,
+    pub level: u8,
+    /// As [`TableMeta::level`].
+    pub run: u64,
     /// Which of the keyspace's paths the file is on; 0 is the database's own directory.
-    pub(crate) path: u8,
+    pub path: u8,
     /// The size of the file.
-    pub(crate) file_bytes: u64,
+    pub file_bytes: u64,
     /// Keys and values before compression.
-    pub(crate) raw_bytes: u64,
-    pub(crate) entries: u64,
-    pub(crate) tombstones: u64,
-    pub(crate) range_tombstones: u64,
-    pub(crate) smallest_key: Vec<u8>,
-    pub(crate) largest_key: Vec<u8>,
-    pub(crate) smallest_seqno: SeqNo,
-    pub(crate) largest_seqno: SeqNo,
-    /// Reserved: a number that replaces those of the entries (ingested files).
-    pub(crate) seqno_override: Option<SeqNo>,
+    pub raw_bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Entries that delete a key.
+    pub tombstones: u64,
+    /// Entries that delete a range.
+    pub range_tombstones: u64,
+    /// The order key of the first entry.
+    pub smallest_key: Vec<u8>,
+    /// The order key of the last entry.
+    pub largest_key: Vec<u8>,
+    /// The smallest sequence number of its entries.
+    pub smallest_seqno: SeqNo,
+    /// The largest sequence number of its entries.
+    pub largest_seqno: SeqNo,
+    /// A number that replaces those of the entries, of which every key has one. Bulk loads learn
+    /// theirs after their tables are written: the manifest's word counts. The footer has a number
+    /// from when the load began, for `repair`.
+    pub seqno_override: Option<SeqNo>,
     /// Reserved: the earliest and latest time of expiry of entries that have one.
-    pub(crate) expiry: Option<(u64, u64)>,
+    pub expiry: Option<(u64, u64)>,
     /// Reserved: how pages were transformed beyond compression (encryption); 0 is not at all.
-    pub(crate) transform: u16,
+    pub transform: u16,
     /// Reserved: the smallest and largest hash, for orders by hash.
-    pub(crate) hash_range: Option<(u64, u64)>,
+    pub hash_range: Option<(u64, u64)>,
 }
 
 /// Tags of the fields that only some tables have. Odd ones must be understood to read the table.
@@ -111,6 +125,19 @@ impl TableMeta {
         meta.decode_fields(reader)?;
         meta.check()?;
         Ok(meta)
+    }
+
+    /// The same table with another number in the place of its entries'; itself for `None`.
+    pub(crate) fn renumbered(self, seqno_override: Option<SeqNo>) -> TableMeta {
+        let Some(seqno) = seqno_override else {
+            return self;
+        };
+        TableMeta {
+            smallest_seqno: seqno,
+            largest_seqno: seqno,
+            seqno_override,
+            ..self
+        }
     }
 
     fn decode_fields(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {

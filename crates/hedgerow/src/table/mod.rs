@@ -14,7 +14,7 @@ pub(crate) mod testing;
 
 use std::sync::Arc;
 
-pub(crate) use meta::TableMeta;
+pub use meta::TableMeta;
 pub(crate) use open::{Table, TableContext};
 
 use crate::entry::{KeyHash, SeqNo, Tag};
@@ -47,7 +47,6 @@ pub(crate) enum Lookup {
     /// The newest version within the query's bound. A Merge or ValueRef kind is reported as it is:
     /// the caller decides whether to go on to older tables.
     Found {
-        #[allow(dead_code, reason = "merge operands are collected down to a number")]
         seqno: SeqNo,
         tag: Tag,
         value: FoundValue,

@@ -105,6 +105,11 @@ impl Table {
         }
     }
 
+    /// Whether the reader is there, so that asking for it reads nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
+    }
+
     #[cold]
     fn open(&self) -> Result<&Opened> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +140,13 @@ impl Table {
             index_resident: resident,
             filter_resident: resident,
         };
-        let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
+        let reader = block_based::open(
+            file.clone(),
+            &self.path,
+            self.meta.id,
+            self.meta.seqno_override,
+            choice,
+        )?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
         let (index_bytes, filter_bytes) = (index_bytes as u64, filter_bytes as u64);
         memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);
@@ -158,6 +169,11 @@ impl Table {
         let page = self.read_page(id)?;
         self.context.memory.cache.insert(id, &page);
         Ok(page)
+    }
+
+    /// Whether asking for the page reads nothing, as things are.
+    pub(crate) fn has_cached(&self, id: PageId) -> bool {
+        self.context.memory.cache.get(id).is_some()
     }
 
     /// The page if it is in the cache; otherwise the device is told that it will be needed.

@@ -4,7 +4,8 @@
 //! A page's checksum is seeded with its table and offset, so that a page that was written elsewhere,
 //! or read from elsewhere, does not verify. Every page is checked each time it is read from storage.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
@@ -13,7 +14,7 @@ use crate::codec::checksum;
 use crate::codec::compress::{self, Compressor};
 use crate::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
-use crate::page::{Handle, Page, PageId, TRAILER_BYTES, TableId};
+use crate::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
 
 /// The largest page, decompressed: one value of the largest size, or one block that was cut too
 /// late by the largest entry; the second is far smaller.
@@ -83,6 +84,18 @@ pub(crate) fn read(
     let read = file.read_at(offset, &mut stored);
     read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;
     decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
+}
+
+/// The pages of one file, each read when it is asked for.
+pub(crate) struct FilePages {
+    pub(crate) file: Arc<dyn RandomRead>,
+    pub(crate) path: PathBuf,
+}
+
+impl PageSource for FilePages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        read(&*self.file, &self.path, id, PageMut::allocate)
+    }
 }
 
 /// A page that is stored as it is needs no other memory.

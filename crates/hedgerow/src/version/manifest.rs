@@ -31,7 +31,8 @@ pub(crate) const NEW_FILE_NAME: &str = "MANIFEST.new";
 pub(crate) const VERSION: u32 = 0;
 
 const MAGIC: [u8; 8] = *b"hedgeman";
-const HEADER_BYTES: usize = 32;
+/// The size of the header; the first record begins here.
+pub(crate) const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 12;
 /// Below this size rotation is not worth its two syncs.
 const ROTATE_BYTES_MIN: u64 = 1 << 20;
@@ -192,19 +193,12 @@ pub(crate) fn salvage(storage: &dyn Storage, dir: &Path) -> Vec<Edit> {
     let Ok(contents) = read(storage, &dir.join(FILE_NAME)) else {
         return Vec::new();
     };
-    let mut edits = Vec::new();
-    let mut offset = HEADER_BYTES;
-    while let Some(payload) = record_at(&contents, offset) {
-        let Ok(edit) = decode_edit(payload) else {
-            break;
-        };
-        edits.push(edit);
-        offset += RECORD_HEADER_BYTES + payload.len();
-    }
-    edits
+    let edits = records(&contents, HEADER_BYTES).map_while(|record| record.edit().ok());
+    edits.collect()
 }
 
-fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+/// The bytes of a manifest.
+pub(crate) fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
     let file = storage.open(path, ReadMode::Pread)?;
     let mut contents = vec![0; usize::try_from(file.bytes()).map_err(io::Error::other)?];
     file.read_at(0, &mut contents)?;
@@ -215,26 +209,62 @@ fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
 pub(crate) fn replay_bytes(contents: &[u8]) -> Result<Replay> {
     let header = decode_header(contents)?;
     let mut edits = Vec::new();
-    let mut offset = HEADER_BYTES;
-    while let Some(payload) = record_at(contents, offset) {
-        edits.push(decode_edit(payload).map_err(|e| e.at_offset(offset as u64))?);
-        offset += RECORD_HEADER_BYTES + payload.len();
+    let mut end = HEADER_BYTES;
+    for record in records(contents, HEADER_BYTES) {
+        edits.push(record.edit()?);
+        end = record.end();
     }
     if edits.is_empty() {
-        return Err(Error::corruption("the snapshot is damaged").at_offset(offset as u64));
+        return Err(Error::corruption("the snapshot is damaged").at_offset(end as u64));
     }
-    if let Some(later) = (offset + 1..contents.len()).find(|&at| record_at(contents, at).is_some())
-    {
-        return Err(Error::corruption(format!(
-            "a record is damaged, but there is a valid one behind it, at offset {later}"
-        ))
-        .at_offset(offset as u64));
+    if let Some(later) = next_record(contents, end) {
+        return Err(skipped(end, later));
     }
     Ok(Replay {
         edits,
-        bytes: offset as u64,
+        bytes: end as u64,
         header,
     })
+}
+
+/// A record whose checksums are right.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) offset: usize,
+    payload: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Where the next record begins.
+    pub(crate) fn end(&self) -> usize {
+        self.offset + RECORD_HEADER_BYTES + self.payload.len()
+    }
+
+    pub(crate) fn edit(&self) -> Result<Edit> {
+        decode_edit(self.payload).map_err(|e| e.at_offset(self.offset as u64))
+    }
+}
+
+/// The valid records from an offset on, up to the first bad one.
+pub(crate) fn records(contents: &[u8], offset: usize) -> impl Iterator<Item = Record<'_>> {
+    let at = |offset| {
+        let payload = record_at(contents, offset)?;
+        Some(Record { offset, payload })
+    };
+    std::iter::successors(at(offset), move |record| at(record.end()))
+}
+
+/// Where the next valid record behind a bad one at `offset` begins.
+pub(crate) fn next_record(contents: &[u8], offset: usize) -> Option<usize> {
+    (offset + 1..contents.len()).find(|&at| record_at(contents, at).is_some())
+}
+
+/// A bad record that cannot be a torn end.
+pub(crate) fn skipped(offset: usize, later: usize) -> Error {
+    Error::corruption(format!(
+        "a record is damaged, but there is a valid one behind it, at offset {later}"
+    ))
+    .at_offset(offset as u64)
 }
 
 /// The payload of the record at an offset, if there is a valid one. Header and payload have
@@ -282,7 +312,8 @@ fn encode_header(features: Features) -> Vec<u8> {
     out
 }
 
-fn decode_header(contents: &[u8]) -> Result<Features> {
+/// Checks the front of a manifest.
+pub(crate) fn decode_header(contents: &[u8]) -> Result<Features> {
     let damaged = |what: &str| Error::corruption(what).at_offset(0);
     let Some((covered, checksum)) = contents
         .get(..HEADER_BYTES)

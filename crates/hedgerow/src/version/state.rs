@@ -116,6 +116,12 @@ impl State {
         Ok(())
     }
 
+    /// What is known of a table.
+    pub(crate) fn table(&self, id: TableId) -> Option<&TableMeta> {
+        let tree = self.trees.get(self.owners.get(&id)?)?;
+        tree.tables.get(&id).map(|(_, meta)| meta)
+    }
+
     /// The edit that makes an empty state this one.
     pub(crate) fn snapshot(&self) -> Edit {
         let mut edit = Edit::new();

@@ -103,6 +103,15 @@ impl Tail {
         self.touched.push((partition, latest.clone()));
     }
 
+    /// Takes back the place that was taken last.
+    pub(crate) fn give_back(&mut self, place: Reservation) {
+        debug_assert!(
+            place.end == self.offset && Arc::ptr_eq(&place.segment, &self.segment),
+            "only the last place can be given back"
+        );
+        self.offset = place.offset;
+    }
+
     /// Takes the place for a record of so many payload bytes, if this segment has room for it and
     /// for its seal.
     pub(crate) fn reserve(&mut self, payload_bytes: usize) -> Option<Reservation> {

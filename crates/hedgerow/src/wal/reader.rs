@@ -76,8 +76,7 @@ impl SegmentReader {
     }
 
     /// What the segment says of itself; `None` if it was never begun or its header is damaged.
-    #[cfg(test)]
-    fn header(&self) -> Option<&SegmentHeader> {
+    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
     }
 
@@ -145,6 +144,13 @@ impl SegmentReader {
             offset += found.map_or(RECORD_ALIGN as u64, |header| header.record_bytes());
         }
         Ok(highest)
+    }
+
+    /// Whether nothing was ever written behind the last good record: where a record would begin
+    /// there are zeros, or the file ends.
+    pub(crate) fn is_blank_at_end(&mut self) -> Result<bool> {
+        let bytes = self.bytes_at(self.offset, RECORD_HEADER_BYTES)?;
+        Ok(bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0)))
     }
 
     /// The header at an offset, if header, payload and padding are valid.

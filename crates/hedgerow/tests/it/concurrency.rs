@@ -11,7 +11,7 @@ use hedgerow::{Db, Durability, ErrorKind, Layout};
 use crate::support::{DIR, contents, key, kind, small, value};
 
 /// A simulated disk under real threads.
-fn threaded(disk: &SimStorage) -> hedgerow::Builder {
+pub(crate) fn threaded(disk: &SimStorage) -> hedgerow::Builder {
     let environment = Environment {
         storage: Arc::new(disk.clone()),
         clock: Arc::new(OsClock::new()),

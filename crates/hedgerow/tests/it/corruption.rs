@@ -18,10 +18,10 @@ use crate::support::{Contents, DIR, builder, files, key, small, value};
 const THREADS: usize = 2;
 
 /// What the database holds, by keyspace.
-type Expected = BTreeMap<&'static str, Contents>;
+pub(crate) type Expected = BTreeMap<&'static str, Contents>;
 
 /// A closed database of about 40 KB.
-fn subject() -> (SimStorage, Expected) {
+pub(crate) fn subject() -> (SimStorage, Expected) {
     let disk = SimStorage::new(1);
     let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
     let packed = Design {
@@ -68,7 +68,7 @@ fn subject() -> (SimStorage, Expected) {
     (disk, expected)
 }
 
-fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Corruption | ErrorKind::FormatVersion
@@ -157,7 +157,7 @@ fn is_full() -> bool {
 }
 
 /// All files but the lock, with how many of their bytes mean something.
-fn subjects(disk: &SimStorage) -> Vec<(String, usize)> {
+pub(crate) fn subjects(disk: &SimStorage) -> Vec<(String, usize)> {
     let mut files: Vec<_> = files(disk, "tables")
         .iter()
         .map(|f| format!("{DIR}/tables/{f}"))
@@ -348,8 +348,14 @@ fn any_missing_file_is_noticed() {
     assert!(noticed_logs >= 2);
     let image = disk.kill();
     hedgerow::io::Storage::remove(&image, format!("{DIR}/MANIFEST").as_ref()).unwrap();
-    let error = builder(&image).open().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    for opening in [
+        builder(&image),
+        builder(&image).create_if_missing(false),
+        builder(&image).read_only(true),
+    ] {
+        let error = opening.open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    }
 }
 
 #[test]

@@ -8,12 +8,15 @@
 mod support;
 
 mod api;
+mod bulk_load;
 mod checkpoint;
 mod compaction;
 mod concurrency;
 mod corruption;
+mod explain;
 mod faults;
 mod golden;
+mod inspect;
 mod log;
 mod memory;
 mod read_only;

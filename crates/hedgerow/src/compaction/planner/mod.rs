@@ -21,6 +21,7 @@ mod debt;
 mod draft;
 mod level0;
 mod manual;
+mod place;
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -34,6 +35,7 @@ use crate::page::TableId;
 pub(crate) use debt::{Debt, debt};
 use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
+pub(crate) use place::place;
 
 /// What bounds plans.
 #[derive(Debug, Clone, Copy)]

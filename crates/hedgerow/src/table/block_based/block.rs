@@ -172,6 +172,37 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.entry_of(at, &head)
     }
 
+    /// Goes over all entries from front to back, each with its key put together, and checks that
+    /// they end where the block says.
+    pub(super) fn walk_all(
+        &self,
+        mut see: impl FnMut(Cursor, RawEntry, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = self.first();
+        let mut key = Vec::new();
+        while at.head < self.heads.end {
+            let entry = self.entry(at)?;
+            if entry.shared > key.len() {
+                return Err(Error::corruption(format!(
+                    "expected an entry to share at most {} bytes, found {}",
+                    key.len(),
+                    entry.shared
+                )));
+            }
+            key.truncate(entry.shared);
+            key.extend_from_slice(&self.page[entry.key()]);
+            see(at, entry, &key)?;
+            at = entry.next;
+        }
+        if at != self.end() {
+            return Err(Error::corruption(format!(
+                "expected the entries to end at {:?}, found {at:?}",
+                self.end()
+            )));
+        }
+        Ok(())
+    }
+
     /// Decodes what a walk needs of every entry, and no more.
     #[inline(always)]
     fn head(&self, mut at: usize) -> Option<Head> {

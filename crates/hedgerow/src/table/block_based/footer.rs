@@ -30,15 +30,20 @@ const TAIL_BYTES: usize = 4096;
 
 /// What a footer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Footer {
-    pub(super) id: TableId,
-    pub(super) meta: Handle,
-    pub(super) index_top: Handle,
-    pub(super) filter: Option<bloom::Description>,
+#[non_exhaustive]
+pub struct Footer {
+    /// The number of the table.
+    pub id: TableId,
+    /// Where the facts are.
+    pub meta: Handle,
+    /// Where the top of the block index is.
+    pub index_top: Handle,
+    /// Where the filter is, if there is one.
+    pub filter: Option<bloom::Description>,
     /// The seed of the keys' hashes, for whoever has lost the manifest and for `verify`.
-    pub(super) hash_seed: u64,
+    pub hash_seed: u64,
     /// The order of the keys; 0 is by their bytes.
-    pub(super) key_order: u8,
+    pub key_order: u8,
 }
 
 impl Footer {

@@ -229,6 +229,7 @@ impl TableIter {
     }
 
     fn seek_from(&mut self, mut number: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let seqno = self.table.stored_bound(seqno);
         while number < self.table.index.blocks() {
             self.load(number)?;
             if let Some(found) = self.block().find(key, seqno)? {
@@ -336,7 +337,7 @@ impl InternalIter for TableIter {
         };
         Some(Entry {
             key: &self.key,
-            seqno: entry.seqno,
+            seqno: self.table.seqno(entry.seqno),
             tag: entry.tag,
             value,
         })

@@ -14,11 +14,14 @@
 
 mod block;
 mod footer;
+mod inspect;
 mod iter;
 mod reader;
 mod verify;
 mod writer;
 
+pub use footer::Footer;
+pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
 pub(crate) use reader::{ResidencyChoice, open, read_meta};
 pub(crate) use writer::{TableOptions, Writer};
 

@@ -7,6 +7,7 @@ use hedgerow_io::RandomRead;
 
 use crate::block_index::Index;
 use crate::block_index::fence_pointers::FencePointers;
+use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::filter::bloom::{Bloom, Description};
@@ -25,7 +26,7 @@ pub(crate) struct ResidencyChoice {
     pub(crate) filter_resident: bool,
 }
 
-/// Opens a table. Cost: one read for the end of the file, one for a resident index, one for a
+/// Opens a table; `seqno_override` is what the manifest says of it. Cost: one read for the end of the file, one for a resident index, one for a
 /// resident filter, and one more if the end of the file does not reach back to the index's top.
 ///
 /// # Errors
@@ -35,9 +36,12 @@ pub(crate) fn open(
     file: Arc<dyn RandomRead>,
     path: &Path,
     id: TableId,
+    seqno_override: Option<SeqNo>,
     residency: ResidencyChoice,
 ) -> Result<Arc<dyn crate::table::Reader>> {
-    Ok(Arc::new(TableReader::open(file, path, id, residency)?))
+    let mut table = TableReader::open(file, path, id, residency)?;
+    table.seqno_override = seqno_override.or(table.meta.seqno_override);
+    Ok(Arc::new(table))
 }
 
 /// What a table file says of itself, whatever its number, and the seed of its key hashes: for
@@ -55,6 +59,8 @@ pub(super) struct TableReader {
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
+    /// The number that every entry has, whatever its block says.
+    seqno_override: Option<SeqNo>,
     pub(super) index: FencePointers,
     pub(super) filter: Option<Bloom>,
 }
@@ -93,10 +99,28 @@ impl TableReader {
             file,
             path: path.to_path_buf(),
             footer,
+            seqno_override: meta.seqno_override,
             meta,
             index,
             filter,
         })
+    }
+
+    /// The number of an entry that has `stored` in its block.
+    #[inline]
+    pub(super) fn seqno(&self, stored: SeqNo) -> SeqNo {
+        self.seqno_override.unwrap_or(stored)
+    }
+
+    /// What to look for in blocks to find what is numbered at most `seqno`: where one number stands
+    /// for all, either any or none, since nothing is stored with the number 0.
+    #[inline]
+    pub(super) fn stored_bound(&self, seqno: SeqNo) -> SeqNo {
+        match self.seqno_override {
+            None => seqno,
+            Some(all) if all <= seqno => SeqNo::MAX,
+            Some(_) => SeqNo(0),
+        }
     }
 
     /// Looks for the query in one block: an answer, or nothing if the next block may have it.
@@ -104,7 +128,7 @@ impl TableReader {
         let block = Block::parse(&page[..])?;
         let Some(Position {
             entry, same_key, ..
-        }) = block.find(query.key, query.seqno)?
+        }) = block.find(query.key, self.stored_bound(query.seqno))?
         else {
             return Ok(None);
         };
@@ -121,7 +145,7 @@ impl TableReader {
             FoundValue::InBlock(page.slice(entry.value()))
         };
         Ok(Some(Lookup::Found {
-            seqno: entry.seqno,
+            seqno: self.seqno(entry.seqno),
             tag: entry.tag,
             value,
         }))

@@ -41,6 +41,7 @@ fn options(block_bytes: u32) -> TableOptions {
         hash_seed: SEED,
         block_bytes,
         compression: Compression::Lz4,
+        seqno_override: None,
         filter_bits_per_key: Some(10.0),
     }
 }
@@ -64,7 +65,13 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
 
 fn open_bytes(bytes: Vec<u8>, residency: ResidencyChoice) -> Result<(Arc<dyn Reader>, FilePages)> {
     let file = Arc::new(MemoryRead(bytes));
-    let table = open(file.clone(), Path::new("table"), TableId(4), residency)?;
+    let table = open(
+        file.clone(),
+        Path::new("table"),
+        TableId(4),
+        None,
+        residency,
+    )?;
     Ok((table, FilePages::new(file)))
 }
 

@@ -93,41 +93,22 @@ impl Walk<'_> {
 
     fn entries(&mut self, number: usize, page: &Page) -> Result<()> {
         let block = Block::parse(&page[..])?;
-        let mut at = block.first();
-        let mut key = Vec::new();
         let mut restart = 0;
-        while at.head < block.end().head {
-            let entry = block.entry(at)?;
+        block.walk_all(|at, entry, key| {
             if restart < block.restarts() && block.restart(restart)? == at {
                 if entry.shared != 0 {
                     return Err(Error::corruption("expected a whole key at a restart point"));
                 }
                 restart += 1;
             }
-            if entry.shared > key.len() {
-                return Err(Error::corruption(format!(
-                    "expected an entry to share at most {} bytes, found {}",
-                    key.len(),
-                    entry.shared
-                )));
-            }
-            key.truncate(entry.shared);
-            key.extend_from_slice(&page[entry.key()]);
             let value_bytes = if entry.out_of_line {
                 self.value(&page[entry.value()])?
             } else {
                 entry.value().len()
             };
-            self.entry(number, &key, entry.seqno, entry.tag.kind, value_bytes)?;
-            self.findable(&block, at, &key, entry.seqno)?;
-            at = entry.next;
-        }
-        if at != block.end() {
-            return Err(Error::corruption(format!(
-                "expected the entries to end at {:?}, found {at:?}",
-                block.end()
-            )));
-        }
+            self.entry(number, key, entry.seqno, entry.tag.kind, value_bytes)?;
+            self.findable(&block, at, key, entry.seqno)
+        })?;
         if restart != block.restarts() {
             return Err(Error::corruption(format!(
                 "expected {} restart points, found {restart}",

@@ -43,6 +43,8 @@ pub(crate) struct TableOptions {
     /// The target size of a block before compression.
     pub(crate) block_bytes: u32,
     pub(crate) compression: Compression,
+    /// See [`TableMeta::seqno_override`].
+    pub(crate) seqno_override: Option<SeqNo>,
     /// Bits of Bloom filter per key, 1.0 to 32.0; `None` for no filter.
     pub(crate) filter_bits_per_key: Option<f32>,
 }
@@ -131,7 +133,7 @@ impl Writer {
             largest_key: Vec::new(),
             smallest_seqno: SeqNo::MAX,
             largest_seqno: SeqNo(0),
-            seqno_override: None,
+            seqno_override: options.seqno_override,
             expiry: None,
             transform: 0,
             hash_range: None,

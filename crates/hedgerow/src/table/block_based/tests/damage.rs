@@ -123,7 +123,7 @@ fn decoders_stand_garbage() {
         }
         let _ = block::Place::decode(&bytes);
         let _ = TableMeta::decode(&mut crate::codec::ByteReader::new(&bytes));
-        let _ = footer::Footer::decode(&bytes, 0);
+        let _ = Footer::decode(&bytes, 0);
         let id = crate::page::PageId {
             table: TableId(1),
             handle: crate::page::Handle {

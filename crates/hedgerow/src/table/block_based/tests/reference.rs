@@ -261,7 +261,7 @@ fn another_table_of_the_same_bytes_is_refused() {
     let entries: Entries = [((vec![1], Reverse(1)), (Tag::PUT, vec![]))].into();
     let (bytes, _) = write(options(4096), &entries);
     let file = Arc::new(MemoryRead(bytes));
-    let error = match open(file, Path::new("elsewhere"), TableId(5), RESIDENT) {
+    let error = match open(file, Path::new("elsewhere"), TableId(5), None, RESIDENT) {
         Ok(_) => panic!("a table of another number must not open"),
         Err(error) => error,
     };

@@ -1,0 +1,63 @@
+//! `hedgerow compact`: merges a range into the deepest level.
+
+use serde_json::json;
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::{self, EncodingArguments};
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::{Output, bytes, progress_bytes};
+use crate::range::RangeArguments;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow compact --db people
+  hedgerow compact --db people --from a --to c
+
+Ctrl-C ends it at the next step; what was merged until then stays.";
+
+/// Merges everything of a keyspace, or of a range, into the deepest level.
+///
+/// Deleted and replaced data is gone then, and reads look in one place only.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    #[command(flatten)]
+    range: RangeArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let range = arguments.range.range(arguments.encoding.choice())?;
+    let interrupt = Interrupt::listen()?;
+    let (db, keyspace) = arguments.keyspace.open_to_write()?;
+    let before = keyspace.stats();
+    let bar = progress_bytes("compacting", 0);
+    let compacted = keyspace.compact_with::<&[u8]>(range.bounds(), |progress| {
+        bar.set_length(progress.total_bytes.max(progress.done_bytes));
+        bar.set_position(progress.done_bytes);
+        !interrupt.came()
+    });
+    bar.finish_and_clear();
+    let after = keyspace.stats();
+    db.close()?;
+    compacted?;
+    output.line(format_args!(
+        "{} of tables, {} before",
+        bytes(after.table_bytes()),
+        bytes(before.table_bytes()),
+    ));
+    output.object(&json!({
+        "keyspace": arguments.keyspace.name,
+        "entries_before": before.entries(),
+        "entries": after.entries(),
+        "table_bytes_before": before.table_bytes(),
+        "table_bytes": after.table_bytes(),
+    }));
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The database and the keyspace that a command works on, and the ways to open them: to read,
+//! beside a writer if there is one; to write what is there; to write, making what is missing.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use hedgerow::{Builder, Db, Keyspace, Layout};
+
+use crate::arguments;
+use crate::exit::{Exit, Failure};
+
+/// Either of these makes a directory a database, if only a damaged one.
+const PARTS: [&str; 2] = ["MANIFEST", "tables"];
+
+/// What every command on a database takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DatabaseArguments {
+    /// The directory of the database.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) db: PathBuf,
+
+    /// The memory that the engine may use.
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = arguments::bytes)]
+    memory_budget: u64,
+}
+
+/// What every command on one keyspace takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KeyspaceArguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+
+    /// The keyspace.
+    #[arg(long = "keyspace", value_name = "NAME", default_value = "default")]
+    pub(crate) name: String,
+}
+
+impl DatabaseArguments {
+    pub(crate) fn open_to_read(&self) -> Result<Db, Failure> {
+        Ok(self.existing()?.read_only(true).open()?)
+    }
+
+    pub(crate) fn open_to_write(&self) -> Result<Db, Failure> {
+        Ok(self.existing()?.create_if_missing(false).open()?)
+    }
+
+    fn open_or_create(&self) -> Result<Db, Failure> {
+        let used = || fs::read_dir(&self.db).is_ok_and(|mut files| files.next().is_some());
+        if !self.exists() && used() {
+            let message = format!(
+                "expected a database or an empty directory, found other files in {}",
+                self.db.display()
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Ok(self.builder().open()?)
+    }
+
+    /// How to open the database, which has to be there.
+    pub(crate) fn existing(&self) -> Result<Builder, Failure> {
+        if self.exists() {
+            return Ok(self.builder());
+        }
+        let message = format!("expected a database, found none in {}", self.db.display());
+        Err(Failure::new(Exit::NotFound, message))
+    }
+
+    fn exists(&self) -> bool {
+        PARTS.iter().any(|part| self.db.join(part).exists())
+    }
+
+    fn builder(&self) -> Builder {
+        Db::builder(&self.db).memory_budget(self.memory_budget)
+    }
+}
+
+impl KeyspaceArguments {
+    pub(crate) fn open_to_read(&self) -> Result<(Db, Keyspace), Failure> {
+        self.find(self.database.open_to_read()?)
+    }
+
+    pub(crate) fn open_to_write(&self) -> Result<(Db, Keyspace), Failure> {
+        self.find(self.database.open_to_write()?)
+    }
+
+    /// Makes the database if it is missing, and the keyspace with `layout`. One that is there keeps
+    /// the layout it has.
+    pub(crate) fn open_or_create(&self, layout: Layout) -> Result<(Db, Keyspace), Failure> {
+        let db = self.database.open_or_create()?;
+        let keyspace = match db.existing_keyspace(&self.name) {
+            Some(keyspace) => keyspace,
+            None => db.keyspace(&self.name, layout)?,
+        };
+        Ok((db, keyspace))
+    }
+
+    fn find(&self, db: Db) -> Result<(Db, Keyspace), Failure> {
+        if let Some(keyspace) = db.existing_keyspace(&self.name) {
+            return Ok((db, keyspace));
+        }
+        let found = match db.keyspaces() {
+            names if names.is_empty() => "none".to_owned(),
+            names => format!("`{}`", names.join("`, `")),
+        };
+        let message = format!("expected the keyspace `{}`, found {found}", self.name);
+        Err(Failure::new(Exit::NotFound, message))
+    }
+}

@@ -1,0 +1,45 @@
+//! `hedgerow del KEY…`: takes keys' values away.
+
+use std::ffi::OsString;
+
+use hedgerow::Durability;
+use serde_json::json;
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::{self, EncodingArguments};
+use crate::exit::Failure;
+use crate::output::Output;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow del --db people ada grace";
+
+/// Takes the values of keys away, of all of them or of none; durable when the command ends.
+///
+/// The keys need not have values.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let encoding = arguments.encoding.choice();
+    let (db, keyspace) = arguments.keyspace.open_to_write()?;
+    let mut batch = db.batch();
+    for key in &arguments.keys {
+        batch.delete(&keyspace, encoding.argument(key)?)?;
+    }
+    batch.commit(Durability::Synced)?;
+    db.close()?;
+    let name = &arguments.keyspace.name;
+    output.object(&json!({ "keyspace": name, "deleted": arguments.keys.len() }));
+    Ok(())
+}

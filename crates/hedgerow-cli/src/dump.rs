@@ -1,0 +1,93 @@
+//! `hedgerow dump`: writes keys and values to a file or a pipe, for `load` and other programs.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use serde_json::json;
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::EncodingArguments;
+use crate::exit::Failure;
+use crate::output::{Output, counted, progress};
+use crate::range::{RangeArguments, Walk};
+use crate::records::{self, Format, Sink};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow dump --db people people.csv
+  hedgerow dump --db people | gzip > people.jsonl.gz";
+
+/// Writes the keys of a keyspace, or of a range, with their values; all as of one moment.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    #[command(flatten)]
+    range: RangeArguments,
+
+    /// The format; unless set, what the file's name ends in, `json` for a pipe.
+    #[arg(long)]
+    format: Option<Format>,
+
+    /// The file to write, or to write anew; `-` is standard output.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let encoding = arguments.encoding.choice();
+    let range = arguments.range.range(encoding)?;
+    let file = records::file(&arguments.file);
+    let format = Format::choose(arguments.format, file)?;
+    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let mut walk = Walk::new(&keyspace, range, false)?;
+    let bar = progress("dumping", keyspace.stats().entries());
+    let Some(file) = file else {
+        if io::stdout().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let mut sink = format.sink(io::stdout().lock(), encoding);
+        return write(&mut walk, &mut *sink, &bar, |e| Failure::output(&e)).map(drop);
+    };
+    let mut sink = format.sink(create(file)?, encoding);
+    let entries = write(&mut walk, &mut *sink, &bar, |e| {
+        Failure::io("write", file, &e)
+    })?;
+    let name = file.display();
+    output.line(format_args!(
+        "dumped {} to {name}",
+        counted(entries, "entry")
+    ));
+    output.object(&json!({ "file": name.to_string(), "entries": entries }));
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "a file that the user names")]
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|e| Failure::io("create", path, &e))
+}
+
+/// Writes everything, and tells how much it was.
+fn write(
+    walk: &mut Walk,
+    sink: &mut dyn Sink,
+    bar: &ProgressBar,
+    failed: impl Fn(io::Error) -> Failure,
+) -> Result<u64, Failure> {
+    let mut entries = 0;
+    while let Some(key) = walk.next()?.map(<[u8]>::to_vec) {
+        sink.write(&key, &walk.value()?).map_err(&failed)?;
+        entries += 1;
+        bar.set_position(entries);
+    }
+    sink.finish().map_err(failed)?;
+    bar.finish_and_clear();
+    Ok(entries)
+}

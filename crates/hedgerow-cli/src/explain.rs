@@ -1,0 +1,238 @@
+//! `hedgerow explain get KEY`: how a lookup goes.
+
+use std::ffi::OsString;
+
+use hedgerow::{Explanation, FilterAnswer, FoundEntry, PageAsked, RunAsked, TableAsked};
+use serde_json::{Value, json};
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::{self, Encoding, EncodingArguments};
+use crate::exit::Failure;
+use crate::output::{Output, bytes, count, counted};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow explain get --db people ada
+  hedgerow explain get --db people --warm --json ada";
+
+/// Tells how a command finds its answer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Get(GetArguments),
+}
+
+/// Looks a key up and tells which memtables, runs, filters and pages were asked, and what was read.
+///
+/// The database is opened for reading only, with an empty page cache: a page that is not cached here
+/// may be in the cache of a process that has the database open.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
+struct GetArguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    /// Looks the key up once before, so that its pages are cached.
+    #[arg(long)]
+    warm: bool,
+
+    key: OsString,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let What::Get(arguments) = &arguments.what;
+    let encoding = arguments.encoding.choice();
+    let key = encoding.argument(&arguments.key)?;
+    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    if arguments.warm {
+        keyspace.get(&key)?;
+    }
+    let explanation = keyspace.explain(&key)?;
+    print(&explanation, encoding, output);
+    let mut object = object(&explanation, encoding);
+    object["keyspace"] = json!(keyspace.name());
+    object["key"] = encoding.encode_json(&key);
+    output.object(&object);
+    Ok(())
+}
+
+// ---- for people ----
+
+fn print(explanation: &Explanation, encoding: Encoding, output: &mut Output) {
+    output.line(format_args!("partition {}", explanation.partition));
+    for memtable in &explanation.memtables {
+        let kind = if memtable.sealed { "sealed" } else { "active" };
+        output.line(format_args!(
+            "  {kind} memtable of {}: {}",
+            counted(memtable.entries as u64, "entry"),
+            found_text(memtable.found)
+        ));
+    }
+    for run in &explanation.runs {
+        print_run(run, encoding, output);
+    }
+    output.line(format_args!("{}", answer_text(explanation)));
+    output.line(format_args!("{}", cost_text(explanation)));
+}
+
+fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
+    let place = format!("  level {} run {}", run.level, run.run);
+    let Some(table) = &run.table else {
+        output.line(format_args!("{place}: no table whose bounds hold the key"));
+        return;
+    };
+    let filter = match table.filter {
+        FilterAnswer::No => ": its filter says no",
+        FilterAnswer::Maybe => ": its filter lets the key pass",
+        _ => ": it has no filter",
+    };
+    let (smallest, largest) = &table.bounds;
+    output.line(format_args!(
+        "{place}: table {} of `{}` to `{}`{filter}",
+        table.number,
+        encoding.encode(smallest),
+        encoding.encode(largest),
+    ));
+    if table.opened {
+        output.line(format_args!("    opened: its footer was read first"));
+    }
+    for page in &table.pages {
+        output.line(format_args!("    {}", page_text(page)));
+    }
+    if table.filter != FilterAnswer::No {
+        output.line(format_args!("    {}", found_text(table.found)));
+    }
+}
+
+fn page_text(page: &PageAsked) -> String {
+    let class = class_name(page);
+    let how = if page.cached { "cached" } else { "read" };
+    let (offset, size) = (count(page.offset), bytes(u64::from(page.bytes)));
+    format!("{class} page at offset {offset}, {size}: {how}")
+}
+
+fn class_name(page: &PageAsked) -> String {
+    format!("{:?}", page.class).to_lowercase()
+}
+
+fn found_text(found: Option<FoundEntry>) -> String {
+    match found {
+        Some(found) => format!(
+            "found a {} numbered {}",
+            kind_name(found),
+            count(found.seqno)
+        ),
+        None => "not there".to_owned(),
+    }
+}
+
+fn kind_name(found: FoundEntry) -> String {
+    format!("{:?}", found.kind).to_lowercase()
+}
+
+fn answer_text(explanation: &Explanation) -> String {
+    match (&explanation.value, explanation.found()) {
+        (Some(value), _) => format!("a value of {}", bytes(value.len() as u64)),
+        (None, Some(_)) => "no value: the key is deleted".to_owned(),
+        (None, None) => "no value: the key is nowhere".to_owned(),
+    }
+}
+
+fn cost_text(explanation: &Explanation) -> String {
+    let (pages, reads) = (explanation.pages().count(), reads(explanation));
+    let (asked, wrong) = filters(explanation);
+    format!(
+        "{}, {} of them read; {} asked, {}",
+        counted(pages as u64, "page"),
+        count(reads as u64),
+        counted(asked as u64, "filter"),
+        counted(wrong as u64, "false positive"),
+    )
+}
+
+fn reads(explanation: &Explanation) -> usize {
+    explanation.pages().filter(|page| !page.cached).count()
+}
+
+/// Filters asked, and those that let the key pass though it was not there.
+fn filters(explanation: &Explanation) -> (usize, usize) {
+    let asked = |table: &&TableAsked| table.filter != FilterAnswer::Missing;
+    let wrong = |table: &&TableAsked| table.filter == FilterAnswer::Maybe && table.found.is_none();
+    (
+        explanation.tables().filter(asked).count(),
+        explanation.tables().filter(wrong).count(),
+    )
+}
+
+// ---- for programs ----
+
+fn object(explanation: &Explanation, encoding: Encoding) -> Value {
+    let memtables = explanation.memtables.iter().map(|memtable| {
+        json!({
+            "sealed": memtable.sealed,
+            "entries": memtable.entries,
+            "found": found_object(memtable.found),
+        })
+    });
+    let runs = explanation.runs.iter().map(|run| {
+        json!({
+            "level": run.level,
+            "group": run.group,
+            "run": run.run,
+            "table": run.table.as_ref().map(|table| table_object(table, encoding)),
+        })
+    });
+    let (filters, wrong) = filters(explanation);
+    json!({
+        "partition": explanation.partition,
+        "memtables": memtables.collect::<Vec<_>>(),
+        "runs": runs.collect::<Vec<_>>(),
+        "found": found_object(explanation.found()),
+        "value_bytes": explanation.value.as_ref().map(|value| value.len()),
+        "pages": explanation.pages().count(),
+        "reads": reads(explanation),
+        "filters": filters,
+        "filter_false_positives": wrong,
+    })
+}
+
+fn table_object(table: &TableAsked, encoding: Encoding) -> Value {
+    let pages = table.pages.iter().map(|page| {
+        json!({
+            "class": class_name(page),
+            "offset": page.offset,
+            "bytes": page.bytes,
+            "cached": page.cached,
+        })
+    });
+    json!({
+        "number": table.number,
+        "path": table.path.to_string_lossy(),
+        "smallest_key": encoding.encode_json(&table.bounds.0),
+        "largest_key": encoding.encode_json(&table.bounds.1),
+        "opened": table.opened,
+        "filter": match table.filter {
+            FilterAnswer::No => json!("no"),
+            FilterAnswer::Maybe => json!("maybe"),
+            _ => Value::Null,
+        },
+        "pages": pages.collect::<Vec<_>>(),
+        "found": found_object(table.found),
+    })
+}
+
+fn found_object(found: Option<FoundEntry>) -> Value {
+    found.map_or(
+        Value::Null,
+        |found| json!({ "sequence_number": found.seqno, "kind": kind_name(found) }),
+    )
+}

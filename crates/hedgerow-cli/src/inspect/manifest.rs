@@ -1,0 +1,268 @@
+//! `hedgerow inspect manifest`: the edits of the manifest, and what they amount to.
+
+use hedgerow::inspect::{
+    Change, Edit, Placement, TableId, TableMeta, TreeEdit, manifest as read_manifest,
+};
+use serde_json::{Value, json};
+
+use super::Report;
+use crate::database::DatabaseArguments;
+use crate::encoding::{Encoding, EncodingArguments};
+use crate::exit::Failure;
+use crate::keyspaces::{design_text, layout_text};
+use crate::output::{bytes, count, counted, shown};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow inspect manifest --db people";
+
+/// Shows the edits of the manifest one by one, and the state that they amount to.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+}
+
+pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
+    arguments.database.existing().map(drop)?;
+    let encoding = arguments.encoding.choice();
+    let manifest = read_manifest(&report.storage, &arguments.database.db)?;
+    for record in &manifest.records {
+        match record {
+            Ok(record) => {
+                let (offset, size) = (count(record.offset), bytes(record.bytes));
+                report.tell(
+                    &text(&format!("offset {offset}, {size}"), &record.edit, encoding),
+                    &json!({
+                        "offset": record.offset,
+                        "bytes": record.bytes,
+                        "changes": objects(&record.edit, encoding),
+                    }),
+                );
+            }
+            Err(error) => report.damage(error),
+        }
+    }
+    if let Some(offset) = manifest.torn {
+        report.tell(
+            &format!(
+                "torn at offset {}: {} of an edit that never happened",
+                count(offset),
+                bytes(manifest.bytes - offset)
+            ),
+            &json!({ "torn": offset, "bytes": manifest.bytes - offset }),
+        );
+    }
+    if let Some(state) = &manifest.state {
+        report.tell(
+            &text("the state that they amount to", state, encoding),
+            &json!({ "state": objects(state, encoding) }),
+        );
+    }
+    Ok(())
+}
+
+fn text(title: &str, edit: &Edit, encoding: Encoding) -> String {
+    let changes = edit.iter().map(|change| change_text(change, encoding));
+    std::iter::once(title.to_owned())
+        .chain(changes)
+        .collect::<Vec<_>>()
+        .join("\n  ")
+}
+
+fn objects(edit: &Edit, encoding: Encoding) -> Value {
+    edit.iter()
+        .map(|change| change_object(change, encoding))
+        .collect()
+}
+
+// ---- for people ----
+
+fn change_text(change: &Change, encoding: Encoding) -> String {
+    match change {
+        Change::CreateKeyspace {
+            id,
+            name,
+            layout,
+            design,
+            partitions,
+            depth,
+            ..
+        } => format!(
+            "keyspace {} is created: `{}`, {}, {}, {}, partitions {}",
+            id.0,
+            shown(name.as_bytes()),
+            layout_text(*layout),
+            design_text(design),
+            counted(u64::from(*depth), "level"),
+            list(partitions.iter().map(|id| id.0.to_string())),
+        ),
+        Change::DropKeyspace { id } => format!("keyspace {} is dropped", id.0),
+        Change::ReplacePartitions { id, partitions } => format!(
+            "keyspace {} is cleared: partitions {}",
+            id.0,
+            list(partitions.iter().map(|id| id.0.to_string()))
+        ),
+        Change::SetDesign { id, design } => {
+            format!("keyspace {} gets the design {}", id.0, design_text(design))
+        }
+        Change::Tree(edit) => tree_text(edit, encoding),
+        Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => format!(
+            "next numbers: table {next_table}, keyspace {next_keyspace}, partition {next_partition}"
+        ),
+        Change::LogStart { segment } => format!("the log begins with segment {segment}"),
+        Change::Closed { end, last } => format!(
+            "closed: the log ends in segment {} at offset {}, after sequence number {}",
+            end.segment,
+            count(u64::from(end.offset)),
+            count(last.0)
+        ),
+        Change::Opened => "opened".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
+    let mut lines = vec![format!("partition {}", edit.partition.0)];
+    if let Some(through) = edit.flushed_through {
+        lines[0] += &format!(", flushed through {}", count(through.0));
+    }
+    if let Some(depth) = edit.depth {
+        lines[0] += &format!(", {}", counted(u64::from(depth), "level"));
+    }
+    for (level, through) in &edit.draining {
+        lines.push(match through {
+            Some(table) => format!("level {level} drains through table {}", table.0),
+            None => format!("level {level} is drained"),
+        });
+    }
+    if !edit.removed.is_empty() {
+        let tables = list(edit.removed.iter().map(|id| id.0.to_string()));
+        lines.push(format!("- tables {tables}"));
+    }
+    for (id, to) in &edit.moved {
+        lines.push(format!("> table {} to {}", id.0, place_text(to)));
+    }
+    for (place, meta) in &edit.added {
+        lines.push(format!(
+            "+ table {} in {}: {}, {}, `{}` to `{}`",
+            meta.id.0,
+            place_text(place),
+            bytes(meta.file_bytes),
+            counted(meta.entries, "entry"),
+            encoding.encode(&meta.smallest_key),
+            encoding.encode(&meta.largest_key),
+        ));
+    }
+    lines.join("\n    ")
+}
+
+fn place_text(place: &Placement) -> String {
+    match place.group {
+        0 => format!("level {} run {}", place.level, place.run.0),
+        group => format!("level {} group {group} run {}", place.level, place.run.0),
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+// ---- for programs ----
+
+fn change_object(change: &Change, encoding: Encoding) -> Value {
+    match change {
+        Change::CreateKeyspace {
+            id,
+            name,
+            layout,
+            design,
+            seed,
+            partitions,
+            depth,
+        } => json!({
+            "change": "create keyspace",
+            "keyspace": id.0,
+            "name": name,
+            "layout": layout_text(*layout),
+            "design": design_text(design),
+            "seed": seed,
+            "partitions": partitions.iter().map(|id| id.0).collect::<Vec<_>>(),
+            "levels": depth,
+        }),
+        Change::DropKeyspace { id } => json!({ "change": "drop keyspace", "keyspace": id.0 }),
+        Change::ReplacePartitions { id, partitions } => json!({
+            "change": "replace partitions",
+            "keyspace": id.0,
+            "partitions": partitions.iter().map(|id| id.0).collect::<Vec<_>>(),
+        }),
+        Change::SetDesign { id, design } => json!({
+            "change": "set design", "keyspace": id.0, "design": design_text(design),
+        }),
+        Change::Tree(edit) => tree_object(edit, encoding),
+        Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => json!({
+            "change": "counters",
+            "next_table": next_table,
+            "next_keyspace": next_keyspace,
+            "next_partition": next_partition,
+        }),
+        Change::LogStart { segment } => json!({ "change": "log start", "segment": segment }),
+        Change::Closed { end, last } => json!({
+            "change": "closed",
+            "segment": end.segment,
+            "offset": end.offset,
+            "last_sequence_number": last.0,
+        }),
+        Change::Opened => json!({ "change": "opened" }),
+        other => json!({ "change": format!("{other:?}") }),
+    }
+}
+
+fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
+    let number = |id: &TableId| id.0;
+    let moved = edit.moved.iter().map(|(id, to)| placed(*id, to));
+    let added = edit
+        .added
+        .iter()
+        .map(|(to, meta)| added_object(to, meta, encoding));
+    let draining = edit
+        .draining
+        .iter()
+        .map(|(level, through)| json!({ "level": level, "through": through.map(|id| id.0) }));
+    json!({
+        "change": "tree",
+        "partition": edit.partition.0,
+        "removed": edit.removed.iter().map(number).collect::<Vec<_>>(),
+        "moved": moved.collect::<Vec<_>>(),
+        "added": added.collect::<Vec<_>>(),
+        "flushed_through": edit.flushed_through.map(|seqno| seqno.0),
+        "draining": draining.collect::<Vec<_>>(),
+        "levels": edit.depth,
+    })
+}
+
+fn placed(id: TableId, place: &Placement) -> Value {
+    json!({ "table": id.0, "level": place.level, "group": place.group, "run": place.run.0 })
+}
+
+fn added_object(place: &Placement, meta: &TableMeta, encoding: Encoding) -> Value {
+    let mut object = placed(meta.id, place);
+    object["bytes"] = json!(meta.file_bytes);
+    object["entries"] = json!(meta.entries);
+    object["tombstones"] = json!(meta.tombstones);
+    object["smallest_key"] = encoding.encode_json(&meta.smallest_key);
+    object["largest_key"] = encoding.encode_json(&meta.largest_key);
+    object
+}

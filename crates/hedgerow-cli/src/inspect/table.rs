@@ -1,0 +1,190 @@
+//! `hedgerow inspect table FILE`: a table's properties and pages.
+
+use std::path::PathBuf;
+
+use hedgerow::inspect::{Part, StoredEntry, StoredValue, Table, TablePage};
+use serde_json::{Value, json};
+
+use super::{Report, name};
+use crate::encoding::{Encoding, EncodingArguments};
+use crate::exit::Failure;
+use crate::output::{bytes, count, counted, shown};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow inspect table people/tables/0000000007.table
+  hedgerow inspect table --entries --json people/tables/0000000007.table";
+
+/// Shows the footer and the properties of a table, and its pages in the order of the file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    /// Shows the entries of each block, too.
+    #[arg(long)]
+    entries: bool,
+
+    /// A file of a database's directory `tables`.
+    file: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
+    let encoding = arguments.encoding.choice();
+    let table = Table::open(&report.storage, &arguments.file)?;
+    print_properties(&table, encoding, report);
+    for page in table.pages() {
+        if report.is_unread() {
+            break;
+        }
+        match page {
+            Ok(page) => print_page(&page, arguments.entries, encoding, report),
+            Err(error) => report.damage(&error),
+        }
+    }
+    Ok(())
+}
+
+fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) {
+    let footer = table.footer();
+    let filter = footer.filter.map(|filter| {
+        json!({
+            "offset": filter.offset,
+            "bytes": filter.file_bytes(),
+            "lines": filter.lines,
+            "probes": filter.probes,
+        })
+    });
+    let mut object = json!({
+        "table": footer.id.0,
+        "path": table.path().to_string_lossy(),
+        "bytes": table.bytes(),
+        "blocks": table.blocks().ok(),
+        "filter": filter,
+        "hash_seed": footer.hash_seed,
+    });
+    let path = shown(table.path().as_os_str().as_encoded_bytes());
+    let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
+    if let Some(filter) = footer.filter {
+        text += &format!(
+            "\n  filter of {}, {} per key",
+            bytes(filter.file_bytes()),
+            counted(u64::from(filter.probes), "probe")
+        );
+    }
+    // What cannot be read is told in its place among the pages.
+    if let Ok(meta) = table.meta() {
+        let (smallest, largest) = (&meta.smallest_key, &meta.largest_key);
+        text += &format!(
+            "\n  written for keyspace {}, partition {}, level {}\n  {}, {}, {} before compression\n  \
+             keys `{}` to `{}`\n  sequence numbers {} to {}",
+            meta.keyspace,
+            meta.partition,
+            meta.level,
+            counted(meta.entries, "entry"),
+            counted(meta.tombstones, "tombstone"),
+            bytes(meta.raw_bytes),
+            encoding.encode(smallest),
+            encoding.encode(largest),
+            count(meta.smallest_seqno.0),
+            count(meta.largest_seqno.0),
+        );
+        object["properties"] = json!({
+            "format": meta.format,
+            "keyspace": meta.keyspace,
+            "partition": meta.partition,
+            "level": meta.level,
+            "run": meta.run,
+            "entries": meta.entries,
+            "tombstones": meta.tombstones,
+            "raw_bytes": meta.raw_bytes,
+            "smallest_key": encoding.encode_json(smallest),
+            "largest_key": encoding.encode_json(largest),
+            "smallest_sequence_number": meta.smallest_seqno.0,
+            "largest_sequence_number": meta.largest_seqno.0,
+            "sequence_number_override": meta.seqno_override.map(|seqno| seqno.0),
+        });
+    }
+    report.tell(&text, &object);
+}
+
+fn print_page(page: &TablePage, entries: bool, encoding: Encoding, report: &mut Report<'_>) {
+    let part = part_name(page.part);
+    let mut text = format!(
+        "  offset {:>12}  {:>10}  {part}",
+        count(page.handle.offset),
+        bytes(u64::from(page.handle.bytes))
+    );
+    let mut object = json!({
+        "part": part,
+        "offset": page.handle.offset,
+        "bytes": page.handle.bytes,
+        "raw_bytes": page.raw_bytes,
+    });
+    if let Some(first) = page.entries.first() {
+        let n = page.entries.len() as u64;
+        text += &format!(
+            ", {} from `{}`",
+            counted(n, "entry"),
+            encoding.encode(&first.key)
+        );
+        object["entries"] = json!(n);
+        object["first_key"] = encoding.encode_json(&first.key);
+    }
+    if entries && !page.entries.is_empty() {
+        for entry in &page.entries {
+            text += &format!("\n    {}", entry_text(entry, encoding));
+        }
+        let entries = page
+            .entries
+            .iter()
+            .map(|entry| entry_object(entry, encoding));
+        object["entries"] = entries.collect();
+    }
+    report.tell(&text, &object);
+}
+
+fn part_name(part: Part) -> String {
+    match part {
+        Part::IndexTop => "index top".to_owned(),
+        part => name(part),
+    }
+}
+
+fn entry_text(entry: &StoredEntry, encoding: Encoding) -> String {
+    let value = match &entry.value {
+        StoredValue::Inline(value) => encoding.encode(value),
+        StoredValue::OutOfLine { page, bytes: size } => {
+            format!(
+                "({} at offset {})",
+                bytes(u64::from(*size)),
+                count(page.offset)
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{:>12}  {}  {}  {value}",
+        count(entry.seqno.0),
+        name(entry.kind),
+        encoding.encode(&entry.key)
+    )
+}
+
+fn entry_object(entry: &StoredEntry, encoding: Encoding) -> Value {
+    let mut object = json!({
+        "key": encoding.encode_json(&entry.key),
+        "sequence_number": entry.seqno.0,
+        "kind": name(entry.kind),
+    });
+    match &entry.value {
+        StoredValue::Inline(value) => object["value"] = encoding.encode_json(value),
+        StoredValue::OutOfLine { page, bytes } => {
+            object["value_page"] =
+                json!({ "offset": page.offset, "bytes": page.bytes, "value_bytes": bytes });
+        }
+        _ => {}
+    }
+    object
+}

@@ -1,0 +1,87 @@
+//! `hedgerow load FILE…`: puts the keys and values of files or pipes.
+
+mod pairs;
+mod put;
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use hedgerow::{Durability, Layout};
+use serde_json::json;
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::EncodingArguments;
+use crate::exit::Failure;
+use crate::output::{Output, bytes, count, counted};
+use crate::records::{self, Format};
+use pairs::Pairs;
+use put::Loaded;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow load --db people people.csv
+  zcat people.jsonl.gz | hedgerow load --db people";
+
+/// Puts the keys and values of files or pipes; a key that is there already gets the new value.
+///
+/// A database or keyspace that is not there is made. Everything is durable when the command ends.
+/// What comes before a malformed line stays. Sorted input is written as tables, without the log, and
+/// becomes visible as a whole; from the first key that is not above the one before it, pairs go in
+/// batches.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    /// The format; unless set, what each file's name ends in, `json` for a pipe.
+    #[arg(long)]
+    format: Option<Format>,
+
+    /// Makes each batch durable before the next one.
+    #[arg(long)]
+    sync: bool,
+
+    /// The files, one after another; `-` is standard input.
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let encoding = arguments.encoding.choice();
+    // Before anything is made.
+    let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
+    let (db, keyspace) = arguments.keyspace.open_or_create(Layout::sorted())?;
+    let durability = match arguments.sync {
+        true => Durability::Synced,
+        false => Durability::Buffered,
+    };
+    let mut loaded = Loaded::default();
+    let put = put::put(&db, &keyspace, &mut pairs, durability, &mut loaded);
+    let closed = db.close();
+    let entries = counted(loaded.entries, "entry");
+    // What came before a malformed line stays.
+    if let Some(failure) = put.err().map(Failure::from).or(pairs.failure) {
+        return Err(failure.adding(&format!("; loaded {entries} before it")));
+    }
+    closed?;
+    let name = &arguments.keyspace.name;
+    let size = bytes(loaded.bytes);
+    let sorted = match loaded.bulk_entries {
+        0 => String::new(),
+        n => format!("; {} of them sorted, as tables", count(n)),
+    };
+    output.line(format_args!(
+        "loaded {entries}, {size}, into `{name}`{sorted}"
+    ));
+    output.object(&json!({
+        "keyspace": name,
+        "entries": loaded.entries,
+        "bytes": loaded.bytes,
+        "bulk_loaded_entries": loaded.bulk_entries,
+    }));
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The pairs of all inputs, one after another, up to the first that is malformed.
+
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use hedgerow::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MAX};
+use indicatif::ProgressBar;
+
+use crate::encoding::Encoding;
+use crate::exit::{Exit, Failure};
+use crate::output::{progress_bytes, wheel};
+use crate::records::{self, Format, Pair, Problem, Source};
+
+/// How many pairs are read between two looks at the progress.
+const PAIRS_PER_LOOK: u64 = 1024;
+
+/// An iterator that ends at the last pair, or before the first failure, which it keeps.
+pub(super) struct Pairs {
+    /// Those not yet read to their end.
+    inputs: VecDeque<Input>,
+    pub(super) failure: Option<Failure>,
+    count: u64,
+    progress: Progress,
+}
+
+/// A file or pipe that is open.
+struct Input {
+    path: PathBuf,
+    source: Box<dyn Source>,
+    /// Of a file, not of a pipe.
+    bytes: Option<u64>,
+}
+
+impl Pairs {
+    /// Opens all inputs.
+    pub(super) fn open(
+        paths: &[PathBuf],
+        format: Option<Format>,
+        encoding: Encoding,
+    ) -> Result<Pairs, Failure> {
+        let inputs = paths.iter().map(|path| Input::open(path, format, encoding));
+        let inputs: VecDeque<Input> = inputs.collect::<Result<_, _>>()?;
+        Ok(Pairs {
+            progress: Progress::new(inputs.iter().map(|input| input.bytes).sum()),
+            inputs,
+            failure: None,
+            count: 0,
+        })
+    }
+}
+
+impl Iterator for Pairs {
+    type Item = Pair;
+
+    fn next(&mut self) -> Option<Pair> {
+        while let Some(input) = self.inputs.front_mut() {
+            match input.next() {
+                Ok(Some(pair)) => {
+                    self.count += 1;
+                    if self.count.is_multiple_of(PAIRS_PER_LOOK) {
+                        self.progress.show(self.count, input.source.bytes());
+                    }
+                    return Some(pair);
+                }
+                Ok(None) => {
+                    self.progress.bytes_before += input.source.bytes();
+                    self.inputs.pop_front();
+                }
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    self.inputs.clear();
+                }
+            }
+        }
+        self.progress.bar.finish_and_clear();
+        None
+    }
+}
+
+impl Input {
+    fn open(path: &Path, format: Option<Format>, encoding: Encoding) -> Result<Input, Failure> {
+        let file = records::file(path);
+        let format = Format::choose(format, file)?;
+        let (path, reader, bytes): (_, Box<dyn BufRead>, _) = match file {
+            None => {
+                let reader = Box::new(BufReader::new(io::stdin()));
+                (PathBuf::from("standard input"), reader, None)
+            }
+            Some(file) => {
+                let opened = open(file).map_err(|e| Failure::io("open", file, &e))?;
+                let metadata = opened.metadata().ok().filter(Metadata::is_file);
+                let reader = Box::new(BufReader::new(opened));
+                (path.to_path_buf(), reader, metadata.map(|m| m.len()))
+            }
+        };
+        Ok(Input {
+            path,
+            source: format.source(reader, encoding),
+            bytes,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Pair>, Failure> {
+        let pair = self.source.next().and_then(|pair| {
+            pair.as_ref().map_or(Ok(()), check)?;
+            Ok(pair)
+        });
+        pair.map_err(|problem| match problem {
+            Problem::Io(error) => Failure::io("read", &self.path, &error),
+            Problem::Malformed(what) => {
+                let (path, line) = (self.path.display(), self.source.line());
+                let message = format!("{path}, line {line}: {what}");
+                Failure::new(Exit::Failure, message).at(&self.path)
+            }
+        })
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a file that the user names")]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// What the engine would refuse, while the line is known.
+fn check((key, value): &Pair) -> Result<(), Problem> {
+    let what = if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
+        let found = key.len();
+        format!("expected a key of {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, found {found} bytes")
+    } else if value.len() > VALUE_BYTES_MAX {
+        let found = value.len();
+        format!("expected a value of at most {VALUE_BYTES_MAX} bytes, found {found} bytes")
+    } else {
+        return Ok(());
+    };
+    Err(Problem::Malformed(what))
+}
+
+/// A bar over the bytes of all inputs if they are known, else a count of pairs.
+struct Progress {
+    bar: ProgressBar,
+    counts_bytes: bool,
+    /// Bytes of the inputs before the present one.
+    bytes_before: u64,
+}
+
+impl Progress {
+    fn new(total_bytes: Option<u64>) -> Progress {
+        let bar = total_bytes.map(|total| progress_bytes("loading", total));
+        Progress {
+            counts_bytes: bar.is_some(),
+            bar: bar.unwrap_or_else(|| wheel("loading")),
+            bytes_before: 0,
+        }
+    }
+
+    fn show(&self, pairs: u64, input_bytes: u64) {
+        self.bar.set_position(match self.counts_bytes {
+            true => self.bytes_before + input_bytes,
+            false => pairs,
+        });
+    }
+}

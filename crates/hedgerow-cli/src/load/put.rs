@@ -1,0 +1,124 @@
+//! Writing many pairs to a keyspace: as tables, past the log, for as long as they are sorted; then in
+//! batches, so that one commit is shared by many.
+
+use hedgerow::{Db, Durability, Error, Keyspace, Result};
+
+use crate::records::Pair;
+
+/// Large enough that the cost of a commit does not show, small against any memory budget.
+const BATCH_BYTES: usize = 64 << 10;
+/// So many bytes of keys and values have to be sorted before a bulk load is begun: tables of a few
+/// entries, of which random input would make one each time, cost more than they save.
+const SORTED_BYTES_MIN: u64 = 1 << 20;
+
+/// What is in the database.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Loaded {
+    pub(super) entries: u64,
+    /// Of keys and values.
+    pub(super) bytes: u64,
+    /// How many of the entries were sorted, and loaded as tables.
+    pub(super) bulk_entries: u64,
+}
+
+/// Puts all pairs. What `loaded` counts stays when a later one fails.
+pub(super) fn put(
+    db: &Db,
+    keyspace: &Keyspace,
+    pairs: impl Iterator<Item = Pair>,
+    durability: Durability,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let mut sorted = Sorted {
+        pairs,
+        last_key: Vec::new(),
+        unsorted: None,
+    };
+    let mut beginning = Vec::new();
+    let mut bytes = 0;
+    while bytes < SORTED_BYTES_MIN
+        && let Some(pair) = sorted.next()
+    {
+        bytes += size(&pair);
+        beginning.push(pair);
+    }
+    if bytes >= SORTED_BYTES_MIN {
+        put_sorted(keyspace, beginning.drain(..).chain(&mut sorted), loaded)?;
+    }
+    let rest = beginning.into_iter().chain(sorted.unsorted);
+    put_batches(db, keyspace, rest.chain(sorted.pairs), durability, loaded)
+}
+
+/// Ends before the first key that is not above the one before it, and keeps that pair.
+struct Sorted<I> {
+    pairs: I,
+    /// Empty, as no key is, before the first.
+    last_key: Vec<u8>,
+    unsorted: Option<Pair>,
+}
+
+impl<I: Iterator<Item = Pair>> Iterator for Sorted<I> {
+    type Item = Pair;
+
+    fn next(&mut self) -> Option<Pair> {
+        if self.unsorted.is_some() {
+            return None;
+        }
+        let pair = self.pairs.next()?;
+        if pair.0 <= self.last_key {
+            self.unsorted = Some(pair);
+            return None;
+        }
+        self.last_key.clone_from(&pair.0);
+        Some(pair)
+    }
+}
+
+fn put_sorted(
+    keyspace: &Keyspace,
+    pairs: impl Iterator<Item = Pair>,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let mut bytes = 0;
+    let pairs = pairs.map(|pair| {
+        bytes += size(&pair);
+        Ok::<_, Error>(pair)
+    });
+    let report = keyspace.bulk_load(pairs)?;
+    loaded.entries += report.entries;
+    loaded.bulk_entries += report.entries;
+    loaded.bytes += bytes;
+    Ok(())
+}
+
+fn put_batches(
+    db: &Db,
+    keyspace: &Keyspace,
+    mut pairs: impl Iterator<Item = Pair>,
+    durability: Durability,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let mut more = true;
+    while more {
+        more = false;
+        let mut batch = db.batch();
+        let mut bytes = 0;
+        for pair in &mut pairs {
+            batch.put(keyspace, &pair.0, &pair.1)?;
+            bytes += size(&pair);
+            more = batch.bytes() >= BATCH_BYTES;
+            if more {
+                break;
+            }
+        }
+        let entries = batch.len() as u64;
+        batch.commit(durability)?;
+        loaded.entries += entries;
+        loaded.bytes += bytes;
+    }
+    Ok(())
+}
+
+fn size((key, value): &Pair) -> u64 {
+    (key.len() + value.len()) as u64
+}

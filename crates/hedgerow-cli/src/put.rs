@@ -1,0 +1,61 @@
+//! `hedgerow put KEY VALUE`: gives a key a value.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::path::Path;
+
+use hedgerow::{Layout, VALUE_BYTES_MAX};
+use serde_json::json;
+
+use crate::database::KeyspaceArguments;
+use crate::encoding::{self, EncodingArguments};
+use crate::exit::Failure;
+use crate::output::Output;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow put --db people ada 1815
+  hedgerow put --db people --hex 00ff 0a
+  hedgerow put --db people portrait - < ada.jpg";
+
+/// Gives a key a value, which is durable when the command ends.
+///
+/// A database or keyspace that is not there is made.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    key: OsString,
+
+    /// The value; `-` is all of standard input, byte for byte.
+    value: OsString,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let encoding = arguments.encoding.choice();
+    let key = encoding.argument(&arguments.key)?;
+    let value = match &arguments.value {
+        dash if dash == OsStr::new("-") => standard_input()?,
+        value => encoding.argument(value)?,
+    };
+    let (db, keyspace) = arguments.keyspace.open_or_create(Layout::sorted())?;
+    keyspace.put(key, value)?;
+    db.close()?;
+    output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));
+    Ok(())
+}
+
+/// All of it, or one byte more than a value may have.
+fn standard_input() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let mut input = io::stdin().lock().take(VALUE_BYTES_MAX as u64 + 1);
+    input
+        .read_to_end(&mut bytes)
+        .map_err(|e| Failure::io("read", Path::new("standard input"), &e))?;
+    Ok(bytes)
+}

@@ -1,0 +1,142 @@
+//! A range of keys, and walking it in either direction. Values are read only when asked for.
+
+use std::ffi::OsString;
+use std::ops::{Bound, RangeBounds};
+
+use hedgerow::{Cursor, Keyspace, Slice};
+
+use crate::encoding::Encoding;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RangeArguments {
+    /// Where the range begins: this key is in it.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+
+    /// Where the range ends: this key is not in it.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+
+    /// The keys that begin with this.
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    prefix: Option<OsString>,
+}
+
+/// The keys from `from` on, which is one of them, up to `to`, which is not.
+#[derive(Debug)]
+pub(crate) struct Range {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
+impl RangeArguments {
+    pub(crate) fn range(&self, encoding: Encoding) -> Result<Range, Failure> {
+        let key = |flag: &str, argument: &Option<OsString>| match argument {
+            Some(text) if text.is_empty() => {
+                let message = format!("expected a key after --{flag}, found an empty one");
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Some(text) => encoding.argument(text).map(Some),
+            None => Ok(None),
+        };
+        if let Some(prefix) = key("prefix", &self.prefix)? {
+            return Ok(Range {
+                to: successor(&prefix),
+                from: Some(prefix),
+            });
+        }
+        Ok(Range {
+            from: key("from", &self.from)?,
+            to: key("to", &self.to)?,
+        })
+    }
+}
+
+/// The first key after all that begin with `prefix`, if there is one.
+fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut key = prefix[..=last].to_vec();
+    key[last] += 1;
+    Some(key)
+}
+
+impl Range {
+    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let lower = self
+            .from
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Included);
+        let upper = self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        (lower, upper)
+    }
+}
+
+/// The keys of a range, as they were when the walk began.
+pub(crate) struct Walk {
+    cursor: Cursor,
+    range: Range,
+    reverse: bool,
+    begun: bool,
+}
+
+impl Walk {
+    pub(crate) fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Walk, Failure> {
+        Ok(Walk {
+            cursor: keyspace.cursor()?,
+            range,
+            reverse,
+            begun: false,
+        })
+    }
+
+    /// The next key, if there is one.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        let there = match (self.begun, self.reverse) {
+            (true, false) => self.cursor.next()?,
+            (true, true) => self.cursor.prev()?,
+            (false, false) => self.seek_begin()?,
+            (false, true) => self.seek_end()?,
+        };
+        self.begun = true;
+        let bounds = self.range.bounds();
+        let key = self.cursor.key().filter(|_| there);
+        Ok(key.filter(|key| bounds.contains(key)))
+    }
+
+    fn seek_begin(&mut self) -> Result<bool, Failure> {
+        Ok(match &self.range.from {
+            Some(from) => self.cursor.seek(from)?,
+            None => self.cursor.seek_first()?,
+        })
+    }
+
+    fn seek_end(&mut self) -> Result<bool, Failure> {
+        let Some(to) = &self.range.to else {
+            return Ok(self.cursor.seek_last()?);
+        };
+        let there = self.cursor.seek_for_prev(to)?;
+        Ok(match self.cursor.key() {
+            Some(key) if key == to => self.cursor.prev()?,
+            _ => there,
+        })
+    }
+
+    /// The value of the key that [`Walk::next`] gave.
+    pub(crate) fn value(&self) -> Result<Slice, Failure> {
+        let value = self.cursor.value()?;
+        Ok(value.expect("a cursor at a key has its value"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::successor;
+
+    #[test]
+    fn a_prefix_ends_before_its_successor() {
+        assert_eq!(successor(b"a"), Some(b"b".to_vec()));
+        assert_eq!(successor(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(successor(b"\xff\xff"), None);
+    }
+}

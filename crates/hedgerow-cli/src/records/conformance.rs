@@ -1,0 +1,130 @@
+//! What every format has to do.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const FORMATS: [Format; 2] = [Format::Json, Format::Csv];
+const ENCODINGS: [Encoding; 3] = [Encoding::Text, Encoding::Hex, Encoding::Base64];
+
+fn written(format: Format, encoding: Encoding, pairs: &[Pair]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut sink = format.sink(&mut bytes, encoding);
+    for (key, value) in pairs {
+        sink.write(key, value).unwrap();
+    }
+    sink.finish().unwrap();
+    drop(sink);
+    bytes
+}
+
+/// Every pair and the bytes read, or the line of the first problem and what it is.
+fn read(
+    format: Format,
+    encoding: Encoding,
+    bytes: &[u8],
+) -> Result<(Vec<Pair>, u64), (u64, String)> {
+    let mut source = format.source(bytes, encoding);
+    let mut pairs = Vec::new();
+    loop {
+        match source.next() {
+            Ok(Some(pair)) => pairs.push(pair),
+            Ok(None) => return Ok((pairs, source.bytes())),
+            Err(Problem::Malformed(what)) => return Err((source.line(), what)),
+            Err(Problem::Io(error)) => panic!("{error}"),
+        }
+    }
+}
+
+/// Any bytes, and such as formats care about.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        any::<Vec<u8>>(),
+        "[a-z,\"\\\\\\r\\n\\t\u{feff}é\\x00]{0,8}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(pairs in prop::collection::vec((bytes(), bytes()), 0..20)) {
+        for format in FORMATS {
+            for encoding in ENCODINGS {
+                let text = written(format, encoding, &pairs);
+                let expected = (pairs.clone(), text.len() as u64);
+                prop_assert_eq!(read(format, encoding, &text), Ok(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(text in bytes()) {
+        for format in FORMATS {
+            for encoding in ENCODINGS {
+                if let Err((line, _)) = read(format, encoding, &text) {
+                    prop_assert!(line >= 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_line_that_is_wrong_is_named() {
+    let cases = [
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"value\":\"\"}\n\n{\"key\":\"b\"}\n",
+            3,
+            "no \"value\"",
+        ),
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"value\":\"\"}\nkey",
+            2,
+            "found `key`: expected value",
+        ),
+        (Format::Json, "[]\n", 1, "found `[]`"),
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"value\":7}\n",
+            1,
+            "\"value\": expected a string",
+        ),
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"value\":\"\",\"ttl\":\"\"}\n",
+            1,
+            "found also \"ttl\"",
+        ),
+        (
+            Format::Json,
+            "{\"key\":\"\\ud800\",\"value\":\"\"}\n",
+            1,
+            "hex escape",
+        ),
+        (
+            Format::Csv,
+            "name,year\na,b\n",
+            1,
+            "expected the header `key,value`, found `name,year`",
+        ),
+        (Format::Csv, "key,value\n\"a\n\",b\nc\n", 4, "found 1"),
+        (Format::Csv, "key,value\na,b\na,b,c\n", 3, "found 3"),
+    ];
+    for (format, text, expected, says) in cases {
+        let (line, what) = read(format, Encoding::Text, text.as_bytes()).unwrap_err();
+        assert_eq!(line, expected, "{text:?}: {what}");
+        assert!(what.contains(says), "{text:?}: {what}");
+    }
+}
+
+#[test]
+fn a_name_says_its_format() {
+    let choose = |name: &str| Format::choose(None, Some(Path::new(name)));
+    assert_eq!(choose("a.csv").unwrap(), Format::Csv);
+    assert_eq!(choose("a.tar.NDJSON").unwrap(), Format::Json);
+    assert!(choose("csv").is_err());
+    let asked = Format::choose(Some(Format::Csv), Some(Path::new("a.json")));
+    assert_eq!(asked.unwrap(), Format::Csv);
+    assert_eq!(Format::choose(None, None).unwrap(), Format::Json);
+}

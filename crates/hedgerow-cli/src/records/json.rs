@@ -1,0 +1,119 @@
+//! A JSON object on each line.
+
+use std::io::{self, BufRead, Read, Write};
+
+use hedgerow::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use serde_json::{Map, Value, json};
+
+use super::{Pair, Problem};
+use crate::encoding::Encoding;
+
+/// No line of one pair is longer: JSON writes a byte with six at most (`\u0000`).
+const LINE_BYTES_MAX: u64 = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) as u64 + 1024;
+
+pub(super) struct Source<R> {
+    input: R,
+    encoding: Encoding,
+    line: u64,
+    bytes: u64,
+    text: Vec<u8>,
+}
+
+impl<R: BufRead> Source<R> {
+    pub(super) fn new(input: R, encoding: Encoding) -> Source<R> {
+        Source {
+            input,
+            encoding,
+            line: 0,
+            bytes: 0,
+            text: Vec::new(),
+        }
+    }
+
+    /// Reads a line. False at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.text.clear();
+        let mut input = self.input.by_ref().take(LINE_BYTES_MAX);
+        let length = input.read_until(b'\n', &mut self.text)?;
+        self.line += 1;
+        self.bytes += length as u64;
+        Ok(length > 0)
+    }
+}
+
+impl<R: BufRead> super::Source for Source<R> {
+    fn next(&mut self) -> Result<Option<Pair>, Problem> {
+        while self.advance().map_err(Problem::Io)? {
+            let text = self.text.trim_ascii();
+            if !text.is_empty() {
+                let pair = pair(text, self.encoding).map_err(Problem::Malformed)?;
+                return Ok(Some(pair));
+            }
+        }
+        Ok(None)
+    }
+
+    fn line(&self) -> u64 {
+        self.line
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn pair(text: &[u8], encoding: Encoding) -> Result<Pair, String> {
+    const EXPECTED: &str = "expected {\"key\": …, \"value\": …}";
+    let mut object: Map<String, Value> = serde_json::from_slice(text).map_err(|error| {
+        let error = error.to_string();
+        // Its own line number is always 1.
+        let what = error.split(" at line ").next().unwrap_or_default();
+        format!("{EXPECTED}, found `{}`: {what}", beginning(text))
+    })?;
+    let mut member = |name: &str| {
+        let value = object.remove(name);
+        let value = value.ok_or_else(|| format!("{EXPECTED}, found no \"{name}\""))?;
+        let bytes = encoding.decode_json(value);
+        bytes.map_err(|what| format!("\"{name}\": {what}"))
+    };
+    let pair = (member("key")?, member("value")?);
+    match object.keys().next() {
+        Some(other) => Err(format!("{EXPECTED}, found also \"{other}\"")),
+        None => Ok(pair),
+    }
+}
+
+/// Enough of a line to find it by.
+fn beginning(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+pub(super) struct Sink<W> {
+    output: W,
+    encoding: Encoding,
+}
+
+impl<W: Write> Sink<W> {
+    pub(super) fn new(output: W, encoding: Encoding) -> Sink<W> {
+        Sink { output, encoding }
+    }
+}
+
+impl<W: Write> super::Sink for Sink<W> {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let (key, value) = (
+            self.encoding.encode_json(key),
+            self.encoding.encode_json(value),
+        );
+        writeln!(self.output, "{}", json!({ "key": key, "value": value }))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}

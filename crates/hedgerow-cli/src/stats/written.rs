@@ -1,0 +1,129 @@
+//! What flushes and merges have written, as the manifest remembers it: every edit since the snapshot
+//! that it begins with names the tables that came and went, with their sizes.
+
+use std::collections::BTreeMap;
+
+use hedgerow::inspect::{Change, Manifest, TableId, TreeEdit};
+use serde_json::{Value, json};
+
+use crate::output::{bytes, counted};
+
+/// Sums over the edits of a manifest.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    pub(super) flushes: u64,
+    pub(super) flush_bytes: u64,
+    /// Tables that came without a flush or a merge.
+    pub(super) load_bytes: u64,
+    /// Keys and values of what was flushed and loaded.
+    pub(super) raw_bytes: u64,
+    pub(super) merges: u64,
+    pub(super) merge_read_bytes: u64,
+    pub(super) merge_write_bytes: u64,
+    pub(super) moves: u64,
+    /// Segments of the log below this are not needed.
+    pub(super) log_start: u32,
+}
+
+impl Written {
+    pub(super) fn of(manifest: &Manifest) -> Written {
+        let mut sizes = BTreeMap::new();
+        let mut written = Written::default();
+        for (i, record) in manifest.records.iter().flatten().enumerate() {
+            for change in &record.edit {
+                match change {
+                    Change::LogStart { segment } => written.log_start = *segment,
+                    Change::Tree(edit) => {
+                        let tables = edit.added.iter();
+                        sizes.extend(tables.map(|(_, meta)| (meta.id, meta.file_bytes)));
+                        // The first record is what was there.
+                        if i > 0 {
+                            written.add(edit, &sizes);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        written
+    }
+
+    fn add(&mut self, edit: &TreeEdit, sizes: &BTreeMap<TableId, u64>) {
+        let added: u64 = edit.added.iter().map(|(_, meta)| meta.file_bytes).sum();
+        let raw: u64 = edit.added.iter().map(|(_, meta)| meta.raw_bytes).sum();
+        let removed = edit.removed.iter().filter_map(|id| sizes.get(id));
+        self.moves += edit.moved.len() as u64;
+        if !edit.removed.is_empty() {
+            self.merges += 1;
+            self.merge_read_bytes += removed.sum::<u64>();
+            self.merge_write_bytes += added;
+            return;
+        }
+        self.raw_bytes += raw;
+        if edit.flushed_through.is_some() {
+            self.flushes += 1;
+            self.flush_bytes += added;
+        } else {
+            self.load_bytes += added;
+        }
+    }
+
+    /// What was written since; all of it, if the manifest was begun anew meanwhile.
+    pub(super) fn since(&self, before: &Written) -> Written {
+        let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        Written {
+            flushes: less(self.flushes, before.flushes),
+            flush_bytes: less(self.flush_bytes, before.flush_bytes),
+            load_bytes: less(self.load_bytes, before.load_bytes),
+            raw_bytes: less(self.raw_bytes, before.raw_bytes),
+            merges: less(self.merges, before.merges),
+            merge_read_bytes: less(self.merge_read_bytes, before.merge_read_bytes),
+            merge_write_bytes: less(self.merge_write_bytes, before.merge_write_bytes),
+            moves: less(self.moves, before.moves),
+            log_start: self.log_start,
+        }
+    }
+
+    /// Bytes of tables written per byte of keys and values that came into them; `None` before the
+    /// first.
+    fn write_amplification(&self) -> Option<f64> {
+        let written = self.flush_bytes + self.load_bytes + self.merge_write_bytes;
+        (self.raw_bytes > 0).then(|| written as f64 / self.raw_bytes as f64)
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!(
+                "{} wrote {} for {} of keys and values",
+                counted(self.flushes, "flush"),
+                bytes(self.flush_bytes + self.load_bytes),
+                bytes(self.raw_bytes)
+            ),
+            format!(
+                "{} read {} and wrote {}; {}",
+                counted(self.merges, "merge"),
+                bytes(self.merge_read_bytes),
+                bytes(self.merge_write_bytes),
+                counted(self.moves, "move")
+            ),
+        ];
+        if let Some(amplification) = self.write_amplification() {
+            lines.insert(0, format!("write amplification {amplification:.2}"));
+        }
+        lines
+    }
+
+    pub(super) fn object(&self) -> Value {
+        json!({
+            "flushes": self.flushes,
+            "flush_bytes": self.flush_bytes,
+            "load_bytes": self.load_bytes,
+            "raw_bytes": self.raw_bytes,
+            "merges": self.merges,
+            "merge_read_bytes": self.merge_read_bytes,
+            "merge_write_bytes": self.merge_write_bytes,
+            "moves": self.moves,
+            "write_amplification": self.write_amplification(),
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Trees and memory, drawn for people and as objects for programs.
+
+use hedgerow::{KeyspaceStats, MemoryStats};
+use serde_json::{Map, Value, json};
+
+use crate::output::{bytes, count};
+
+/// A memtable or a level.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) runs: usize,
+    pub(crate) tables: usize,
+    pub(crate) bytes: u64,
+    /// What it may hold; the last level holds what there is, level 0 a number of runs.
+    pub(crate) target_bytes: Option<u64>,
+    pub(crate) hits: Option<u64>,
+}
+
+/// The memtables and the levels of a keyspace, from the newest data to the oldest.
+pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Row> {
+    let memtable = Row {
+        name: "memtable".to_owned(),
+        entries: stats.memtable_entries,
+        tombstones: 0,
+        runs: 0,
+        tables: 0,
+        bytes: stats.memtable_bytes,
+        target_bytes: memtable_bytes,
+        hits: None,
+    };
+    let levels = stats.levels.iter().map(|level| Row {
+        name: format!("level {}", level.level),
+        entries: level.entries,
+        tombstones: level.tombstones,
+        runs: level.runs,
+        tables: level.tables,
+        bytes: level.bytes,
+        target_bytes: level.target_bytes,
+        hits: Some(level.hits),
+    });
+    std::iter::once(memtable).chain(levels).collect()
+}
+
+const BAR_CELLS: usize = 22;
+
+/// What bars are made of.
+pub(crate) fn legend(blocks: bool) -> &'static str {
+    if blocks {
+        "(█ what is there, ░ what may be)"
+    } else {
+        "(# what is there, . what may be)"
+    }
+}
+
+/// A heading, and one line per row: name, bar, and the numbers.
+pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
+    let sizes = rows
+        .iter()
+        .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)));
+    let longest = sizes.max().unwrap_or(0);
+    let heading = format!(
+        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+        "size", "target", "runs", "tables", "entries", "tombstones"
+    );
+    let some = |n: u64| if n == 0 { String::new() } else { count(n) };
+    let line = |row: &Row| {
+        let line = format!(
+            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+            row.name,
+            bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
+            bytes(row.bytes),
+            row.target_bytes.map(bytes).unwrap_or_default(),
+            some(row.runs as u64),
+            some(row.tables as u64),
+            count(row.entries),
+            some(row.tombstones),
+        );
+        line.trim_end().to_owned()
+    };
+    std::iter::once(heading)
+        .chain(rows.iter().map(line))
+        .collect()
+}
+
+/// A bar of `filled` in proportion to `longest`, with a shade up to `target`.
+pub(crate) fn bar(
+    filled: u64,
+    target: Option<u64>,
+    longest: u64,
+    cells: usize,
+    blocks: bool,
+) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = |n: u64| -> usize {
+        let exact = n as f64 / longest.max(1) as f64 * (cells * 8) as f64;
+        // Whatever is there is visible.
+        (exact.round() as usize).clamp(usize::from(n > 0), cells * 8)
+    };
+    let filled = eighths(filled);
+    let target = target.map_or(0, eighths);
+    let cell = |i: usize| {
+        let here = filled.saturating_sub(i * 8).min(8);
+        let shaded = target > i * 8;
+        match (blocks, here) {
+            (true, 8) => '█',
+            (true, 1..) => EIGHTHS[here],
+            (true, 0) if shaded => '░',
+            (false, 4..) => '#',
+            (false, 1..) if i == 0 => '#',
+            (false, _) if shaded => '.',
+            _ => ' ',
+        }
+    };
+    (0..cells).map(cell).collect()
+}
+
+/// The rows for programs.
+pub(crate) fn object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "name": row.name,
+                "runs": row.runs,
+                "tables": row.tables,
+                "entries": row.entries,
+                "tombstones": row.tombstones,
+                "bytes": row.bytes,
+                "target_bytes": row.target_bytes,
+                "hits": row.hits,
+            })
+        })
+        .collect();
+    json!({
+        "partitions": stats.partitions,
+        "raw_bytes": stats.raw_bytes,
+        "debt_bytes": stats.debt_bytes,
+        "rows": rows,
+    })
+}
+
+/// Where the memory is, by what it is for.
+pub(crate) fn memory_parts(memory: &MemoryStats) -> [(&'static str, u64); 7] {
+    [
+        ("memtables", memory.memtables),
+        ("page cache", memory.page_cache),
+        ("indexes", memory.indexes),
+        ("filters", memory.filters),
+        ("pinned", memory.pinned),
+        ("merges", memory.merges),
+        ("tables", memory.tables),
+    ]
+}
+
+pub(crate) fn memory_object(memory: &MemoryStats) -> Value {
+    let mut object = Map::new();
+    object.insert("total".to_owned(), json!(memory.total()));
+    for (name, part) in memory_parts(memory) {
+        object.insert(name.replace(' ', "_"), json!(part));
+    }
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bar;
+
+    #[test]
+    fn bars_show_what_is_there_and_what_may_be() {
+        assert_eq!(bar(4, Some(8), 8, 8, false), "####....");
+        assert_eq!(bar(4, Some(8), 8, 8, true), "████░░░░");
+        assert_eq!(bar(9, None, 16, 8, true), "████▌   ");
+        assert_eq!(bar(0, None, 0, 4, true), "    ");
+        assert_eq!(bar(1, None, 1 << 40, 4, true), "▏   ");
+        assert_eq!(bar(1, None, 1 << 40, 4, false), "#   ");
+        assert_eq!(bar(8, Some(2), 8, 4, true), "████");
+    }
+}

@@ -1,0 +1,213 @@
+//! `verify`, `repair`, `compact`, `checkpoint`, and the help and completions of all commands.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "the damage is made with std::fs")]
+
+mod support;
+
+use std::fs;
+use std::process::Stdio;
+
+use hedgerow::{Db, Design, Layout};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use support::{Place, close, fails_saying, failure, files, hedgerow, object, spawn, stdout};
+
+const NONE: [&str; 0] = [];
+
+/// 2,000 keys in two tables, the older one hidden by the newer one, half of them deleted.
+fn rewritten() -> Place {
+    let place = Place::new();
+    let pairs: Vec<_> = (0..2000).map(|i| (format!("key {i:04}"), "old")).collect();
+    place.fill(&pairs);
+    let db = Db::open(place.db()).unwrap();
+    let keyspace = db.existing_keyspace("default").unwrap();
+    db.flush().unwrap();
+    for (i, (key, _)) in pairs.iter().enumerate() {
+        match i % 2 {
+            0 => keyspace.put(key, "new").unwrap(),
+            _ => keyspace.delete(key).unwrap(),
+        }
+    }
+    db.flush().unwrap();
+    close(db);
+    place
+}
+
+fn flip_a_bit(path: &std::path::Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_whole_database_is_verified() {
+    let place = rewritten();
+    let report = object(&place.run("verify", &["--json"]));
+    assert_eq!(report["damaged"], false);
+    assert_eq!(report["entries"], 4000);
+    assert!(
+        place
+            .text("verify", &NONE)
+            .contains("4,000 entries in 2 tables")
+    );
+    let _writer = Db::open(place.db()).unwrap();
+    assert_eq!(object(&place.run("verify", &["--json"])), report);
+}
+
+#[test]
+fn a_damaged_table_is_named_and_what_is_left_repaired() {
+    let place = rewritten();
+    let tables = files(&place.db().join("tables"));
+    assert_eq!(tables.len(), 2);
+    flip_a_bit(&tables[0]);
+    let error = failure(&place.run("verify", &["--json"]), 4);
+    assert_eq!(error["kind"], "corruption");
+    assert_eq!(error["path"], tables[0].to_str().unwrap());
+
+    let report = object(&place.run("repair", &["--json"]));
+    assert_eq!(
+        (&report["tables"], &report["keyspaces_known"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(report["lost"].as_array().unwrap().len(), 1);
+    assert_eq!(object(&place.run("verify", &["--json"]))["damaged"], false);
+}
+
+#[test]
+fn a_lost_manifest_is_made_again() {
+    let place = rewritten();
+    fs::remove_file(place.db().join("MANIFEST")).unwrap();
+    assert_eq!(
+        failure(&place.run("scan", &["--json"]), 4)["kind"],
+        "corruption"
+    );
+    let text = place.text("repair", &NONE);
+    assert!(
+        text.contains("recovered 4,000 entries from 2 tables"),
+        "{text}"
+    );
+    let count = place.text("count", &["--keyspace", "keyspace-0"]);
+    assert_eq!(count, "1000\n", "{}", place.text("keyspaces", &NONE));
+}
+
+#[test]
+fn compacting_leaves_what_is_alive() {
+    let place = rewritten();
+    let part = object(&place.run("compact", &["--json", "--to", "key 0100"]));
+    assert_eq!(part["entries_before"], 4000);
+    let whole = object(&place.run("compact", &["--json"]));
+    assert_eq!(whole["entries"], 1000, "{whole}");
+    assert!(whole["table_bytes"].as_u64() < part["table_bytes_before"].as_u64());
+    assert_eq!(place.text("count", &NONE), "1000\n");
+    assert!(place.text("compact", &NONE).contains("of tables"));
+}
+
+#[test]
+fn ctrl_c_ends_a_compaction_between_two_steps() {
+    let interrupted = (0..20).any(|_| {
+        let place = Place::new();
+        let pairs = many_small_tables(&place);
+        let tables = place.db().join("tables");
+        let before = files(&tables);
+        let mut command = place.command("compact", &["--json"]);
+        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()));
+        // It listens before it opens the database, and writes tables later than that.
+        while child.try_wait().unwrap().is_none() && files(&tables) == before {}
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(place.text("count", &NONE), format!("{pairs}\n"));
+        // It may have been at its end.
+        let ended = !output.status.success();
+        if ended {
+            assert_eq!(failure(&output, 130)["kind"], "interrupted");
+        }
+        ended
+    });
+    assert!(interrupted);
+}
+
+/// Keys in level 0 that overlap, of which a compaction takes many steps. Tells how many.
+fn many_small_tables(place: &Place) -> u64 {
+    let db = Db::open(place.db()).unwrap();
+    let design = Design {
+        table_bytes: Some(4 << 10),
+        memtable_bytes: Some(1 << 20),
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("default", Layout::sorted(), design)
+        .unwrap();
+    for round in 0..2 {
+        for i in 0..20_000 {
+            keyspace
+                .put(format!("{i:06}"), format!("{i} in {round}"))
+                .unwrap();
+        }
+        db.flush().unwrap();
+    }
+    close(db);
+    20_000
+}
+
+#[test]
+fn a_checkpoint_opens_like_any_other() {
+    let place = rewritten();
+    let before = place.text("scan", &NONE);
+    let copy = place.path("copy");
+    let made = object(&place.run("checkpoint", &["--json", copy.to_str().unwrap()]));
+    assert_eq!(made["checkpoint"], copy.to_str().unwrap());
+    place.text("put", &["later", "1"]);
+    let scanned = hedgerow(&["scan", "--db", copy.to_str().unwrap()]);
+    assert_eq!(stdout(&scanned), before.as_bytes());
+    let again = place.run("checkpoint", &[&copy]);
+    fails_saying(&again, 2, &["expected a new or empty directory"]);
+}
+
+#[test]
+fn changing_commands_wait_for_nobody() {
+    let place = rewritten();
+    let writer = Db::open(place.db()).unwrap();
+    for (name, more) in [
+        ("repair", &[][..]),
+        ("compact", &[]),
+        ("checkpoint", &["copy"]),
+    ] {
+        assert_eq!(place.run(name, more).status.code(), Some(5), "{name}");
+    }
+    close(writer);
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let help = stdout(&hedgerow(&["--help"])).to_vec();
+    let help = String::from_utf8(help).unwrap();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names: Vec<&str> = commands
+        .map_while(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() >= 14, "{names:?}");
+    for name in names {
+        for flag in ["-h", "--help"] {
+            let text = String::from_utf8(stdout(&hedgerow(&[name, flag])).to_vec()).unwrap();
+            assert!(text.contains("Example"), "{name}: {text}");
+            assert!(text.contains(&format!("hedgerow {name}")), "{name}: {text}");
+            assert!(text.contains("--json"), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn shells_can_complete_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script =
+            String::from_utf8(stdout(&hedgerow(&["completions", shell])).to_vec()).unwrap();
+        for word in ["checkpoint", "keyspaces", "memory-budget"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        let output = hedgerow(&["completions", "--json", shell]);
+        assert_eq!(object(&output)["shell"], shell);
+    }
+    assert_eq!(hedgerow(&["completions", "none"]).status.code(), Some(2));
+}

@@ -1,0 +1,279 @@
+//! `stats`, `explain` and `inspect`: what they tell is what is there.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "the damage is made with std::fs")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use hedgerow::{Db, Design, Layout};
+use serde_json::{Value, json};
+use support::{Place, command, failure, files, hedgerow, object, stdout};
+
+const NONE: [&str; 0] = [];
+
+/// 3,000 keys in two levels, some deleted, and one entry that is only in the log.
+fn filled() -> Place {
+    let place = Place::new();
+    let db = Db::open(place.db()).unwrap();
+    let design = Design {
+        memtable_bytes: Some(64 << 10),
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("default", Layout::sorted(), design)
+        .unwrap();
+    for i in 0..3000 {
+        keyspace.put(format!("key {i:04}"), "v".repeat(30)).unwrap();
+    }
+    keyspace.compact::<&[u8]>(..).unwrap();
+    for i in (0..3000).step_by(100) {
+        keyspace.delete(format!("key {i:04}")).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.put("key 0500", "new").unwrap();
+    db.close().unwrap();
+    place
+}
+
+/// One object per line.
+fn objects(output: &std::process::Output) -> Vec<Value> {
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+fn tables(place: &Place) -> Vec<PathBuf> {
+    let mut tables = files(&place.db().join("tables"));
+    tables.sort();
+    tables
+}
+
+#[test]
+fn stats_tell_trees_writing_and_memory() {
+    let place = filled();
+    let stats = object(&place.run("stats", &["--json"]));
+    assert_eq!(stats["sequence_number"], 3031);
+    let keyspace = &stats["keyspaces"][0];
+    assert_eq!(keyspace["name"], "default");
+    assert_eq!(keyspace["entries"], 3000 + 30 + 1);
+    let rows = keyspace["rows"].as_array().unwrap();
+    let level0 = &rows[1];
+    assert_eq!(
+        (&level0["name"], &level0["entries"]),
+        (&json!("level 0"), &json!(30))
+    );
+    assert_eq!(level0["tombstones"], 30);
+    let bytes: u64 = tables(&place)
+        .iter()
+        .map(|path| fs::metadata(path).unwrap().len())
+        .sum();
+    assert_eq!(keyspace["table_bytes"], bytes);
+    assert_eq!(rows[0]["entries"], 1);
+
+    let written = &stats["written"];
+    assert!(written["flushes"].as_u64().unwrap() >= 2, "{written}");
+    assert!(written["merges"].as_u64().unwrap() >= 1);
+    assert!(written["write_amplification"].as_f64().unwrap() > 0.0);
+    let memory = &stats["memory"];
+    assert!(memory["total"].as_u64() <= memory["budget"].as_u64());
+
+    let text = place.text("stats", &NONE);
+    for part in [
+        "level 0",
+        "write amplification",
+        "merge debt",
+        "page cache",
+        "Db::stats",
+    ] {
+        assert!(text.contains(part), "expected `{part}` in: {text}");
+    }
+    // The same beside a writer.
+    let _writer = Db::open(place.db()).unwrap();
+    assert_eq!(
+        object(&place.run("stats", &["--json"]))["keyspaces"][0]["entries"],
+        3031
+    );
+}
+
+#[test]
+fn a_watch_tells_what_changed_and_ends_with_its_reader() {
+    let place = filled();
+    let db = Db::open(place.db()).unwrap();
+    let keyspace = db.existing_keyspace("default").unwrap();
+    let mut watch = place
+        .command("stats", &["--json", "--watch", "0.05"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["change"], Value::Null);
+    for i in 0..50 {
+        keyspace.put(format!("more {i}"), "v").unwrap();
+    }
+    keyspace.flush().unwrap();
+    let (mut writes, mut flushes) = (0, 0);
+    while flushes == 0 {
+        let change = next()["change"].take();
+        writes += change["writes"].as_u64().unwrap();
+        flushes += change["written"]["flushes"].as_u64().unwrap();
+    }
+    assert_eq!(writes, 50);
+    drop(lines);
+    assert!(watch.wait().unwrap().success());
+    failure(&place.run("stats", &["--json", "--watch", "never"]), 2);
+}
+
+#[test]
+fn an_explanation_tells_the_place_that_answers() {
+    let place = filled();
+    let get = |key: &str, more: &[&str]| {
+        let db = place.db();
+        let mut command = command(&["explain", "get", "--json", "--db"]);
+        object(&command.arg(db).arg(key).args(more).output().unwrap())
+    };
+    let in_memtable = get("key 0500", &[]);
+    assert_eq!(
+        (&in_memtable["runs"], &in_memtable["pages"]),
+        (&json!([]), &json!(0))
+    );
+    assert_eq!(
+        in_memtable["found"],
+        json!({ "sequence_number": 3031, "kind": "put" })
+    );
+    assert_eq!(in_memtable["value_bytes"], 3);
+
+    let deleted = get("key 0100", &[]);
+    assert_eq!(deleted["found"]["kind"], "delete");
+    assert_eq!(deleted["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&deleted["value_bytes"], &deleted["reads"]),
+        (&Value::Null, &json!(1))
+    );
+
+    let deep = get("key 0101", &[]);
+    let runs = deep["runs"].as_array().unwrap();
+    assert!(runs.len() > 1 && runs.last().unwrap()["level"].as_u64().unwrap() > 0);
+    let table = &runs.last().unwrap()["table"];
+    assert_eq!(table["found"]["sequence_number"], 102);
+    assert_eq!(table["pages"][0]["class"], "data");
+    assert_eq!(table["pages"][0]["cached"], false);
+    let warm = get("key 0101", &["--warm"]);
+    assert_eq!(
+        (&warm["pages"], &warm["reads"]),
+        (&deep["pages"], &json!(0))
+    );
+
+    assert_eq!(get("nowhere", &[])["found"], Value::Null);
+    assert_eq!(get("6b65792030313031", &["--hex"])["found"], deep["found"]);
+    let db = place.db();
+    let output = command(&["explain", "get", "--db"])
+        .arg(db)
+        .arg("key 0101")
+        .output();
+    let text = String::from_utf8(stdout(&output.unwrap()).to_vec()).unwrap();
+    assert!(text.contains("a value of 30 B"), "{text}");
+    assert!(text.contains("1 page, 1 of them read"), "{text}");
+}
+
+#[test]
+fn files_are_told_to_the_last_entry() {
+    let place = filled();
+    let mut entries = 0;
+    for table in tables(&place) {
+        let output = hedgerow(&[
+            "inspect",
+            "table",
+            "--json",
+            "--entries",
+            table.to_str().unwrap(),
+        ]);
+        stdout(&output);
+        let pages = objects(&output);
+        assert_eq!(pages[0]["bytes"], fs::metadata(&table).unwrap().len());
+        let blocks = pages.iter().filter(|page| page["part"] == "block");
+        let all: Vec<&Value> = blocks
+            .flat_map(|page| page["entries"].as_array().unwrap())
+            .collect();
+        assert_eq!(pages[0]["properties"]["entries"], all.len());
+        assert_eq!(pages[0]["properties"]["smallest_key"], all[0]["key"]);
+        entries += all.len();
+    }
+    assert_eq!(entries, 3030);
+
+    let db = place.db();
+    let db = db.to_str().unwrap();
+    let log = hedgerow(&["inspect", "log", "--json", "--operations", "--db", db]);
+    stdout(&log);
+    let log = objects(&log);
+    let last = log.iter().rfind(|o| o["operations"].is_array()).unwrap();
+    assert_eq!(last["first_sequence_number"], 3031);
+    assert_eq!(last["operations"][0]["key"], "key 0500");
+    assert_eq!(last["operations"][0]["value"], "new");
+
+    let manifest = hedgerow(&["inspect", "manifest", "--json", "--db", db]);
+    stdout(&manifest);
+    let manifest = objects(&manifest);
+    let state = manifest.last().unwrap()["state"].as_array().unwrap();
+    let created = state
+        .iter()
+        .find(|c| c["change"] == "create keyspace")
+        .unwrap();
+    assert_eq!(created["name"], "default");
+    let tree = state.iter().find(|c| c["change"] == "tree").unwrap();
+    let added = tree["added"].as_array().unwrap();
+    assert_eq!(added.len(), tables(&place).len());
+
+    for what in ["manifest", "log"] {
+        let output = hedgerow(&["inspect", what, "--db", db]);
+        assert!(!stdout(&output).is_empty());
+        let missing = hedgerow(&["inspect", what, "--json", "--db", "/nowhere/at/all"]);
+        failure(&missing, 3);
+    }
+    let text = hedgerow(&["inspect", "table", tables(&place)[0].to_str().unwrap()]);
+    let text = String::from_utf8(stdout(&text).to_vec()).unwrap();
+    assert!(text.contains("index top"), "{text}");
+}
+
+#[test]
+fn damage_is_told_in_its_place_and_by_the_exit_code() {
+    let place = filled();
+    let table = tables(&place).pop().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&table, &bytes).unwrap();
+    let output = hedgerow(&["inspect", "table", "--json", table.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(4));
+    let told = objects(&output);
+    let damage = told.iter().find(|o| o["damage"].is_string()).unwrap();
+    assert_eq!(
+        (&damage["offset"], &damage["path"]),
+        (&json!(0), &json!(table.to_str()))
+    );
+    assert!(told.iter().any(|o| o["part"] == "facts"), "it goes on");
+
+    // Cut within the footer nothing is known.
+    fs::write(&table, &bytes[..50]).unwrap();
+    failure(
+        &hedgerow(&["inspect", "table", "--json", table.to_str().unwrap()]),
+        4,
+    );
+
+    let manifest = place.db().join("MANIFEST");
+    let mut bytes = fs::read(&manifest).unwrap();
+    let whole = bytes.len();
+    bytes.extend([7; 9]);
+    fs::write(&manifest, &bytes).unwrap();
+    let db = place.db();
+    let db = db.to_str().unwrap();
+    let torn = hedgerow(&["inspect", "manifest", "--json", "--db", db]);
+    stdout(&torn);
+    let is_torn = |o: &Value| o["torn"] == whole && o["bytes"] == 9;
+    assert!(objects(&torn).iter().any(is_torn));
+}

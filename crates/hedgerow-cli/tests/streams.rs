@@ -1,0 +1,208 @@
+//! `load` and `dump`: pairs from and to files and pipes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "the files are made with std::fs")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Output;
+
+use hedgerow::Db;
+use proptest::prelude::*;
+use serde_json::json;
+use support::{Place, fails_saying, object, stdout};
+
+const NONE: [&str; 0] = [];
+
+fn contents(place: &Place) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let db = Db::builder(place.db()).read_only(true).open().unwrap();
+    let keyspace = db.existing_keyspace("default").unwrap();
+    let pairs = keyspace.scan::<&[u8]>(..).unwrap();
+    pairs
+        .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())))
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+/// Any bytes, and such as formats care about.
+fn bytes(min: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), min..40),
+        prop::collection::vec(
+            prop::sample::select(b",\"\\\r\n\t\x00\xff{}[]:x".to_vec()),
+            min..8
+        ),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_dumped_is_loaded_exactly(
+        pairs in prop::collection::btree_map(bytes(1), bytes(0), 0..60),
+        name in prop::sample::select(vec!["pairs.jsonl", "pairs.csv"]),
+        encoding in prop::sample::select(vec![None, Some("--hex"), Some("--base64")]),
+        piped in any::<bool>(),
+    ) {
+        let (from, to) = (Place::new(), Place::new());
+        from.fill(&pairs.clone().into_iter().collect::<Vec<_>>());
+        let format = name.split_once('.').unwrap().1.replace("jsonl", "json");
+        let mut flags = vec!["--format", &format];
+        flags.extend(encoding);
+        if piped {
+            let dumped = from.run("dump", &flags);
+            stdout(&to.run_with_input("load", &flags, stdout(&dumped)));
+        } else {
+            let file = from.path(name);
+            let mut arguments: Vec<&str> = encoding.into_iter().collect();
+            arguments.push(file.to_str().unwrap());
+            let dumped = object(&from.run("dump", &[&["--json"], &*arguments].concat()));
+            prop_assert_eq!(&dumped["entries"], &json!(pairs.len()));
+            let loaded = object(&to.run("load", &[&["--json", "--sync"], &*arguments].concat()));
+            prop_assert_eq!(&loaded["entries"], &json!(pairs.len()));
+        }
+        prop_assert_eq!(contents(&to), pairs);
+    }
+}
+
+#[test]
+fn later_pairs_replace_earlier_ones() {
+    let place = Place::new();
+    place.fill(&[("a", "before"), ("b", "before")]);
+    let lines = [("b", "1"), ("c", "1"), ("c", "2"), ("a", "3"), ("c", "4")];
+    let csv: String = lines
+        .map(|(key, value)| format!("{key},{value}\n"))
+        .concat();
+    let input = format!("key,value\n{csv}");
+    stdout(&place.run_with_input("load", &["--format", "csv"], input.as_bytes()));
+    assert_eq!(place.text("scan", &NONE), "a\t3\nb\t1\nc\t4\n");
+}
+
+#[test]
+fn files_of_other_programs_are_loaded() {
+    let place = Place::new();
+    fs::write(
+        place.path("a.csv"),
+        "\u{feff}key,value\r\nC:\\dir,\"say \"\"hi\"\"\"\r\n",
+    )
+    .unwrap();
+    fs::write(
+        place.path("b.ndjson"),
+        "\n {\"value\": \"\\u00e9\\n\", \"key\": \"k\"} \r\n\n",
+    )
+    .unwrap();
+    let text = place.text("load", &["a.csv", "b.ndjson"]);
+    assert_eq!(text, "loaded 2 entries, 18 B, into `default`\n");
+    let expected = [(r"C:\dir", "say \"hi\""), ("k", "é\n")];
+    let expected = expected.map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec()));
+    assert_eq!(contents(&place), BTreeMap::from(expected));
+}
+
+#[test]
+fn a_range_is_dumped() {
+    let place = Place::new();
+    place.fill(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    let dumped = place.text("dump", &["--from", "b", "--format", "csv"]);
+    assert_eq!(dumped, "key,value\nb,2\nc,3\n");
+    let dumped = place.text("dump", &["--prefix", "a", "-"]);
+    assert_eq!(dumped, "{\"key\":\"a\",\"value\":\"1\"}\n");
+}
+
+#[test]
+fn the_malformed_line_is_named_and_what_came_before_it_stays() {
+    let place = Place::new();
+    let mut lines: Vec<String> = (0..5000)
+        .map(|i| format!("{{\"key\":\"{i:05}\",\"value\":\"{}\"}}\n", "x".repeat(50)))
+        .collect();
+    lines[4000] = "{\"key\":\"no value\"}\n".to_owned();
+    fs::write(place.path("pairs.jsonl"), lines.concat()).unwrap();
+    let parts = [
+        "pairs.jsonl, line 4001: expected {\"key\": …, \"value\": …}, found no \"value\"",
+        "loaded 4,000 entries before it",
+    ];
+    fails_saying(&place.run("load", &["pairs.jsonl"]), 1, &parts);
+    assert_eq!(contents(&place).len(), 4000);
+
+    let empty_key = place.run_with_input("load", &["--format", "csv"], b"key,value\na,b\n,c\n");
+    fails_saying(
+        &empty_key,
+        1,
+        &["standard input, line 3", "loaded 1 entry before it"],
+    );
+    let no_hex = place.run_with_input("load", &["--hex"], b"{\"key\":\"0g\",\"value\":\"\"}");
+    fails_saying(
+        &no_hex,
+        1,
+        &["line 1: \"key\": expected hexadecimal digits, found `0g`"],
+    );
+}
+
+/// 30,000 sorted pairs, of more bytes than a bulk load needs to begin.
+fn sorted_lines() -> Vec<String> {
+    (0..30_000)
+        .map(|i| format!("{i:06},{}\n", "x".repeat(40)))
+        .collect()
+}
+
+fn load_csv(place: &Place, lines: &[String]) -> Output {
+    let csv = format!("key,value\n{}", lines.concat());
+    place.run_with_input("load", &["--json", "--format", "csv"], csv.as_bytes())
+}
+
+#[test]
+fn sorted_input_is_bulk_loaded_up_to_the_first_key_out_of_order() {
+    let mut lines = sorted_lines();
+    let place = Place::new();
+    let loaded = object(&load_csv(&place, &lines));
+    assert_eq!(loaded["entries"], 30_000);
+    assert_eq!(loaded["bulk_loaded_entries"], 30_000);
+    let sorted = contents(&place);
+    assert_eq!(sorted.len(), 30_000);
+
+    // A key that comes again has its last value; what comes behind it need not be sorted.
+    lines[28_000] = "000007,again\n".to_owned();
+    lines.push("000001,last\n".to_owned());
+    for place in [place, Place::new()] {
+        let loaded = object(&load_csv(&place, &lines));
+        assert_eq!(loaded["entries"], 30_001);
+        assert_eq!(loaded["bulk_loaded_entries"], 28_000);
+        let contents = contents(&place);
+        assert_eq!(contents[&b"000007"[..]], b"again");
+        assert_eq!(contents[&b"000001"[..]], b"last");
+        assert_eq!(contents[&b"029999"[..]], sorted[&b"029999"[..]]);
+        assert!(contents.len() >= 29_999);
+        place.text("verify", &NONE);
+    }
+    // Random input makes no tables.
+    lines.reverse();
+    assert_eq!(
+        object(&load_csv(&Place::new(), &lines))["bulk_loaded_entries"],
+        0
+    );
+}
+
+#[test]
+fn what_came_before_the_malformed_line_of_a_bulk_load_stays() {
+    let mut lines = sorted_lines();
+    lines[25_000] = "no value\n".to_owned();
+    let place = Place::new();
+    let output = load_csv(&place, &lines);
+    fails_saying(
+        &output,
+        1,
+        &["line 25002", "loaded 25,000 entries before it"],
+    );
+    assert_eq!(contents(&place).len(), 25_000);
+}
+
+#[test]
+fn nothing_is_made_when_an_input_is_missing() {
+    let place = Place::new();
+    fails_saying(&place.run("load", &["missing.csv"]), 3, &["missing.csv"]);
+    fails_saying(&place.run("load", &["pairs.txt"]), 2, &["--format"]);
+    assert!(!place.db().exists());
+    stdout(&place.run_with_input("load", &NONE, b""));
+    assert_eq!(place.text("count", &NONE), "0\n");
+}

@@ -1,0 +1,142 @@
+//! Running the real binary, and what is expected of its ends.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use hedgerow::{Db, Layout};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) fn command<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hedgerow"));
+    command.args(arguments).env_remove("NO_COLOR");
+    command
+}
+
+pub(crate) fn hedgerow<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
+    output(&mut command(arguments))
+}
+
+fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null());
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    child.wait_with_output().unwrap()
+}
+
+/// Between its fork and its exec a child holds the locks of the databases that are open in this
+/// process: one that is closed by another test meanwhile would stay locked.
+static FORKING: Mutex<()> = Mutex::new(());
+
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
+
+/// Closes a database so that any process can open it.
+pub(crate) fn close(db: Db) {
+    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    db.close().unwrap();
+}
+
+/// The one object that a command which has to succeed prints.
+pub(crate) fn object(output: &Output) -> Value {
+    serde_json::from_slice(stdout(output)).unwrap()
+}
+
+/// What a command that has to succeed prints.
+pub(crate) fn stdout(output: &Output) -> &[u8] {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    &output.stdout
+}
+
+/// The one sentence, as JSON, of a command that must end with `code`.
+pub(crate) fn failure(output: &Output, code: i32) -> Value {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(output.stdout.is_empty());
+    let failure: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(failure["error"]["exit_code"], code);
+    failure["error"].clone()
+}
+
+/// Asserts that the one sentence of a command that must end with `code` says all of `parts`.
+pub(crate) fn fails_saying(output: &Output, code: i32, parts: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for part in parts {
+        assert!(text.contains(part), "expected `{part}` in: {text}");
+    }
+}
+
+/// A directory with the place of a database in it.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn db(&self) -> PathBuf {
+        self.path("db")
+    }
+
+    /// `hedgerow COMMAND --db DB MORE…`.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, name: &str, more: &[S]) -> Command {
+        let db = self.db();
+        let mut command = command(&[OsStr::new(name), OsStr::new("--db"), db.as_os_str()]);
+        command.args(more).current_dir(self.dir.path());
+        command
+    }
+
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, name: &str, more: &[S]) -> Output {
+        output(&mut self.command(name, more))
+    }
+
+    /// What a command that has to succeed prints, as text.
+    pub(crate) fn text<S: AsRef<OsStr>>(&self, name: &str, more: &[S]) -> String {
+        String::from_utf8(stdout(&self.run(name, more)).to_vec()).unwrap()
+    }
+
+    pub(crate) fn run_with_input(&self, name: &str, more: &[&str], input: &[u8]) -> Output {
+        let mut command = self.command(name, more);
+        command.stdin(Stdio::piped());
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        // A command that fails early does not read everything.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap()
+    }
+
+    /// Makes the database with one keyspace, `default`, that holds these.
+    pub(crate) fn fill<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) {
+        let db = Db::open(self.db()).unwrap();
+        let keyspace = db.keyspace("default", Layout::sorted()).unwrap();
+        for (key, value) in pairs {
+            keyspace.put(key, value).unwrap();
+        }
+        close(db);
+    }
+}
+
+/// The files directly in a directory.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect()
+}

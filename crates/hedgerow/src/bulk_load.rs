@@ -1,0 +1,192 @@
+//! The path of a bulk load: entries that come in the order of keys become tables at once, past the
+//! log and the memtables.
+//!
+//! The tables are written before anybody knows when the load will be committed: their entries have
+//! a number from its beginning, and the manifest says the one that counts
+//! ([`TableMeta::seqno_override`]). That one is taken at the end, when the tables are durable, and
+//! nothing behind it is published before they are in place. So the load is newer than everything
+//! published before and older than everything after.
+//!
+//! The order of steps at the end ([`put_in_place`]) is what this relies on:
+//! * What is numbered below the load is in tables below it, so that newer stays above older (P1):
+//!   memtables are flushed first, once without holding anybody up and once, for what was written
+//!   meanwhile, while those who write wait for publication.
+//! * The log is durable up to the load's number before the edit that names its tables (I7).
+//! * One edit names the tables of all partitions, and no snapshot is taken between the moment when
+//!   they are in place and the one when they are published (I4).
+//!
+//! Cost: every entry is written once; at the end a sync of the log and one of the manifest.
+
+use std::sync::Arc;
+
+use crate::compaction;
+use crate::compaction::output::OutputTables;
+use crate::engine::{Engine, KeyspaceState, lock};
+use crate::entry::{KeyHash, SeqNo, Tag, check_key, check_value};
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::iter::{Entry, ValueSource};
+use crate::memory::MergeMemory;
+use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::shape::RunId;
+use crate::partition::Partition;
+use crate::table::TableMeta;
+use crate::write;
+
+/// What a bulk load did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BulkLoadReport {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of the tables written.
+    pub bytes: u64,
+    /// Tables written.
+    pub tables: u64,
+}
+
+/// A load under way. Dropped before it is finished, it leaves nothing behind.
+pub(crate) struct BulkLoad<'a> {
+    engine: &'a Arc<Engine>,
+    state: &'a KeyspaceState,
+    /// The number that the tables are written with.
+    seqno: SeqNo,
+    /// One for each partition.
+    outputs: Vec<OutputTables<'a>>,
+    /// As an order key; empty before the first.
+    last_key: Vec<u8>,
+    scratch: Vec<u8>,
+    entries: u64,
+    user_bytes: u64,
+    _memory: MergeMemory<'a>,
+}
+
+impl<'a> BulkLoad<'a> {
+    pub(crate) fn begin(engine: &'a Arc<Engine>, state: &'a KeyspaceState) -> Result<BulkLoad<'a>> {
+        let memory = engine.memory.merge();
+        let seqno = write::skip_number(engine)?.seqno;
+        let held_bytes_max = engine.memory.plan.merges as usize / 2 / state.partitions.len();
+        let output =
+            |p: &'a Arc<Partition>| OutputTables::of_bulk_load(engine, p, seqno, held_bytes_max);
+        Ok(BulkLoad {
+            engine,
+            state,
+            seqno,
+            outputs: state.partitions.iter().map(output).collect::<Result<_>>()?,
+            last_key: Vec::new(),
+            scratch: Vec::new(),
+            entries: 0,
+            user_bytes: 0,
+            _memory: memory,
+        })
+    }
+
+    /// Appends an entry, whose key must be above that of the one before.
+    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
+        check_key(user_key)?;
+        check_value(value)?;
+        let facts = &self.state.facts;
+        let key = facts.order.borrow(user_key, &mut self.scratch);
+        if key <= self.last_key.as_slice() {
+            return Err(Error::invalid(format!(
+                "expected keys in ascending order, each once, found `{}` after `{}`",
+                user_key.escape_ascii(),
+                facts.order.decode(&self.last_key).escape_ascii(),
+            )));
+        }
+        let entry = Entry {
+            key,
+            seqno: self.seqno,
+            tag: Tag::PUT,
+            value: ValueSource::Inline(value),
+        };
+        let partition = facts.router.route(KeyHash::of(user_key, facts.seed));
+        self.outputs[partition].add(&entry, value)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        self.entries += 1;
+        self.user_bytes += (user_key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Commits the entries, all at once; they are durable then. After an error none is there, but
+    /// for one that poisons: then it is known when the database has been opened again.
+    pub(crate) fn finish(mut self) -> Result<BulkLoadReport> {
+        let engine = self.engine;
+        let mut loaded = Vec::new();
+        let outputs = std::mem::take(&mut self.outputs).into_iter();
+        let mut written = outputs.zip(&self.state.partitions);
+        let result = written
+            .try_for_each(|(output, partition)| {
+                loaded.push((partition, output.finish()?));
+                Ok(())
+            })
+            .and_then(|()| put_in_place(engine, &loaded));
+        let tables = || loaded.iter().flat_map(|(_, tables)| tables);
+        if let Err(error) = result {
+            engine.remove_unnamed(tables().map(|meta| meta.id));
+            return Err(error);
+        }
+        let report = BulkLoadReport {
+            entries: self.entries,
+            bytes: tables().map(|meta| meta.file_bytes).sum(),
+            tables: tables().count() as u64,
+        };
+        engine.stats.puts.add(report.entries);
+        engine.stats.user_bytes.add(self.user_bytes);
+        engine.stats.bulk_load_bytes.add(report.bytes);
+        Ok(report)
+    }
+}
+
+/// Makes durable tables part of their trees, and visible.
+fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>)]) -> Result<()> {
+    let loaded: Vec<_> = loaded.iter().filter(|(_, t)| !t.is_empty()).collect();
+    let partitions: Vec<_> = loaded.iter().map(|(p, _)| Arc::clone(p)).collect();
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    let at = write::seal_all(engine, &partitions)?;
+    flush::wait_for(engine, &partitions, at)?;
+    compaction::wait_for_room(engine, &partitions)?;
+
+    let _one = lock(&engine.holding_flushes);
+    let _flushes_go_on = flush::Held(engine);
+    let number = write::number_bulk_load(engine, &partitions)?;
+    let seqno = number.seqno;
+    flush::wait_for(engine, &partitions, seqno)?;
+    engine.publisher.wait(seqno.0 - 1);
+    engine.writer()?.log.sync_through(number.log_end)?;
+
+    let mut claims = Vec::with_capacity(loaded.len());
+    let mut edits = Vec::with_capacity(loaded.len());
+    for (partition, tables) in loaded {
+        let bounds = (
+            &tables[0].smallest_key[..],
+            &tables[tables.len() - 1].largest_key[..],
+        );
+        let claim = compaction::claim(engine, partition, bounds)?;
+        let run = claim.target.run;
+        let run = run.unwrap_or(RunId(engine.writer()?.next_table().0));
+        let level = &partition.tree_owned().version.levels[claim.target.level];
+        let mut edit = TreeEdit::new(partition.id);
+        let placed = tables.iter().map(|meta| {
+            let placement = Placement {
+                level: claim.target.level as u8,
+                group: level.group_for(&meta.smallest_key) as u32,
+                run,
+            };
+            (placement, meta.clone().renumbered(Some(seqno)))
+        });
+        edit.added = placed.collect();
+        edits.push((&***partition, edit));
+        claims.push(claim);
+    }
+    engine.install_together(edits, || drop(number))?;
+    drop(claims);
+    for partition in &partitions {
+        compaction::schedule(engine, partition);
+    }
+    engine.scheduler.notify_progress();
+    Ok(())
+}

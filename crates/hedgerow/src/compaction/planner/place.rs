@@ -1,0 +1,41 @@
+//! Where tables go that come from elsewhere than a flush, and are newer than the whole tree.
+
+use crate::merge_policy::LevelTarget;
+use crate::merge_policy::plan::{RunningJob, Target};
+use crate::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+
+use super::{PlanLimits, Planner};
+
+/// The deepest level in use that tables of these keys (both inclusive) can go to without passing
+/// anything that they overlap (P1) or coming in the way of a running job (P3); level 0 if there is
+/// none below it; nothing if that has as many runs as it can.
+pub(crate) fn place<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    running: &[RunningJob],
+    limits: &PlanLimits,
+    (lo, hi): (&[u8], &[u8]),
+) -> Option<Target> {
+    let planner = Planner::new(shape, targets, running, limits);
+    let is_free = |level: &usize| {
+        let groups = shape.levels[*level].groups_overlapping(lo, hi);
+        let mut runs = groups.iter().flat_map(|group| &group.runs);
+        runs.all(|run| run.overlapping(lo, hi).is_empty())
+    };
+    let free = (0..shape.depth()).take_while(is_free).count();
+    let has_room = |level: usize| {
+        let groups = shape.levels[level].groups_overlapping(lo, hi);
+        groups.iter().all(|group| group.runs.len() < RUNS_MAX)
+    };
+    let in_use = std::iter::successors(planner.next_level(0), |level| planner.next_level(*level));
+    let reachable = in_use.take_while(|level| *level < free).filter(|&level| {
+        has_room(level) && !running.iter().any(|job| job.conflicts(0, level, lo, hi))
+    });
+    let level = reachable.last().unwrap_or(0);
+    let leveled = level > 0 && planner.target(level).runs_max <= 1;
+    has_room(level).then(|| Target {
+        level,
+        group: shape.levels[level].group_for(lo),
+        run: leveled.then(|| planner.leveled_run(level)),
+    })
+}

@@ -1,0 +1,244 @@
+//! How a get finds its answer, told step by step. The lookup is that of [`crate::read`] itself, with
+//! an observer that writes down what it hears: it counts in the statistics as any other get does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::engine::{Engine, KeyspaceState};
+use crate::entry::{KeyHash, Kind, SeqNo, Tag};
+use crate::error::Result;
+use crate::key_order::Order;
+use crate::memtable::Memtable;
+use crate::page::{PageClass, PageId};
+use crate::read::{self, Observer, RunPlace, Want};
+use crate::slice::Slice;
+use crate::table::{GetState, Lookup, Table};
+
+/// What a get of one key did, in the order in which it did it.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.flush()?;
+/// let explanation = users.explain("ada")?;
+/// assert_eq!(explanation.value.as_deref(), Some(&b"1815"[..]));
+/// assert_eq!(explanation.memtables[0].found, None);
+/// let table = explanation.runs[0].table.as_ref().unwrap();
+/// assert!(table.found.is_some());
+/// assert_eq!(explanation.pages().count(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Which of the keyspace's trees the key lives in, counted from 0.
+    pub partition: usize,
+    /// The memtables asked, newest first.
+    pub memtables: Vec<MemtableAsked>,
+    /// The runs asked, by level, in each newest first. None if a memtable answered.
+    pub runs: Vec<RunAsked>,
+    /// What the get gives: `None` if there is no entry, or if the newest is a tombstone.
+    pub value: Option<Slice>,
+}
+
+impl Explanation {
+    /// The entry that answered, the last that was found.
+    pub fn found(&self) -> Option<FoundEntry> {
+        let in_memtables = self.memtables.iter().filter_map(|asked| asked.found);
+        in_memtables
+            .chain(self.tables().filter_map(|table| table.found))
+            .last()
+    }
+
+    /// The tables asked, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &TableAsked> {
+        self.runs.iter().filter_map(|run| run.table.as_ref())
+    }
+
+    /// The pages asked for, cached or not, in order.
+    pub fn pages(&self) -> impl Iterator<Item = &PageAsked> {
+        self.tables().flat_map(|table| &table.pages)
+    }
+}
+
+/// An entry that a memtable or a table gave as the newest of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundEntry {
+    /// Its sequence number.
+    pub seqno: u64,
+    /// A put, or the tombstone of a delete.
+    pub kind: Kind,
+}
+
+/// A memtable that was asked. Cost: no I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemtableAsked {
+    /// It takes no more writes and waits to be flushed.
+    pub sealed: bool,
+    /// The entries in it.
+    pub entries: usize,
+    /// The key's newest entry in it, which ends the lookup.
+    pub found: Option<FoundEntry>,
+}
+
+/// A run of the group that the key belongs to. Cost: none, if no table's bounds hold the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunAsked {
+    /// The level, from 0.
+    pub level: usize,
+    /// The group within the level, from 0.
+    pub group: usize,
+    /// The run within the group, 0 the newest.
+    pub run: usize,
+    /// The one table whose bounds hold the key, if there is one.
+    pub table: Option<TableAsked>,
+}
+
+/// A table that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableAsked {
+    /// The file.
+    pub path: PathBuf,
+    /// The number of the table.
+    pub number: u64,
+    /// Its smallest and its largest key.
+    pub bounds: (Vec<u8>, Vec<u8>),
+    /// It had not been read from since the database was opened, so that its footer, and its index
+    /// and filter if they are to be resident, were read first: a few reads that are not among `pages`.
+    pub opened: bool,
+    /// What its filter said.
+    pub filter: FilterAnswer,
+    /// The pages asked for.
+    pub pages: Vec<PageAsked>,
+    /// The key's newest entry in it, which ends the lookup.
+    pub found: Option<FoundEntry>,
+}
+
+/// What the filter of a table said of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterAnswer {
+    /// The table has no filter.
+    Missing,
+    /// The key is not there, for certain.
+    No,
+    /// The key may be there. If the table then has no entry of it, that was a false positive.
+    Maybe,
+}
+
+/// A page that a table asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageAsked {
+    /// What it holds.
+    pub class: PageClass,
+    /// Where it begins in the table's file.
+    pub offset: u64,
+    /// Its stored bytes, with its trailer.
+    pub bytes: u32,
+    /// It was in the page cache; else it was read from the file: one read.
+    pub cached: bool,
+}
+
+/// See [`crate::Keyspace::explain`].
+pub(crate) fn explain(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+) -> Result<Explanation> {
+    let mut trace = Trace {
+        order: &*state.facts.order,
+        memtables: Vec::new(),
+        runs: Vec::new(),
+    };
+    let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
+    Ok(Explanation {
+        partition: state.route(KeyHash::of(user_key, state.facts.seed)).index,
+        memtables: trace.memtables,
+        runs: trace.runs,
+        value,
+    })
+}
+
+/// What was heard so far.
+struct Trace<'a> {
+    order: &'a dyn Order,
+    memtables: Vec<MemtableAsked>,
+    runs: Vec<RunAsked>,
+}
+
+impl Trace<'_> {
+    /// The table that is being asked, or has just answered.
+    fn table(&mut self) -> &mut TableAsked {
+        let asked = self.runs.last_mut().and_then(|run| run.table.as_mut());
+        asked.expect("a lookup names the table before what it asks of it")
+    }
+}
+
+impl Observer for Trace<'_> {
+    fn memtable(&mut self, memtable: &Memtable, found: Option<(SeqNo, Tag)>) {
+        self.memtables.push(MemtableAsked {
+            sealed: memtable.sealed_at().is_some(),
+            entries: memtable.entries(),
+            found: found.map(|(seqno, tag)| found_entry(seqno, tag)),
+        });
+    }
+
+    fn run(&mut self, place: RunPlace, table: Option<&Arc<Table>>) {
+        let user_key = |key: &[u8]| self.order.decode(key).to_vec();
+        let table = table.map(|table| TableAsked {
+            path: table.path().to_path_buf(),
+            number: table.meta().id.0,
+            bounds: (
+                user_key(&table.meta().smallest_key),
+                user_key(&table.meta().largest_key),
+            ),
+            opened: !table.is_open(),
+            filter: FilterAnswer::Missing,
+            pages: Vec::new(),
+            found: None,
+        });
+        self.runs.push(RunAsked {
+            level: place.level,
+            group: place.group,
+            run: place.run,
+            table,
+        });
+    }
+
+    fn page(&mut self, table: &Table, id: PageId) {
+        let page = PageAsked {
+            class: id.class,
+            offset: id.handle.offset,
+            bytes: id.handle.bytes,
+            cached: table.has_cached(id),
+        };
+        self.table().pages.push(page);
+    }
+
+    fn answered(&mut self, asked: &GetState, lookup: &Lookup) {
+        let table = self.table();
+        table.filter = match (asked.filter_asked, asked.filter_passed) {
+            (false, _) => FilterAnswer::Missing,
+            (true, false) => FilterAnswer::No,
+            (true, true) => FilterAnswer::Maybe,
+        };
+        if let Lookup::Found { seqno, tag, .. } = lookup {
+            table.found = Some(found_entry(*seqno, *tag));
+        }
+    }
+}
+
+fn found_entry(seqno: SeqNo, tag: Tag) -> FoundEntry {
+    FoundEntry {
+        seqno: seqno.0,
+        kind: tag.kind,
+    }
+}

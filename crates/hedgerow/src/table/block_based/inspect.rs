@@ -1,0 +1,321 @@
+//! A table as it lies in its file, page by page, also when some of them are damaged: what cannot be
+//! read is told in its place, and what does not depend on it goes on.
+
+use std::path::{Path, PathBuf};
+
+use hedgerow_io::{ReadMode, Storage};
+
+use crate::block_index::Index;
+use crate::block_index::fence_pointers::FencePointers;
+use crate::entry::{Kind, SeqNo};
+use crate::error::{Error, Result};
+use crate::page::{Handle, Page, PageClass, PageId, PageSource};
+use crate::table::TableMeta;
+use crate::table::page_io::FilePages;
+
+use super::block::{Block, Place, RawEntry};
+use super::footer::{Footer, Tail};
+use super::iter::ask_index;
+
+/// A table file whose footer could be read.
+pub struct InspectedTable {
+    pages: FilePages,
+    tail: Tail,
+    meta: Result<TableMeta>,
+    index: Result<FencePointers>,
+}
+
+/// What a page of a table holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Part {
+    /// A block of entries.
+    Block,
+    /// One value stored out of line.
+    Value,
+    /// A piece of the filter.
+    Filter,
+    /// A piece of the block index.
+    Index,
+    /// The top of the block index.
+    IndexTop,
+    /// The facts.
+    Facts,
+}
+
+/// One page of a table, verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InspectedPage {
+    /// What it holds.
+    pub part: Part,
+    /// Where it is in the file.
+    pub handle: Handle,
+    /// Its bytes when decompressed.
+    pub raw_bytes: usize,
+    /// The entries of a block; nothing for other parts.
+    pub entries: Vec<StoredEntry>,
+}
+
+/// One entry of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredEntry {
+    /// The order key.
+    pub key: Vec<u8>,
+    /// Its sequence number.
+    pub seqno: SeqNo,
+    /// A put, or the tombstone of a delete.
+    pub kind: Kind,
+    /// Its value.
+    pub value: StoredValue,
+}
+
+/// The value of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoredValue {
+    /// It is in the block. Empty for a tombstone.
+    Inline(Vec<u8>),
+    /// It is a page of its own.
+    OutOfLine {
+        /// Where that is.
+        page: Handle,
+        /// The bytes of the value.
+        bytes: u32,
+    },
+}
+
+impl InspectedTable {
+    /// Opens a table file, whatever its name and whoever uses it. Cost: one read, or up to three.
+    ///
+    /// # Errors
+    /// `Io`; `Corruption` and `FormatVersion` if the footer does not tell where everything is.
+    pub fn open(storage: &dyn Storage, path: &Path) -> Result<InspectedTable> {
+        let file = storage
+            .open(path, ReadMode::Pread)
+            .map_err(|e| Error::io("open", path, e))?;
+        let tail = Tail::read(&*file, path)?;
+        let Footer { id, index_top, .. } = tail.footer;
+        let index = tail.page(&*file, path, index_top).and_then(|top| {
+            FencePointers::paged(id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
+        });
+        Ok(InspectedTable {
+            meta: tail.meta(&*file, path),
+            pages: FilePages {
+                file,
+                path: path.to_path_buf(),
+            },
+            tail,
+            index,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &PathBuf {
+        &self.pages.path
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.pages.file.bytes()
+    }
+
+    /// What the last bytes of the file say.
+    pub fn footer(&self) -> &Footer {
+        &self.tail.footer
+    }
+
+    /// The properties of the table.
+    ///
+    /// # Errors
+    /// `Corruption` and `FormatVersion` if the page that has them cannot be read.
+    pub fn meta(&self) -> Result<&TableMeta> {
+        self.meta.as_ref().map_err(Clone::clone)
+    }
+
+    /// How many blocks it has.
+    ///
+    /// # Errors
+    /// `Corruption` if the top of the index cannot be read.
+    pub fn blocks(&self) -> Result<usize> {
+        let index = self.index.as_ref().map_err(Clone::clone)?;
+        Ok(index.blocks())
+    }
+
+    /// All pages in the order of the file, read one after another. A page that is damaged is an
+    /// error that names the file and the offset; so is a page of the index in front of the blocks
+    /// that cannot be found without it.
+    pub fn pages(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
+        let mut index_page = None;
+        let mut told = None;
+        let blocks = (0..self.blocks().unwrap_or(0)).flat_map(move |number| {
+            let mut pages = self.block(number, &mut index_page);
+            // Every block below a damaged page of the index fails in the same way.
+            if let [Err(error)] = &pages[..] {
+                let again = told == error.offset();
+                told = error.offset();
+                if again {
+                    pages.clear();
+                }
+            }
+            pages
+        });
+        blocks.chain(self.filter()).chain(self.end())
+    }
+
+    /// A block behind its values out of line.
+    fn block(
+        &self,
+        number: usize,
+        index_page: &mut Option<(PageId, Page)>,
+    ) -> Vec<Result<InspectedPage>> {
+        let block = match self.block_alone(number, index_page) {
+            Ok(block) => block,
+            Err(error) => return vec![Err(error)],
+        };
+        let values = block.entries.iter().filter_map(|entry| match entry.value {
+            StoredValue::Inline(_) => None,
+            StoredValue::OutOfLine { page, bytes } => Some(self.value(page, bytes)),
+        });
+        let mut pages: Vec<_> = values.collect();
+        pages.push(Ok(block));
+        pages
+    }
+
+    fn block_alone(
+        &self,
+        number: usize,
+        index_page: &mut Option<(PageId, Page)>,
+    ) -> Result<InspectedPage> {
+        let index = self.index.as_ref().map_err(Clone::clone)?;
+        let handle = ask_index(index, &self.pages, index_page, |index, page| {
+            index.handle(number, page)
+        })
+        .map_err(|e| e.at(self.path(), None))?;
+        let page = self.page(Part::Block, handle)?;
+        Ok(InspectedPage {
+            entries: entries(&page).map_err(|e| self.at(e, handle))?,
+            ..described(Part::Block, handle, &page)
+        })
+    }
+
+    fn value(&self, handle: Handle, bytes: u32) -> Result<InspectedPage> {
+        let page = self.page(Part::Value, handle)?;
+        if page.len() != bytes as usize {
+            let found = page.len();
+            let error =
+                Error::corruption(format!("expected a value of {bytes} bytes, found {found}"));
+            return Err(self.at(error, handle));
+        }
+        Ok(described(Part::Value, handle, &page))
+    }
+
+    fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
+        // A filter of more pages than the file has room for has none that can be read.
+        let fits = |filter: &crate::filter::bloom::Description| filter.file_bytes() <= self.bytes();
+        let filter = self.tail.footer.filter;
+        let too_large = filter.filter(|filter| !fits(filter)).map(|filter| {
+            let found = filter.file_bytes();
+            let bytes = self.bytes();
+            Err(Error::corruption(format!(
+                "expected a filter in a file of {bytes} bytes, found one of {found}"
+            ))
+            .at(self.path(), Some(filter.offset)))
+        });
+        let pages = filter.filter(fits).into_iter().flat_map(|filter| {
+            (0..filter.pages()).map(move |page| (Part::Filter, filter.page_handle(page)))
+        });
+        too_large.into_iter().chain(self.plain(pages))
+    }
+
+    /// What follows the filter.
+    fn end(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
+        let footer = self.tail.footer;
+        let index = self.index.iter().flat_map(FencePointers::page_ids);
+        let index = index.map(|id| (Part::Index, id.handle));
+        let rest = [
+            (Part::IndexTop, footer.index_top),
+            (Part::Facts, footer.meta),
+        ];
+        // Read in `open`: their checksums may be right and what they say wrong.
+        let wrong = [self.index.as_ref().err(), self.meta.as_ref().err()];
+        let rest = rest.into_iter().zip(wrong).map(|(place, wrong)| {
+            let (part, handle) = place;
+            match wrong {
+                Some(error) => Err(error.clone()),
+                None => Ok(described(part, handle, &self.page(part, handle)?)),
+            }
+        });
+        self.plain(index).chain(rest)
+    }
+
+    fn plain<'a>(
+        &'a self,
+        places: impl Iterator<Item = (Part, Handle)> + 'a,
+    ) -> impl Iterator<Item = Result<InspectedPage>> + 'a {
+        places.map(|(part, handle)| Ok(described(part, handle, &self.page(part, handle)?)))
+    }
+
+    fn page(&self, part: Part, handle: Handle) -> Result<Page> {
+        let class = match part {
+            Part::Block => PageClass::Data,
+            Part::Value => PageClass::Value,
+            Part::Filter => PageClass::Filter,
+            Part::Index | Part::IndexTop | Part::Facts => PageClass::Index,
+        };
+        self.pages.page(PageId {
+            table: self.tail.footer.id,
+            handle,
+            class,
+        })
+    }
+
+    fn at(&self, error: Error, handle: Handle) -> Error {
+        error.at(self.path(), Some(handle.offset))
+    }
+}
+
+impl std::fmt::Debug for InspectedTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InspectedTable")
+            .field("path", self.path())
+            .field("footer", self.footer())
+            .finish_non_exhaustive()
+    }
+}
+
+fn described(part: Part, handle: Handle, page: &Page) -> InspectedPage {
+    InspectedPage {
+        part,
+        handle,
+        raw_bytes: page.len(),
+        entries: Vec::new(),
+    }
+}
+
+fn entries(page: &Page) -> Result<Vec<StoredEntry>> {
+    let mut entries = Vec::new();
+    Block::parse(&page[..])?.walk_all(|_, entry, key| {
+        entries.push(StoredEntry {
+            key: key.to_vec(),
+            seqno: entry.seqno,
+            kind: entry.tag.kind,
+            value: stored_value(page, &entry)?,
+        });
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+fn stored_value(page: &Page, entry: &RawEntry) -> Result<StoredValue> {
+    let bytes = &page[entry.value()];
+    if !entry.out_of_line {
+        return Ok(StoredValue::Inline(bytes.to_vec()));
+    }
+    let place = Place::decode(bytes)?;
+    Ok(StoredValue::OutOfLine {
+        page: place.handle,
+        bytes: place.bytes,
+    })
+}
