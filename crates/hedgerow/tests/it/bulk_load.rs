@@ -351,8 +351,7 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
                 break;
             }
         }
-        // More than those after which the load was whole: it may also be when its end is not heard.
-        assert!(outcomes[0] > 50 && outcomes[1] > 4, "{outcomes:?}");
+        assert!(outcomes[0] > 50 && outcomes[1] >= 4, "{outcomes:?}");
     }
 }
 
