@@ -323,6 +323,8 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
             let (db, keyspace, before) = prepared(&disk, layout);
             // Not durable yet: the load may survive only together with it.
             keyspace.put(key(1), "earlier").unwrap();
+            let other = db.keyspace("other", layout).unwrap();
+            other.put(key(1), "earlier").unwrap();
             let mut all = before.clone();
             all.insert(key(1), b"earlier".to_vec());
             let earlier = all.clone();
@@ -332,7 +334,7 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
             let result = keyspace.bulk_load(sorted(900));
             let survived = !disk.power_lost();
             assert_eq!(result.is_ok(), survived, "{after}: {result:?}");
-            drop((keyspace, db));
+            drop((keyspace, other, db));
             for _ in 0..4 {
                 let image = disk.crash();
                 let db = open(&image);
@@ -342,6 +344,8 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
                     "{after}: {} entries",
                     found.len()
                 );
+                let other = db.existing_keyspace("other").unwrap();
+                assert!(found != all || other.contains_key(key(1)).unwrap());
                 outcomes[usize::from(found == all)] += 1;
                 let report = db.verify().unwrap();
                 // What was not finished is gone.
