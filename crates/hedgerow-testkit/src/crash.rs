@@ -400,7 +400,10 @@ impl Harness {
     // ---- steps ----
 
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
-        match self.random.weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1]) {
+        match self
+            .random
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2])
+        {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
             2 => {
@@ -435,6 +438,7 @@ impl Harness {
                 let result = keyspace.flush();
                 self.maintained(round, &format!("flush {name}"), result, false)
             }
+            11 => self.load(round),
             _ => {
                 self.copies += 1;
                 let result = round.db.checkpoint(format!("/copy-{}", self.copies));
@@ -500,21 +504,26 @@ impl Harness {
             Some((keyspace, key, None)) => keyspace.delete_with(key, durability),
             None => batch.commit(durability),
         };
-        match self.ended(round, &what, result)? {
-            Ended::Done if commit.is_empty() => {
-                if synced {
-                    self.oracle.everything_is_durable();
-                }
-            }
-            Ended::Done => {
-                self.committed(commit);
-                if synced {
-                    self.oracle.everything_is_durable();
-                }
-            }
-            Ended::NotDone => {}
-            Ended::Unknown => self.oracle.commit(commit, false),
+        let ended = self.ended(round, &what, result)?;
+        self.conclude(ended, commit, synced);
+        Ok(())
+    }
+
+    fn load(&mut self, round: &mut Round) -> Result<(), String> {
+        let Some((name, keyspace)) = self.keyspace(round) else {
+            return Ok(());
+        };
+        let mut entries = Map::new();
+        for _ in 0..=self.random.skewed(60) {
+            let key = key(self.random.skewed(self.keys)).bytes();
+            entries.insert(key, self.value());
         }
+        let result = keyspace.bulk_load(entries.iter().map(Ok::<_, Error>));
+        let what = format!("{} load {name}", self.oracle.commits.len() + 1);
+        let change = |(key, value)| (name.to_owned(), key, Some(value));
+        let commit = entries.into_iter().map(change).collect();
+        let ended = self.ended(round, &what, result.map(drop))?;
+        self.conclude(ended, commit, true);
         Ok(())
     }
 
@@ -551,11 +560,8 @@ impl Harness {
             show(&key)
         );
         let commit = vec![(name.to_owned(), key, new)];
-        match self.ended(round, &what, result.map(drop))? {
-            Ended::Done => self.committed(commit),
-            Ended::NotDone => {}
-            Ended::Unknown => self.oracle.commit(commit, false),
-        }
+        let ended = self.ended(round, &what, result.map(drop))?;
+        self.conclude(ended, commit, false);
         Ok(())
     }
 
@@ -582,6 +588,21 @@ impl Harness {
             Ended::Unknown => self.oracle.begin(name, exists, false),
         }
         Ok(())
+    }
+
+    fn conclude(&mut self, ended: Ended, commit: Vec<Change>, durable: bool) {
+        match ended {
+            Ended::Done => {
+                if !commit.is_empty() {
+                    self.committed(commit);
+                }
+                if durable {
+                    self.oracle.everything_is_durable();
+                }
+            }
+            Ended::NotDone => {}
+            Ended::Unknown => self.oracle.commit(commit, false),
+        }
     }
 
     fn committed(&mut self, commit: Vec<Change>) {

@@ -93,7 +93,7 @@ impl Generator {
         }
         match self
             .random
-            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50])
+            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15])
         {
             0 => Op::Put {
                 keyspace: self.keyspace().into(),
@@ -112,7 +112,8 @@ impl Generator {
             5 => self.scan(),
             6 => self.cursor(),
             7 => self.snapshot(),
-            _ => self.maintenance(),
+            8 => self.maintenance(),
+            _ => self.load(),
         }
     }
 
@@ -197,6 +198,20 @@ impl Generator {
         Op::Batch {
             writes: writes.collect(),
             synced: self.random.one_in(10),
+        }
+    }
+
+    /// Nearly always of keys that ascend.
+    fn load(&mut self) -> Op {
+        let count = self.random.skewed(80);
+        let mut entries: Vec<_> = (0..count).map(|_| (self.any_key(), self.value())).collect();
+        if !self.random.one_in(20) {
+            entries.sort_by_cached_key(|(key, _)| key.bytes());
+            entries.dedup_by(|(a, _), (b, _)| a == b);
+        }
+        Op::Load {
+            keyspace: self.keyspace().into(),
+            entries,
         }
     }
 

@@ -83,6 +83,7 @@ impl Model {
                 Ok(line)
             }
             Op::Batch { writes, .. } => self.batch(writes),
+            Op::Load { keyspace, entries } => self.load(keyspace, entries),
             Op::Get { source, key } => {
                 let (map, key) = (self.read(source)?, checked(key)?);
                 Ok(answer::value(map.get(&key).map(|v| &**v)))
@@ -213,6 +214,21 @@ impl Model {
             added += u32::from(self.write(&write.keyspace, &write.key, value).is_ok());
         }
         Ok(answer::added(added))
+    }
+
+    fn load(&mut self, keyspace: &str, entries: &[(Blob, Blob)]) -> Answer {
+        let map = self.map(keyspace)?;
+        let keys: Vec<_> = entries
+            .iter()
+            .map(|(key, _)| checked(key))
+            .collect::<Result<_, _>>()?;
+        if !keys.is_sorted_by(|a, b| a < b) {
+            return Err(ErrorKind::InvalidArgument);
+        }
+        for (key, (_, value)) in keys.into_iter().zip(entries) {
+            set(map, key, Some(value.bytes()));
+        }
+        Ok(answer::added(entries.len() as u32))
     }
 
     /// The contents behind a handle.

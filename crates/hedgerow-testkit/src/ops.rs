@@ -6,6 +6,7 @@
 //! del a k1                              # removes a key
 //! update a k1 append x                  # or: toggle VALUE, remove, keep
 //! batch sync put a k1 v ; del b k2      # over several keyspaces, all or nothing
+//! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
 //! get a k1                              # `a@3` reads at snapshot 3; also `has`
 //! gets a k1 k2                          # several keys
 //! scan a [k1 k9) f3,b1,f*               # lower and upper bound (`-` is none); 3 forward, 1 back, rest
@@ -67,6 +68,13 @@ pub enum Op {
         writes: Vec<Write>,
         /// Whether it waits until it is durable.
         synced: bool,
+    },
+    /// A bulk load, refused if its keys do not ascend.
+    Load {
+        /// The keyspace.
+        keyspace: String,
+        /// Keys and values.
+        entries: Vec<(Blob, Blob)>,
     },
     /// The value of a key.
     Get {
@@ -376,6 +384,11 @@ impl fmt::Display for Op {
             Op::Batch { writes, synced } => {
                 write!(f, "batch{} {}", sync(synced), List(writes, " ; "))
             }
+            Op::Load { keyspace, entries } => {
+                write!(f, "load {keyspace}")?;
+                let mut entries = entries.iter();
+                entries.try_for_each(|(key, value)| write!(f, " {key} {value}"))
+            }
             Op::Get { source, key } => write!(f, "get {source} {key}"),
             Op::Has { source, key } => write!(f, "has {source} {key}"),
             Op::Gets { source, keys } => write!(f, "gets {source} {}", List(keys, " ")),
@@ -507,6 +520,15 @@ impl<'a> Words<'a> {
         Ok(writes)
     }
 
+    fn load(&mut self) -> Result<Op, String> {
+        let keyspace = self.name()?;
+        let mut entries = Vec::new();
+        while self.0.peek().is_some() {
+            entries.push((self.parse()?, self.parse()?));
+        }
+        Ok(Op::Load { keyspace, entries })
+    }
+
     fn cursor(&mut self) -> Result<Op, String> {
         let slot = self.parse()?;
         Ok(match self.next()? {
@@ -588,6 +610,7 @@ impl<'a> Words<'a> {
         let first = self.next()?;
         Ok(match first {
             "put" | "del" | "update" | "batch" => self.write_op(first)?,
+            "load" => self.load()?,
             "get" | "has" | "gets" | "scan" | "prefix" => self.read_op(first)?,
             "cursor" => self.cursor()?,
             "snapshot" => Op::Snapshot {

@@ -244,9 +244,11 @@ impl Runner {
     /// The engine's.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
         match op {
-            Op::Put { .. } | Op::Delete { .. } | Op::Update { .. } | Op::Batch { .. } => {
-                self.write(op)
-            }
+            Op::Put { .. }
+            | Op::Delete { .. }
+            | Op::Update { .. }
+            | Op::Batch { .. }
+            | Op::Load { .. } => self.write(op),
             Op::Get { .. }
             | Op::Has { .. }
             | Op::Gets { .. }
@@ -299,6 +301,13 @@ impl Runner {
                 }
                 batch.commit(durability(*synced))?;
                 return Ok(answer::added(added));
+            }
+            Op::Load { keyspace, entries } => {
+                let entries = entries
+                    .iter()
+                    .map(|(k, v)| Ok::<_, Error>((k.bytes(), v.bytes())));
+                let report = self.keyspace(keyspace)?.bulk_load(entries)?;
+                return Ok(answer::added(report.entries as u32));
             }
             _ => unreachable!("{op} is no write"),
         }

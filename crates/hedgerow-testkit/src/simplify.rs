@@ -57,6 +57,22 @@ fn plainer(op: &Op) -> Vec<Op> {
             let synced = *synced;
             writes.map(|writes| Op::Batch { writes, synced }).collect()
         }
+        Op::Load { keyspace, entries } => {
+            let without = |i: usize| {
+                let mut entries = entries.clone();
+                entries.remove(i);
+                entries
+            };
+            let halves = [&entries[..entries.len() / 2], &entries[entries.len() / 2..]];
+            let halves = halves.map(<[_]>::to_vec).into_iter();
+            let keyspace = || keyspace.clone();
+            let shorter = halves.chain((0..entries.len()).map(without));
+            let load = |entries| Op::Load {
+                keyspace: keyspace(),
+                entries,
+            };
+            shorter.map(load).collect()
+        }
         Op::Put {
             keyspace,
             key,

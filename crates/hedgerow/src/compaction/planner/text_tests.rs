@@ -6,7 +6,7 @@
 //!   `targets L0=*4 L1=40M L2=40M*3 L3=last cut=whole-level`: capacities and `*` runs.
 //! - `plan [max=1G] [oldest=100]`: the next plan. `start`: lets it run. `finish N`: ends the N-th
 //!   running job. `apply`: both at once. `settle`: plans and applies to the end.
-//! - `manual a..m`: a manual compaction to the end.
+//! - `manual a..m`: a manual compaction to the end. `place a..m`: where a bulk load goes.
 //! - `debt`, `lookup KEY`, and `edit` with lines `remove 3`, `move 3 L2 r0`, `add L1 r0 #…`,
 //!   `drain L1 9`, `depth 5`.
 
@@ -167,6 +167,7 @@ impl Runner {
             }
             "settle" => self.settle(),
             "manual" => self.manual(words[0]),
+            "place" => self.place(words[0]),
             "debt" => {
                 let debt = debt(&self.shape, &self.targets());
                 Ok(format!(
@@ -306,6 +307,21 @@ impl Runner {
                 }
             }
         }
+    }
+
+    fn place(&self, range: &str) -> Result<String> {
+        let (lo, hi) = range.split_once("..").unwrap();
+        let (lo, hi) = (text::parse_key(lo)?, text::parse_key(hi)?);
+        let running: Vec<_> = self.running.iter().map(|(_, job)| job.clone()).collect();
+        let range = (lo.as_slice(), hi.as_slice());
+        let target = place(&self.shape, &self.targets(), &running, &self.limits, range);
+        let Some(target) = target else {
+            return Ok("no room\n".into());
+        };
+        Ok(match target.run {
+            Some(run) => format!("L{} r{}\n", target.level, run.0),
+            None => format!("L{} new run\n", target.level),
+        })
     }
 
     fn edit(&mut self, lines: &[&str]) -> Result<String> {

@@ -64,14 +64,17 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
 }
 
 fn open_bytes(bytes: Vec<u8>, residency: ResidencyChoice) -> Result<(Arc<dyn Reader>, FilePages)> {
+    open_numbered(bytes, None, residency)
+}
+
+fn open_numbered(
+    bytes: Vec<u8>,
+    seqno_override: Option<SeqNo>,
+    residency: ResidencyChoice,
+) -> Result<(Arc<dyn Reader>, FilePages)> {
     let file = Arc::new(MemoryRead(bytes));
-    let table = open(
-        file.clone(),
-        Path::new("table"),
-        TableId(4),
-        None,
-        residency,
-    )?;
+    let path = Path::new("table");
+    let table = open(file.clone(), path, TableId(4), seqno_override, residency)?;
     Ok((table, FilePages::new(file)))
 }
 
@@ -160,5 +163,43 @@ impl Random {
         };
         let seqno = 1 + self.below(1 << 40);
         entries.insert((key, Reverse(seqno)), (tag, value));
+    }
+}
+
+#[test]
+fn number_of_the_manifest_stands_for_those_of_the_entries() {
+    let mut entries = Entries::new();
+    for i in 0..500_u64 {
+        let value = vec![7; if i % 100 == 0 { 3000 } else { 9 }];
+        entries.insert((i.to_be_bytes().to_vec(), Reverse(20)), (Tag::PUT, value));
+    }
+    let written = TableOptions {
+        seqno_override: Some(SeqNo(20)),
+        ..options(512)
+    };
+    let (bytes, meta) = write(written, &entries);
+    for residency in [RESIDENT, PAGED] {
+        for number in [None, Some(SeqNo(33))] {
+            let all = number.map_or(20, |number| number.0);
+            let (table, pages) = open_numbered(bytes.clone(), number, residency).unwrap();
+            assert_eq!(*table.meta(), meta);
+            assert_eq!(meta.clone().renumbered(number).largest_seqno, SeqNo(all));
+            table.verify(&pages).unwrap();
+            let pages = Arc::new(pages);
+            let mut iter = table.clone().iter(pages.clone());
+            for ((key, _), (tag, value)) in &entries {
+                let found = get(&*table, &pages, key, all).unwrap();
+                assert_eq!(found, Some((all, *tag, value.clone())));
+                assert_eq!(get(&*table, &pages, key, all - 1).unwrap(), None);
+                iter.seek(key, SeqNo(all)).unwrap();
+                let here = Some((key.clone(), all, *tag, value.clone()));
+                assert_eq!(owned(iter.entry(), &pages), here);
+                // An older reader's position is behind the entry, and from there backwards on it.
+                iter.seek(key, SeqNo(all - 1)).unwrap();
+                assert_ne!(iter.entry().map(|entry| entry.key), Some(&key[..]));
+                iter.seek_before(key, SeqNo(all - 1)).unwrap();
+                assert_eq!(owned(iter.entry(), &pages), here);
+            }
+        }
     }
 }
