@@ -22,12 +22,16 @@ mod outcome;
 mod process;
 mod threads;
 
+// How it is shown.
+pub mod report;
+
 // On what.
 mod hedgerow_store;
 mod store;
 
 pub use hedgerow_store::HedgerowStore;
 pub use records::RecordShape;
+pub use report::read_results;
 pub use session::{Open, Session};
 pub use store::{Counters, Description, Error, OpenOptions, Result, Store};
 pub use workload::{Settings, Workload};

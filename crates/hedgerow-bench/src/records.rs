@@ -18,7 +18,7 @@ use hedgerow::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use crate::permutation::{below, mix};
 use crate::pool::Pool;
-use crate::store::Result;
+use crate::store::{Result, invalid};
 
 /// How records look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,9 @@ impl Records {
         ];
         for (what, found, min, max) in bounds {
             if !(min..=max).contains(&found) {
-                return Err(format!("expected {min} to {max} {what}, found {found}").into());
+                return Err(invalid(format!(
+                    "expected {min} to {max} {what}, found {found}"
+                )));
             }
         }
         Ok(())
@@ -275,7 +277,7 @@ mod tests {
             },
         ] {
             let error = Records::new(bad).unwrap_err().to_string();
-            assert!(error.starts_with("expected "), "{error}");
+            assert!(error.contains("expected "), "{error}");
         }
     }
 }

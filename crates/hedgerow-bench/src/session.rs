@@ -14,7 +14,7 @@ use crate::outcome::{Findings, Moment};
 use crate::permutation::mix;
 use crate::process;
 use crate::records::Records;
-use crate::store::{OpenOptions, Result, Store};
+use crate::store::{OpenOptions, Result, Store, invalid};
 use crate::threads::{Client, Done, Work};
 use crate::workload::{Settings, Workload};
 use crate::ycsb::Ycsb;
@@ -35,20 +35,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the store. Its options take over what `settings` says of records and threads.
+    /// Opens the store.
     ///
     /// # Errors
     /// Settings out of bounds; whatever opening fails with.
     pub fn new(open: Open, options: OpenOptions, settings: Settings) -> Result<Session> {
         settings.check()?;
         Records::check(settings.records)?;
-        let options = OpenOptions {
-            entries: settings.records.num,
-            key_bytes: settings.records.key_bytes,
-            value_bytes: settings.records.value_bytes,
-            threads: settings.threads,
-            ..options
-        };
         let store = Some(open(&options)?);
         Ok(Session {
             open,
@@ -58,6 +51,20 @@ impl Session {
             loaded: false,
             rounds: 0,
         })
+    }
+
+    /// How many threads the next workloads have.
+    ///
+    /// # Errors
+    /// A number out of bounds.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        let settings = Settings {
+            threads,
+            ..self.settings
+        };
+        settings.check()?;
+        self.settings = settings;
+        Ok(())
     }
 
     /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
@@ -159,11 +166,10 @@ fn expect_empty(store: &dyn Store, workload: Workload) -> Result<()> {
     store.scan(&[0], 1, &mut |key, _| first = Some(key.to_vec()))?;
     match first {
         None => Ok(()),
-        Some(key) => Err(format!(
+        Some(key) => Err(invalid(format!(
             "expected an empty store for {workload}, found the key `{}`: name another directory or \
              keyspace",
             key.escape_ascii()
-        )
-        .into()),
+        ))),
     }
 }

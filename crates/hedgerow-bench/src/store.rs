@@ -1,17 +1,24 @@
 //! What an engine must be able to do in order to be measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Design, Layout};
+use hedgerow::{Design, ErrorKind, Layout};
 use serde_json::{Map, Value, json};
+
+use crate::workload::Settings;
 
 /// Whatever a store or a workload failed with.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of what can fail with any engine's error.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller asked for cannot be.
+pub(crate) fn invalid(message: String) -> Error {
+    hedgerow::Error::new(ErrorKind::InvalidArgument, message).into()
+}
 
 /// One engine under test, open. Shared by all threads of a workload.
 ///
@@ -149,6 +156,24 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
+    /// A store for these settings with a budget of 256 MiB, whose writes survive the process.
+    pub fn new(dir: &Path, settings: &Settings) -> OpenOptions {
+        OpenOptions {
+            dir: dir.to_owned(),
+            fresh: false,
+            keyspace: "bench".to_owned(),
+            memory_budget: 256 << 20,
+            sync: false,
+            entries: settings.records.num,
+            key_bytes: settings.records.key_bytes,
+            value_bytes: settings.records.value_bytes,
+            threads: settings.threads,
+            layout: Layout::sorted(),
+            design: Design::default(),
+            read_mode: ReadMode::Pread,
+        }
+    }
+
     /// Named as the flags of the command line; `null` for what the store chooses.
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         let design = &self.design;

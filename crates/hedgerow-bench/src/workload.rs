@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use crate::records::RecordShape;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, invalid};
 
 /// What is done to a store. Those of LevelDB's and RocksDB's `db_bench` have its names, those of
 /// YCSB begin with `ycsb-`.
@@ -186,7 +186,9 @@ impl Settings {
         ];
         for (what, found, max) in bounds {
             if !(1..=max).contains(&found) {
-                return Err(format!("expected 1 to {max} {what}, found {found}").into());
+                return Err(invalid(format!(
+                    "expected 1 to {max} {what}, found {found}"
+                )));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Compression, Design, Layout, io::ReadMode};
+use hedgerow::{Compression, Design};
 use hedgerow_bench::{
     Counters, Description, HedgerowStore, Open, OpenOptions, RecordShape, Result, Session,
     Settings, Store, Workload,
@@ -33,23 +33,14 @@ fn settings() -> Settings {
 
 fn options(dir: &Path) -> OpenOptions {
     OpenOptions {
-        dir: dir.to_owned(),
-        fresh: false,
-        keyspace: "bench".to_owned(),
         memory_budget: 8 << 20,
-        sync: false,
-        entries: 0,
-        key_bytes: 0,
-        value_bytes: 0,
-        threads: 0,
-        layout: Layout::sorted(),
         design: Design {
             compression: Compression::None,
             memtable_bytes: Some(128 << 10),
             table_bytes: Some(64 << 10),
             ..Design::default()
         },
-        read_mode: ReadMode::Pread,
+        ..OpenOptions::new(dir, &settings())
     }
 }
 
@@ -111,122 +102,84 @@ fn every_workload_runs_and_counts_what_it_did() {
     }
 }
 
-/// Named in issue and documents; programs that read results rely on them.
+/// `docs/benchmarks.md` names them; programs that read results rely on them.
+const FIELDS: &str = "workload store version threads ops seconds ops_per_second latency_us \
+    background_ops user_bytes log_bytes flush_bytes merge_read_bytes merge_write_bytes \
+    write_amplification space_amplification table_bytes block_reads device_reads filter_probes \
+    filter_false_positives memtable_hits hits_by_level storage_read_bytes storage_write_bytes \
+    stall_seconds cpu_seconds settle_seconds settle_cpu_seconds memory settings";
+const SETTINGS: &str = "num reads key_size value_size group_size threads batch_size seek_nexts seed \
+    sync memory_budget keyspace order partitions policy table index filter residency io compression \
+    memtable_size table_size";
+const MEMORY: &str = "memtables page_cache indexes filters pinned merges tables resident";
+/// Unknown on some systems, or of a workload that does not write.
+const NULLABLE: [&str; 3] = [
+    "write_amplification",
+    "storage_read_bytes",
+    "storage_write_bytes",
+];
+
+fn sorted(names: &str) -> Vec<String> {
+    let mut names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+fn names(value: &Value) -> Vec<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
 #[test]
 fn a_result_has_every_field() {
+    let workloads = [
+        Workload::FillRandom,
+        Workload::ReadRandom,
+        Workload::SeekRandom,
+    ];
+    for result in run(hedgerow(), settings(), &workloads).unwrap() {
+        assert_eq!(names(&result), sorted(FIELDS));
+        assert_eq!(names(&result["latency_us"]), sorted("p50 p99 p999 max"));
+        assert_eq!(names(&result["settings"]), sorted(SETTINGS));
+        assert_eq!(names(&result["memory"]), sorted(MEMORY));
+        for (name, value) in result.as_object().unwrap() {
+            assert!(
+                !value.is_null() || NULLABLE.contains(&name.as_str()),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reads_are_counted_where_they_end() {
     let workloads = [
         Workload::FillRandom,
         Workload::ReadRandom,
         Workload::ReadMissing,
     ];
     let results = run(hedgerow(), settings(), &workloads).unwrap();
-    let fields = [
-        "workload",
-        "store",
-        "version",
-        "threads",
-        "ops",
-        "seconds",
-        "ops_per_second",
-        "latency_us",
-        "background_ops",
-        "user_bytes",
-        "log_bytes",
-        "flush_bytes",
-        "merge_read_bytes",
-        "merge_write_bytes",
-        "write_amplification",
-        "space_amplification",
-        "table_bytes",
-        "block_reads",
-        "device_reads",
-        "filter_probes",
-        "filter_false_positives",
-        "memtable_hits",
-        "hits_by_level",
-        "storage_read_bytes",
-        "storage_write_bytes",
-        "stall_seconds",
-        "cpu_seconds",
-        "settle_seconds",
-        "settle_cpu_seconds",
-        "memory",
-        "settings",
-    ];
-    let settings = [
-        "num",
-        "reads",
-        "key_size",
-        "value_size",
-        "group_size",
-        "threads",
-        "batch_size",
-        "seek_nexts",
-        "seed",
-        "sync",
-        "memory_budget",
-        "keyspace",
-        "order",
-        "partitions",
-        "policy",
-        "table",
-        "index",
-        "filter",
-        "residency",
-        "io",
-        "compression",
-        "memtable_size",
-        "table_size",
-    ];
-    let memory = ["memtables", "page_cache", "indexes", "filters", "resident"];
-    for result in &results {
-        let names = |value: &Value| {
-            value
-                .as_object()
-                .unwrap()
-                .keys()
-                .cloned()
-                .collect::<Vec<_>>()
-        };
-        let mut expected = fields.map(str::to_owned).to_vec();
-        expected.sort();
-        assert_eq!(names(result), expected);
-        assert_eq!(names(&result["latency_us"]), ["max", "p50", "p99", "p999"]);
-        for name in settings {
-            assert!(result["settings"].get(name).is_some(), "{name}: {result}");
-        }
-        for name in memory {
-            assert!(result["memory"][name].is_u64(), "{name}: {result}");
-        }
-        let nulls = [
-            "write_amplification",
-            "storage_read_bytes",
-            "storage_write_bytes",
-        ];
-        for name in fields.into_iter().filter(|name| !nulls.contains(name)) {
-            assert!(!result[name].is_null(), "{name}: {result}");
-        }
-    }
-    let [_, random, missing] = &results[..] else {
-        panic!("three results")
+    let count = |result: &Value, name: &str| result[name].as_u64().unwrap();
+    let [fill, random, missing] = &results[..] else {
+        panic!("expected three results")
     };
-    // Each hit is somewhere, and a store that has settled answers from its tables.
-    let hits: u64 = { random["hits_by_level"].as_array().unwrap().iter() }
-        .filter_map(Value::as_u64)
-        .sum();
-    assert_eq!(hits, 1500, "{random}");
+    // A store that has settled answers from its tables.
+    let hits = random["hits_by_level"].as_array().unwrap().iter();
+    assert_eq!(
+        hits.filter_map(Value::as_u64).sum::<u64>(),
+        1500,
+        "{random}"
+    );
     assert_eq!(random["memtable_hits"], 0);
+    assert_eq!(
+        (count(random, "user_bytes"), count(random, "flush_bytes")),
+        (0, 0)
+    );
+    assert!(count(random, "block_reads") >= 1500, "{random}");
     // Missing keys lie among those that are there, few of them between two tables: filters are
     // asked, and rarely wrong.
-    assert!(
-        missing["filter_probes"].as_u64().unwrap() >= 1500,
-        "{missing}"
-    );
-    assert!(
-        missing["filter_false_positives"].as_u64().unwrap() < 60,
-        "{missing}"
-    );
-    assert_eq!(random["settings"]["policy"], "leveling:10");
+    assert!(count(missing, "filter_probes") > 1400, "{missing}");
+    assert!(count(missing, "filter_false_positives") < 60, "{missing}");
+    assert_eq!(count(fill, "user_bytes"), NUM * 116);
 }
 
 #[test]
@@ -272,7 +225,7 @@ fn a_store_that_is_not_empty_is_not_filled() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("expected an empty store for fillseq, found the key `"),
+        error.contains("expected an empty store for fillseq, found the key `"),
         "{error}"
     );
     second.run(Workload::ReadRandom, &|_| ()).unwrap();

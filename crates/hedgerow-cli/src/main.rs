@@ -4,6 +4,7 @@
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
 mod arguments;
+mod bench;
 mod exit;
 mod output;
 mod tour;
@@ -30,6 +31,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(Box<bench::Arguments>),
     Tour(tour::Arguments),
 }
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
 fn run(line: &CommandLine) -> Result<(), Failure> {
     let mut output = Output::new(line.json);
     match &line.command {
+        Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
     }
     output.finish()
