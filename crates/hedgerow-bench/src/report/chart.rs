@@ -46,7 +46,8 @@ const LETTER: u32 = 7;
 const LABELS_MAX: u32 = 300;
 /// For the number behind the longest bar.
 const NUMBERS: u32 = 70;
-const FONT: (&str, u32) = ("sans-serif", 12);
+/// plotters divides by 1.24: these are 12 pixels.
+const FONT: (&str, u32) = ("sans-serif", 15);
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 

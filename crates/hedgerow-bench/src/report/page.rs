@@ -42,6 +42,11 @@ pub(super) fn html(results: &Results<'_>, charts: &[Chart], drawings: &[String])
     for (chart, svg) in charts.iter().zip(drawings) {
         let title = escape(&chart.title);
         let legend = legend(&chart.legend);
+        let svg = svg.replacen(
+            "<svg ",
+            &format!("<svg role=\"img\" aria-label=\"{title}\" "),
+            1,
+        );
         figures += &format!("<figure><figcaption>{title}</figcaption>{legend}{svg}</figure>\n");
     }
     format!(
