@@ -26,8 +26,8 @@ pub(super) struct Bar {
     pub(super) parts: Vec<(usize, f64)>,
 }
 
-/// Colours that people with any colour vision tell apart: Okabe and Ito, without the palest.
-pub(super) const COLOURS: [RGBColor; 7] = [
+/// Colours that people with any colour vision tell apart, of Okabe and Ito, and two more.
+pub(super) const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -35,6 +35,8 @@ pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(213, 94, 0),
     RGBColor(90, 90, 90),
+    RGBColor(240, 228, 66),
+    RGBColor(120, 60, 20),
 ];
 
 // In pixels.
@@ -111,7 +113,7 @@ impl Chart {
             root.draw(&Text::new(label, at, styled(HPos::Right, VPos::Center)))?;
             for bar in &group.bars {
                 let mut sum = 0.0;
-                for (colour, number) in &bar.parts {
+                for (colour, number) in bar.parts.iter().filter(|(_, number)| *number > 0.0) {
                     let (left, right) = (axis.x(sum), axis.x(sum + number));
                     sum += number;
                     let colour = COLOURS[colour % COLOURS.len()].filled();

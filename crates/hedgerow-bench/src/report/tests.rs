@@ -134,7 +134,7 @@ fn a_chart_names_its_groups_and_numbers() {
         groups: vec![Group {
             label: "long ".repeat(30),
             bars: vec![Bar {
-                parts: vec![(9, 1234.0)],
+                parts: vec![(99, 1234.0)],
             }],
         }],
     };
