@@ -4,11 +4,13 @@
 //! * [`OrderedMap`]: the memtable, a concurrent insert-only map ordered by key and, within a key,
 //!   newest first. [`Cursor`] walks it both ways.
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
+//! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
 
 mod arena;
 mod entry;
 mod ordered_map;
+mod page;
 mod pool;
 mod publisher;
 mod sync;
@@ -16,5 +18,6 @@ mod tree;
 
 pub use entry::EntryRef;
 pub use ordered_map::{Cursor, OrderedMap};
+pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId, prefetch};
 pub use pool::ChunkPool;
 pub use publisher::{Publisher, Ticket};

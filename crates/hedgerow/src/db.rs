@@ -316,7 +316,7 @@ impl Db {
                 design,
             };
             engine.log_edit(writer, &mut manifest, vec![change])?;
-            let active = engine.memory.active();
+            let active = engine.memory.plan.active();
             cell.facts
                 .set_design(DesignInForce::derive(design, cell.facts.layout, active));
         }
@@ -502,9 +502,10 @@ fn retire_state(
         partition.mark_dropped();
         let tree = partition.tree();
         let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
-        engine.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+        engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
         engine
-            .active_bytes
+            .memory
+            .active
             .fetch_sub(tree.active.reserved_bytes(), Ordering::Relaxed);
     }
     engine.catalog.store(Arc::new(catalog));
@@ -533,7 +534,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
                 cell.facts.clone(),
                 version,
                 SeqNo(0),
-                &engine.pool,
+                &engine.memory.pool,
             )
         });
         let new = Arc::new(KeyspaceState {

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
-use hedgerow_mem::{ChunkPool, Publisher};
+use hedgerow_mem::Publisher;
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Held, MemoryPlan};
+use crate::memory::Memory;
 use crate::merge_policy::edit::TreeEdit;
 use crate::page::PageSlice;
 use crate::partition::{KeyspaceFacts, Partition};
@@ -38,8 +38,7 @@ pub(crate) const STRIPES: usize = 4096;
 pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
     pub(crate) environment: Environment,
-    pub(crate) memory: MemoryPlan,
-    pub(crate) pool: Arc<ChunkPool>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) tables: Arc<TableContext>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) scheduler: Scheduler,
@@ -60,13 +59,6 @@ pub(crate) struct Engine {
     pub(crate) checkpointing: Mutex<()>,
     /// Bytes that running flushes and merges hold.
     pub(crate) merge_bytes: Arc<AtomicUsize>,
-    /// Bytes announced to sealed memtables that are not flushed, and to active ones.
-    pub(crate) sealed_bytes: AtomicU64,
-    pub(crate) active_bytes: AtomicU64,
-    /// Flushes and merges that run.
-    pub(crate) merging: AtomicUsize,
-    /// Bytes that were pinned when the page cache was given its share.
-    pub(crate) balanced_pins: AtomicUsize,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the
@@ -335,66 +327,14 @@ impl Engine {
         }
     }
 
-    /// Gives the page cache what the other parts of the budget leave.
-    pub(crate) fn balance_memory(&self) {
-        let resident = self.tables.index_bytes.load(Ordering::Relaxed)
-            + self.tables.filter_bytes.load(Ordering::Relaxed);
-        let pinned = self.tables.pinned_bytes.load(Ordering::Relaxed);
-        self.balanced_pins.store(pinned, Ordering::Relaxed);
-        let held = Held {
-            resident: resident as u64 + self.described_bytes(),
-            sealed: self.sealed_bytes.load(Ordering::Relaxed),
-            pinned: pinned as u64,
-            merging: self.merging.load(Ordering::Relaxed) > 0,
-        };
-        let capacity = self.memory.cache_bytes(held);
-        self.tables.cache.set_capacity_bytes(capacity);
-    }
-
-    /// Sets memory aside for a flush or a merge, until the guard is dropped.
-    pub(crate) fn merge_memory(&self) -> MergeMemory<'_> {
-        self.merging.fetch_add(1, Ordering::Relaxed);
-        self.balance_memory();
-        MergeMemory(self)
-    }
-
     /// The bytes of a page for the user: copied when short, else the page is pinned.
     pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
         let long = bytes.len() >= PIN_BYTES_MIN;
-        let slice = Slice::from_page(bytes, &self.tables.pinned_bytes);
+        let slice = Slice::from_page(bytes, &self.memory.pinned);
         if long {
-            self.note_pins();
+            self.memory.note();
         }
         slice
-    }
-
-    /// Takes from the page cache what values and cursors have come to pin.
-    pub(crate) fn note_pins(&self) {
-        let pinned = self.tables.pinned_bytes.load(Ordering::Relaxed);
-        let balanced = self.balanced_pins.load(Ordering::Relaxed);
-        if pinned.abs_diff(balanced) as u64 > self.memory.pinned / 4 {
-            self.balance_memory();
-        }
-    }
-
-    /// Roughly what the descriptions of all tables take.
-    pub(crate) fn described_bytes(&self) -> u64 {
-        let catalog = self.catalog.load();
-        let tables = catalog
-            .partitions
-            .values()
-            .map(|p| p.tree().version.len() as u64);
-        tables.sum::<u64>() * 1024
-    }
-}
-
-/// A share of the memory budget for one flush or merge.
-pub(crate) struct MergeMemory<'a>(&'a Engine);
-
-impl Drop for MergeMemory<'_> {
-    fn drop(&mut self) {
-        self.0.merging.fetch_sub(1, Ordering::Relaxed);
-        self.0.balance_memory();
     }
 }
 

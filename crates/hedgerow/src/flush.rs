@@ -203,7 +203,7 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
         return Ok(());
     };
     // Sealed memtables take from the page cache, too.
-    let _memory = engine.merge_memory();
+    let _memory = engine.memory.merge();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
     let through = SeqNo(sealed_at.0 - 1);
@@ -212,10 +212,9 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     engine.writer()?.log.sync_through(memtable.log_end())?;
     let (entries, bytes) = to_tables(engine, partition, memtable, through)?;
 
-    engine
-        .sealed_bytes
-        .fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
-    if engine.sealed_bytes.load(Ordering::Relaxed) == 0 {
+    let sealed = &engine.memory.sealed;
+    sealed.fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
+    if sealed.load(Ordering::Relaxed) == 0 {
         engine.throttle.set(Pressure::Memtables, 0.0);
     }
     engine.stats.flushes.add(1);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hedgerow_io::sim::SimStorage;
 use hedgerow_io::{RandomRead, ReadMode, Storage};
+use hedgerow_mem::PageMut;
 
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::Result;
@@ -171,7 +172,7 @@ struct FilePages(Arc<dyn RandomRead>);
 
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.0, Path::new(PATH), id)
+        page_io::read(&*self.0, Path::new(PATH), id, PageMut::allocate)
     }
 }
 

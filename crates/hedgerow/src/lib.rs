@@ -88,5 +88,5 @@ pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
-pub use stats::{DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, StallStats};
+pub use stats::{DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Stall, StallStats};
 pub use verify::{VerifyProgress, VerifyReport};

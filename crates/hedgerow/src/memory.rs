@@ -7,6 +7,16 @@
 //! | buffers of flushes and merges | 1/16 while any run | |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
+//!
+//! While there are writes, an active memtable counts as full: it may be any moment. A database that
+//! is only read lends that memory to the page cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use hedgerow_mem::ChunkPool;
+
+use crate::page_cache::PageCache;
 
 /// The shares of one budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +27,6 @@ pub(crate) struct MemoryPlan {
     /// Resident indexes and filters.
     pub(crate) resident: u64,
     pub(crate) merges: u64,
-    /// The page cache hears of pins when they have changed by a quarter of this.
-    pub(crate) pinned: u64,
 }
 
 /// The smallest budget that can be asked for, in bytes.
@@ -36,7 +44,6 @@ impl MemoryPlan {
             memtables: budget / 8 * 3,
             resident: budget / 4,
             merges: budget / 16,
-            pinned: budget / 16,
         }
     }
 
@@ -50,29 +57,151 @@ impl MemoryPlan {
         self.active() / 2
     }
 
-    /// The capacity of the page cache beside what others hold. Active memtables may fill up at any
-    /// time, so they count as full.
-    pub(crate) fn cache_bytes(&self, held: Held) -> u64 {
-        let memtables = (held.sealed + self.active() + self.retained()).min(self.memtables);
-        // The cache is told of pins in steps of a quarter of their share.
-        let pinned = held.pinned + self.pinned / 4;
+    /// The page cache hears of others when they have changed by this much.
+    fn step(&self) -> u64 {
+        self.budget / 64
+    }
+
+    /// The capacity of the page cache beside what others hold.
+    fn cache_bytes(&self, held: Held) -> u64 {
+        let memtables = if held.writing {
+            (held.sealed + self.active() + self.retained()).min(self.memtables)
+        } else {
+            held.active
+        };
         let merges = if held.merging { self.merges } else { 0 };
-        let others = memtables + merges + pinned + held.resident;
-        self.budget.saturating_sub(others).max(CACHE_BYTES_MIN)
+        let beside = memtables + merges + held.others + self.step();
+        self.budget.saturating_sub(beside).max(CACHE_BYTES_MIN)
     }
 }
 
 /// What is in memory beside the page cache, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Held {
-    /// Indexes, filters and descriptions of tables.
-    pub(crate) resident: u64,
-    /// Sealed memtables.
-    pub(crate) sealed: u64,
-    /// Pages that values and cursors keep.
-    pub(crate) pinned: u64,
+struct Held {
+    /// Indexes, filters, descriptions of tables, and pages that values and cursors keep.
+    others: u64,
+    active: u64,
+    sealed: u64,
     /// Flushes or merges run, which take their share.
-    pub(crate) merging: bool,
+    merging: bool,
+    /// There are writes, or were a moment ago.
+    writing: bool,
+}
+
+/// The memory of a database: who holds how much, the page cache, which gets the rest, and the
+/// chunks of memtables.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) plan: MemoryPlan,
+    pub(crate) cache: PageCache,
+    pub(crate) pool: Arc<ChunkPool>,
+    /// Bytes of indexes, of filters, and of descriptions of tables.
+    pub(crate) indexes: AtomicU64,
+    pub(crate) filters: AtomicU64,
+    pub(crate) tables: AtomicU64,
+    /// Bytes of memtables that writes go to, and of those that wait to be flushed.
+    pub(crate) active: AtomicU64,
+    pub(crate) sealed: AtomicU64,
+    /// Bytes that values and cursors keep in memory.
+    pub(crate) pinned: Arc<AtomicUsize>,
+    /// Flushes and merges that run.
+    merging: AtomicUsize,
+    /// False when no write has come between two times that the memory was divided.
+    writing: AtomicBool,
+    /// What others held, and the active memtables in it, when the memory was divided last.
+    balanced: AtomicU64,
+    balanced_active: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(budget: u64) -> Memory {
+        let plan = MemoryPlan::new(budget);
+        // Small chunks where memtables are small, so that an empty one costs little.
+        let chunk_bytes = (plan.active() / 16)
+            .next_power_of_two()
+            .clamp(16 << 10, 2 << 20) as usize;
+        Memory {
+            plan,
+            cache: PageCache::new(plan.cache_bytes(Held::default())),
+            pool: ChunkPool::new(chunk_bytes, plan.retained() as usize),
+            indexes: AtomicU64::new(0),
+            filters: AtomicU64::new(0),
+            tables: AtomicU64::new(0),
+            active: AtomicU64::new(0),
+            sealed: AtomicU64::new(0),
+            pinned: Arc::default(),
+            merging: AtomicUsize::new(0),
+            writing: AtomicBool::new(false),
+            balanced: AtomicU64::new(0),
+            balanced_active: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether indexes and filters of `bytes` more may stay in memory.
+    pub(crate) fn has_room_for_resident(&self, bytes: u64) -> bool {
+        let held = self.indexes.load(Ordering::Relaxed) + self.filters.load(Ordering::Relaxed);
+        held + bytes <= self.plan.resident
+    }
+
+    /// A write is about to come. True if the memory has to be divided again for it.
+    #[inline]
+    pub(crate) fn begin_writing(&self) -> bool {
+        !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
+    }
+
+    /// Pins, indexes or filters have changed.
+    #[inline]
+    pub(crate) fn note(&self) {
+        let others = self.pinned_and_resident();
+        if others.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
+            self.balance();
+        }
+    }
+
+    fn pinned_and_resident(&self) -> u64 {
+        self.pinned.load(Ordering::Relaxed) as u64
+            + self.indexes.load(Ordering::Relaxed)
+            + self.filters.load(Ordering::Relaxed)
+            + self.tables.load(Ordering::Relaxed)
+    }
+
+    /// Gives the page cache what the others leave.
+    pub(crate) fn balance(&self) {
+        let others = self.pinned_and_resident();
+        let active = self.active.load(Ordering::Relaxed);
+        let sealed = self.sealed.load(Ordering::Relaxed);
+        self.balanced.store(others, Ordering::Relaxed);
+        let active_before = self.balanced_active.swap(active, Ordering::Relaxed);
+        let merging = self.merging.load(Ordering::Relaxed) > 0;
+        if sealed == 0 && !merging && active == active_before {
+            self.writing.store(false, Ordering::Relaxed);
+            self.pool.release_retained();
+        }
+        self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
+            others,
+            active,
+            sealed,
+            merging,
+            writing: self.writing.load(Ordering::Relaxed),
+        }));
+    }
+
+    /// Sets memory aside for a flush or a merge, until the guard is dropped.
+    pub(crate) fn merge(&self) -> MergeMemory<'_> {
+        self.merging.fetch_add(1, Ordering::Relaxed);
+        self.balance();
+        MergeMemory(self)
+    }
+}
+
+/// A share of the memory budget for one flush or merge.
+pub(crate) struct MergeMemory<'a>(&'a Memory);
+
+impl Drop for MergeMemory<'_> {
+    fn drop(&mut self) {
+        self.0.merging.fetch_sub(1, Ordering::Relaxed);
+        self.0.balance();
+    }
 }
 
 #[cfg(test)]
@@ -84,26 +213,45 @@ mod tests {
         for budget in [BUDGET_BYTES_MIN, 64 << 20, 512 << 20, 1 << 40] {
             let plan = MemoryPlan::new(budget);
             for sealed in [0, plan.active(), plan.memtables - plan.active()] {
-                let memtables = (sealed + plan.active() + plan.retained()).min(plan.memtables);
-                for (resident, merging) in [(0, false), (plan.resident, true)] {
-                    for pinned in [0, plan.pinned, 2 * plan.pinned] {
+                for (others, merging) in [(0, false), (plan.resident, true), (budget, true)] {
+                    for writing in [false, true] {
+                        let active = plan.active();
                         let held = Held {
-                            resident,
-                            sealed,
-                            pinned,
+                            others,
+                            active,
+                            sealed: if writing { sealed } else { 0 },
                             merging,
+                            writing,
+                        };
+                        let memtables = match writing {
+                            true => (sealed + active + plan.retained()).min(plan.memtables),
+                            false => active,
                         };
                         let merges = if merging { plan.merges } else { 0 };
                         let cache = plan.cache_bytes(held);
-                        let all = memtables + resident + pinned + merges + cache;
+                        let all = memtables + others + merges + cache;
                         assert!(all <= budget.max(all - cache + CACHE_BYTES_MIN), "{held:?}");
-                        assert!(
-                            all + plan.pinned >= budget,
-                            "{held:?}: {all} of {budget} used"
-                        );
+                        let unused = budget.saturating_sub(all);
+                        assert!(unused <= plan.step(), "{held:?}: {unused} unused");
                     }
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_page_cache_borrows_from_memtables_while_nobody_writes() {
+        let memory = Memory::new(64 << 20);
+        let capacity = || memory.cache.capacity_bytes();
+        memory.balance();
+        let idle = capacity();
+        assert!(memory.begin_writing());
+        assert!(!memory.begin_writing());
+        memory.active.store(100, Ordering::Relaxed);
+        memory.balance();
+        let writing = capacity();
+        assert_eq!(idle - writing, memory.plan.active() + memory.plan.retained());
+        memory.balance();
+        assert_eq!(capacity(), idle - 100);
     }
 }

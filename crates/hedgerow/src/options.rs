@@ -212,7 +212,7 @@ pub struct Design {
     pub filter: FilterSpec,
     /// Where indexes and filters live.
     pub residency: Residency,
-    /// The size of a block of entries before compression, 512 B to 256 KiB. Smaller blocks make
+    /// What a block of entries takes in memory, 512 B to 256 KiB. Smaller blocks make
     /// point reads cheaper and the index larger.
     pub block_bytes: u32,
     /// The size of a table, 4 KiB to 4 GiB; `None` derives it from the memory budget.

@@ -1,13 +1,17 @@
 //! A page: what is read from a table at once, verified and decompressed.
 
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+
+use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
 
 use crate::error::Result;
 
 /// What follows the stored bytes of every page: a byte that says how they are compressed, then the
 /// seeded checksum of both.
 pub(crate) const TRAILER_BYTES: u32 = 5;
+
+/// What a page takes in memory beside its bytes, its trailer included, with which it is read.
+pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES as usize;
 
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,42 +45,49 @@ pub(crate) struct PageId {
     pub(crate) class: PageClass,
 }
 
-/// Buffers of pages have sizes of this grain: blocks are all of about one size but hardly two of the
-/// same, and an allocator reuses what is exactly the same best.
-const BUFFER_GRAIN_BYTES: usize = 256;
-
-/// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Page {
-    /// The page, and perhaps the trailer that it was stored with: a page that is not compressed is
-    /// read into the memory that it stays in.
-    buffer: Arc<[u8]>,
-    bytes: usize,
+impl PageId {
+    /// What tells the page from all others of a database.
+    pub(crate) fn name(self) -> [u64; 2] {
+        [self.table.0, self.handle.offset]
+    }
 }
 
+/// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone, and one
+/// pointer wide.
+#[derive(Debug, Clone)]
+pub(crate) struct Page(PageRef);
+
 impl Page {
-    /// Allocates once and lets `fill` write the bytes.
+    /// A page that is not of a table.
+    #[cfg(test)]
     pub(crate) fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Page> {
-        let rounded = bytes.next_multiple_of(BUFFER_GRAIN_BYTES);
-        let mut buffer: Arc<[u8]> = std::iter::repeat_n(0, rounded).collect();
-        fill(&mut Arc::get_mut(&mut buffer).expect("a new page has one owner")[..bytes])?;
-        Ok(Page { buffer, bytes })
+        let mut buffer = PageMut::allocate(bytes);
+        fill(&mut buffer)?;
+        Ok(Page(buffer.share([0; 2])))
+    }
+
+    /// What was read of a table.
+    pub(crate) fn of_table(buffer: PageMut, id: PageId) -> Page {
+        Page(buffer.share(id.name()))
+    }
+
+    pub(crate) fn is(&self, id: PageId) -> bool {
+        self.0.name() == id.name()
     }
 
     /// What it takes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.buffer.len()
+        self.0.memory_bytes()
     }
 
-    /// The first `bytes` bytes of the page alone.
-    pub(crate) fn cut(self, bytes: usize) -> Page {
-        assert!(bytes <= self.bytes, "a page is cut within its bytes");
-        Page { bytes, ..self }
+    /// The slab of the page cache that it lies in.
+    pub(crate) fn slab(&self) -> Option<SlabId> {
+        self.0.slab()
     }
 
     /// A second owner of some of the page's bytes.
     pub(crate) fn slice(&self, range: Range<usize>) -> PageSlice {
-        debug_assert!(range.end <= self.bytes);
+        debug_assert!(range.end <= self.len());
         PageSlice {
             page: self.clone(),
             range,
@@ -87,7 +98,7 @@ impl Page {
 impl Deref for Page {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.buffer[..self.bytes]
+        &self.0
     }
 }
 

@@ -16,12 +16,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
-use hedgerow_mem::{ChunkPool, Publisher};
+use hedgerow_mem::Publisher;
 
 use crate::compaction;
 use crate::engine::{
@@ -30,11 +30,10 @@ use crate::engine::{
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memory::{Held, MemoryPlan};
+use crate::memory::{Memory, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RUNS_MAX;
 use crate::page::TableId;
-use crate::page_cache::PageCache;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::snapshot_list::SnapshotList;
@@ -105,7 +104,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let operations = replayed
         .and_then(|(operations, edit)| begin_new_log(&engine, &survey, edit).map(|()| operations))
         .inspect_err(|_| engine.abandon())?;
-    engine.balance_memory();
+    engine.memory.balance();
     engine.tell(&Event::Recovered {
         operations,
         took: options.environment.clock.now().saturating_sub(began),
@@ -145,7 +144,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         attempt += 1;
         match opened {
             Ok((engine, survey)) if still_there(&survey) => {
-                engine.balance_memory();
+                engine.memory.balance();
                 return Ok(engine);
             }
             Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
@@ -442,22 +441,13 @@ fn assemble(
     lock: Option<Box<dyn FileLock>>,
 ) -> Result<Arc<Engine>> {
     let environment = options.environment.clone();
-    let memory = MemoryPlan::new(options.memory_budget);
-    // Small chunks where memtables are small, so that an empty one costs little.
-    let chunk_bytes = (memory.active() / 16)
-        .next_power_of_two()
-        .clamp(16 << 10, 2 << 20) as usize;
-    let pool = ChunkPool::new(chunk_bytes, memory.retained() as usize);
+    let memory = Arc::new(Memory::new(options.memory_budget));
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
         read_mode: options.read_mode,
-        cache: PageCache::new(memory.cache_bytes(Held::default())),
+        memory: memory.clone(),
         stats: stats.clone(),
-        index_bytes: AtomicUsize::new(0),
-        filter_bytes: AtomicUsize::new(0),
-        resident_bytes_max: memory.resident as usize,
-        pinned_bytes: Arc::new(AtomicUsize::new(0)),
         graveyard: Mutex::new(Vec::new()),
     });
     let next = (
@@ -470,7 +460,7 @@ fn assemble(
     let writer = match lock {
         None => None,
         Some(lock) => Some(make_writer(
-            dir, options, state, survey, lock, &memory, next,
+            dir, options, state, survey, lock, &memory.plan, next,
         )?),
     };
     let engine = Arc::new(Engine {
@@ -480,7 +470,6 @@ fn assemble(
         rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
         environment,
         memory,
-        pool,
         tables,
         stats,
         listener: options.listener.clone(),
@@ -493,10 +482,6 @@ fn assemble(
         flushes_held_at: AtomicU64::new(u64::MAX),
         checkpointing: Mutex::default(),
         merge_bytes: Arc::default(),
-        sealed_bytes: AtomicU64::new(0),
-        active_bytes: AtomicU64::new(0),
-        merging: AtomicUsize::new(0),
-        balanced_pins: AtomicUsize::new(0),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -568,7 +553,7 @@ pub(crate) fn open_keyspace(
     keyspace: &Keyspace,
     mut tree: impl FnMut(crate::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
-    let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.active());
+    let design = DesignInForce::derive(keyspace.design, keyspace.layout, engine.memory.plan.active());
     let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
@@ -580,7 +565,7 @@ pub(crate) fn open_keyspace(
             facts,
             version,
             flushed,
-            &engine.pool,
+            &engine.memory.pool,
         ));
     }
     let state = Arc::new(KeyspaceState {
@@ -636,7 +621,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                 bytes += size as u64;
                 operations += 1;
             }
-            if writing && bytes >= engine.memory.active() && log_bytes >= log_bytes_per_run {
+            if writing && bytes >= engine.memory.plan.active() && log_bytes >= log_bytes_per_run {
                 log_bytes = 0;
                 flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
                 bytes = 0;
@@ -680,7 +665,7 @@ fn flush_replayed(
 ) -> Result<()> {
     let through = SeqNo(at.0 - 1);
     for partition in catalog.partitions.values() {
-        if partition.seal(at, &engine.pool) {
+        if partition.seal(at, &engine.memory.pool) {
             let tree = partition.tree_owned();
             for memtable in tree.sealed.iter().rev() {
                 let change = flush::edit_for(engine, partition, memtable, through)?;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_io::{Background, Environment, ReadMode, Storage};
+use hedgerow_mem::PageMut;
 
 use crate::compaction::output::OutputTables;
 use crate::compaction::retain::Retain;
@@ -136,7 +137,7 @@ struct FilePages {
 
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
-        page_io::read(&*self.file, &self.path, id)
+        page_io::read(&*self.file, &self.path, id, PageMut::allocate)
     }
 }
 

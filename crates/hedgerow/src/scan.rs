@@ -196,8 +196,8 @@ impl Cursor {
             ));
         }
         let (merged, sources) = view.merged();
-        let pin = Pin::new(&view.engine.tables.pinned_bytes, sources * SOURCE_BYTES);
-        view.engine.note_pins();
+        let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
+        view.engine.memory.note();
         Ok(Cursor {
             view,
             merged,

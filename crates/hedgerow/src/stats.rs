@@ -277,24 +277,44 @@ impl KeyspaceStats {
     }
 }
 
-/// Time that writes have been held back since the database was opened, by reason.
+/// How writes have been held back for one reason since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The time of all waits.
+    pub total: Duration,
+    /// The longest single wait.
+    pub longest: Duration,
+}
+
+/// How writes have been held back since the database was opened, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallStats {
     /// Sealed memtables waited to be flushed.
-    pub memtables: Duration,
+    pub memtables: Stall,
     /// Level 0 had many runs.
-    pub level0: Duration,
+    pub level0: Stall,
     /// Levels held more than they should.
-    pub merge_debt: Duration,
+    pub merge_debt: Stall,
     /// The log was longer than its limit.
-    pub log: Duration,
+    pub log: Stall,
 }
 
 impl StallStats {
-    /// The sum.
+    /// The time of all waits.
     pub fn total(&self) -> Duration {
-        self.memtables + self.level0 + self.merge_debt + self.log
+        self.by_reason().iter().map(|stall| stall.total).sum()
+    }
+
+    /// The longest single wait.
+    pub fn longest(&self) -> Duration {
+        let longest = self.by_reason().map(|stall| stall.longest);
+        longest.into_iter().max().unwrap_or_default()
+    }
+
+    fn by_reason(&self) -> [Stall; 4] {
+        [self.memtables, self.level0, self.merge_debt, self.log]
     }
 }
 

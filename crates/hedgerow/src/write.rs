@@ -138,10 +138,16 @@ pub(crate) fn commit(
 
 /// Holds the write back as long as the background work is behind.
 fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
-    let plan = &engine.memory;
-    let sealed = engine.sealed_bytes.load(Ordering::Relaxed);
+    let memory = &engine.memory;
+    if memory.begin_writing() {
+        let memory = memory.clone();
+        let divide = move || memory.balance();
+        engine.scheduler.submit(Priority::Log, divide);
+    }
+    let plan = &memory.plan;
+    let sealed = memory.sealed.load(Ordering::Relaxed);
     if sealed != 0 {
-        let used = sealed + engine.active_bytes.load(Ordering::Relaxed);
+        let used = sealed + memory.active.load(Ordering::Relaxed);
         engine
             .throttle
             .set(Pressure::Memtables, used as f64 / plan.memtables as f64);
@@ -157,19 +163,20 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
 #[cold]
 fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
-    let limit = engine.memory.memtables - engine.memory.active();
+    let plan = &engine.memory.plan;
+    let limit = plan.memtables - plan.active();
     let mut failure = None;
     engine.scheduler.wait_until(|| {
         failure = flush::failure(engine);
         failure.is_some()
-            || engine.sealed_bytes.load(Ordering::Relaxed) <= limit
+            || engine.memory.sealed.load(Ordering::Relaxed) <= limit
             || engine.check_open().is_err()
     });
     let waited = engine.environment.clock.now().saturating_sub(began);
     engine.throttle.count(Pressure::Memtables, waited);
     match failure {
         // The flushes are tried again by whoever writes next.
-        Some(error) if engine.sealed_bytes.load(Ordering::Relaxed) > limit => {
+        Some(error) if engine.memory.sealed.load(Ordering::Relaxed) > limit => {
             flush::retry(engine);
             Err(error)
         }
@@ -246,7 +253,7 @@ fn assign(
             seal(engine, op.partition, first);
         }
     }
-    if engine.active_bytes.load(Ordering::Relaxed) >= engine.memory.active() {
+    if engine.memory.active.load(Ordering::Relaxed) >= engine.memory.plan.active() {
         seal_largest(engine, first);
     }
     let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
@@ -265,9 +272,8 @@ fn assign(
         let bytes = op.user_key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
         let memtable = op.partition.tree().active.clone();
         memtable.reserve(bytes, log_end);
-        engine
-            .active_bytes
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+        let active = &engine.memory.active;
+        active.fetch_add(bytes as u64, Ordering::Relaxed);
         if ops.len() == 1 {
             return Memtables::One(memtable);
         }
@@ -319,12 +325,12 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
     }
     let bytes = partition.tree().active.reserved_bytes();
     // Counted before anybody can find it sealed and take it from the count again.
-    engine.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
-    if !partition.seal(at, &engine.pool) {
-        engine.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    engine.memory.sealed.fetch_add(bytes, Ordering::Relaxed);
+    if !partition.seal(at, &engine.memory.pool) {
+        engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
         return false;
     }
-    engine.active_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    engine.memory.active.fetch_sub(bytes, Ordering::Relaxed);
     flush::schedule(engine, partition.id);
     true
 }

@@ -32,13 +32,13 @@ const ROWS: &[&[&str]] = &[
         "read",
     ],
     // What the paths work on.
-    &["engine", "partition", "snapshot_list", "memory"],
+    &["engine", "partition", "snapshot_list"],
     // What one tree consists of, and the log of all.
     &["version", "memtable", "wal"],
     // The shape that a tree is to have.
     &["merge_policy"],
     // Tables.
-    &["table", "page_cache"],
+    &["table", "memory", "page_cache"],
     // The parts of a table, and machinery without an opinion.
     &["block_index", "filter", "iter", "runtime"],
     // The words that all share.

@@ -427,8 +427,8 @@ impl<'a> Report<'a> {
         ];
         let reasons: Vec<String> = reasons
             .iter()
-            .filter(|(_, time)| !time.is_zero())
-            .map(|(reason, time)| format!("{} for {reason}", seconds(*time)))
+            .filter(|(_, stall)| !stall.total.is_zero())
+            .map(|(reason, stall)| format!("{} for {reason}", seconds(stall.total)))
             .collect();
         let reasons = match reasons.as_slice() {
             [] => String::new(),
@@ -447,10 +447,11 @@ impl<'a> Report<'a> {
             "stalls",
             json!({
                 "seconds": stalls.total().as_secs_f64(),
-                "memtables_seconds": stalls.memtables.as_secs_f64(),
-                "level0_seconds": stalls.level0.as_secs_f64(),
-                "merge_debt_seconds": stalls.merge_debt.as_secs_f64(),
-                "log_seconds": stalls.log.as_secs_f64(),
+                "longest_seconds": stalls.longest().as_secs_f64(),
+                "memtables_seconds": stalls.memtables.total.as_secs_f64(),
+                "level0_seconds": stalls.level0.total.as_secs_f64(),
+                "merge_debt_seconds": stalls.merge_debt.total.as_secs_f64(),
+                "log_seconds": stalls.log.total.as_secs_f64(),
             }),
         );
         self.put(

@@ -18,8 +18,8 @@ use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
 use super::Index;
 use node::{Child, Node, NodeBuilder, NodeLayout};
 
-/// The size at which a page of separators is closed: what a device reads at least.
-const PAGE_BYTES: usize = 4096;
+/// The size at which a page of separators is closed, so that it fits 4 KiB in memory.
+const PAGE_BYTES: usize = 3900;
 
 /// Builds the index of one table. Keeps the finished pages in memory until `finish`: 6 to 12 bytes
 /// per block.

@@ -13,8 +13,7 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// The number of bytes that [`put`] appends.
-#[cfg(test)]
-fn len(value: u64) -> usize {
+pub(crate) fn size(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
@@ -49,7 +48,7 @@ mod tests {
             for value in [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift] {
                 let mut bytes = Vec::new();
                 put(&mut bytes, value);
-                assert_eq!(bytes.len(), len(value));
+                assert_eq!(bytes.len(), size(value));
                 assert_eq!(get(&bytes), Some((value, bytes.len())));
                 assert_eq!(get(&bytes[..bytes.len() - 1]), None);
             }

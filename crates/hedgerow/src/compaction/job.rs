@@ -99,7 +99,7 @@ fn merge(
     target: &Target,
 ) -> Result<u64> {
     let began = engine.environment.clock.now();
-    let _memory = engine.merge_memory();
+    let _memory = engine.memory.merge();
     let version = partition.tree_owned().version.clone();
     let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
         input
@@ -255,7 +255,7 @@ impl Merge {
     /// of merges.
     fn stream_bytes(&self) -> usize {
         let merges = self.engine.scheduler.merge_threads() * self.inputs.len().max(1);
-        let share = self.engine.memory.merges as usize / 2 / merges;
+        let share = self.engine.memory.plan.merges as usize / 2 / merges;
         share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
     }
 

@@ -10,7 +10,7 @@ use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
     let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
-    let [memtables, level0, merge_debt, log] = engine.throttle.stalled();
+    let [memtables, level0, merge_debt, log] = engine.throttle.stalls();
     let catalog = engine.catalog.load();
     DbStats {
         puts: s.puts.get(),
@@ -53,20 +53,21 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
 }
 
 fn memory_stats(engine: &Engine) -> MemoryStats {
+    let memory = &engine.memory;
     let catalog = engine.catalog.load();
     let held = |p: &Arc<crate::partition::Partition>| -> u64 {
         p.tree().memtables().map(|m| m.memory_bytes() as u64).sum()
     };
     let memtables: u64 = catalog.partitions.values().map(held).sum();
     MemoryStats {
-        budget: engine.memory.budget,
-        memtables: memtables + engine.pool.retained_bytes() as u64,
-        page_cache: engine.tables.cache.memory_bytes(),
-        indexes: engine.tables.index_bytes.load(Ordering::Relaxed) as u64,
-        filters: engine.tables.filter_bytes.load(Ordering::Relaxed) as u64,
-        pinned: engine.tables.pinned_bytes.load(Ordering::Relaxed) as u64,
+        budget: memory.plan.budget,
+        memtables: memtables + memory.pool.retained_bytes() as u64,
+        page_cache: memory.cache.memory_bytes(),
+        indexes: memory.indexes.load(Ordering::Relaxed),
+        filters: memory.filters.load(Ordering::Relaxed),
+        pinned: memory.pinned.load(Ordering::Relaxed) as u64,
         merges: engine.merge_bytes.load(Ordering::Relaxed) as u64,
-        tables: engine.described_bytes(),
+        tables: memory.tables.load(Ordering::Relaxed),
     }
 }
 

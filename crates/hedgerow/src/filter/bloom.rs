@@ -16,8 +16,8 @@ use super::{Probe, RunMask};
 /// A line is what the processor fetches at once.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
-/// Lines of one page: 4 KiB, the smallest unit that a device reads.
-const PAGE_LINES: usize = 64;
+/// Lines of one page: with what comes with it, a page fits 4 KiB on the device and in memory.
+const PAGE_LINES: usize = 63;
 const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;
 const PROBES_MAX: u8 = 15;
 /// Bits that choose one bit of a line.

@@ -240,11 +240,6 @@ impl<T: Facts> Shape<T> {
         self.levels.len()
     }
 
-    /// The number of tables.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
     /// The size of all tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.levels

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use hedgerow_io::Clock;
 
+use crate::stats::Stall;
+
 /// The longest single pause: under the 30 ms that a write may wait.
 pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// Shorter waits are saved up: a sleep costs about 60 microseconds whatever its length.
@@ -44,7 +46,14 @@ pub(crate) struct Throttle {
     fills: [AtomicU64; PRESSURES],
     /// The moment until which the bytes admitted so far are paid for.
     paid_until_ns: AtomicU64,
-    stalled_ns: [AtomicU64; PRESSURES],
+    waits: [Waits; PRESSURES],
+}
+
+/// The waits for one reason, in nanoseconds.
+#[derive(Debug, Default)]
+struct Waits {
+    total: AtomicU64,
+    longest: AtomicU64,
 }
 
 /// Nanoseconds per byte at a fill: 0 up to half, 4 ns (250 MB/s) at 0.7, 50 ns (20 MB/s) at 0.9,
@@ -62,7 +71,7 @@ impl Throttle {
             cause: AtomicU64::new(0),
             fills: Default::default(),
             paid_until_ns: AtomicU64::new(0),
-            stalled_ns: Default::default(),
+            waits: Default::default(),
         }
     }
 
@@ -102,18 +111,33 @@ impl Throttle {
             let wait = wait.min(SLEEP_MAX);
             self.clock.sleep(wait);
             let cause = self.cause.load(Ordering::Relaxed) as usize;
-            self.stalled_ns[cause].fetch_add(wait.as_nanos() as u64, Ordering::Relaxed);
+            self.waits[cause].add(wait);
         }
     }
 
     /// Adds a wait that was not made here.
     pub(crate) fn count(&self, cause: Pressure, waited: Duration) {
-        self.stalled_ns[cause as usize].fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+        self.waits[cause as usize].add(waited);
     }
 
-    /// Time that writers have waited, in the order of [`Pressure`].
-    pub(crate) fn stalled(&self) -> [Duration; PRESSURES] {
-        std::array::from_fn(|i| Duration::from_nanos(self.stalled_ns[i].load(Ordering::Relaxed)))
+    /// How writers have waited, in the order of [`Pressure`].
+    pub(crate) fn stalls(&self) -> [Stall; PRESSURES] {
+        std::array::from_fn(|i| self.waits[i].stall())
+    }
+}
+
+impl Waits {
+    fn add(&self, waited: Duration) {
+        let ns = waited.as_nanos() as u64;
+        self.total.fetch_add(ns, Ordering::Relaxed);
+        self.longest.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn stall(&self) -> Stall {
+        Stall {
+            total: Duration::from_nanos(self.total.load(Ordering::Relaxed)),
+            longest: Duration::from_nanos(self.longest.load(Ordering::Relaxed)),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A table as the tree holds it: its facts, and its reader once somebody needed it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::options::Residency;
 use crate::page::{Page, PageClass, PageId, PageSlice, PageSource};
-use crate::page_cache::PageCache;
+use crate::memory::Memory;
 use crate::stats::Stats;
 
 use super::block_based::{self, ResidencyChoice};
@@ -22,15 +22,8 @@ use super::{Reader, TableMeta};
 pub(crate) struct TableContext {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) read_mode: ReadMode,
-    pub(crate) cache: PageCache,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) stats: Arc<Stats>,
-    /// Bytes that resident indexes and filters hold.
-    pub(crate) index_bytes: AtomicUsize,
-    pub(crate) filter_bytes: AtomicUsize,
-    /// What resident indexes and filters may hold together under [`Residency::Auto`].
-    pub(crate) resident_bytes_max: usize,
-    /// Values and cursors that keep pages in memory.
-    pub(crate) pinned_bytes: Arc<AtomicUsize>,
     /// Files of obsolete tables that nobody reads any more: removing a large one takes too long to
     /// be done by the reader that happened to be the last.
     pub(crate) graveyard: Mutex<Vec<PathBuf>>,
@@ -60,11 +53,17 @@ pub(crate) struct Table {
     obsolete: AtomicBool,
 }
 
+/// Roughly what a table takes that is not open.
+fn described_bytes(meta: &TableMeta) -> u64 {
+    let keys = meta.smallest_key.capacity() + meta.largest_key.capacity();
+    (keys + 1024) as u64
+}
+
 struct Opened {
     reader: Arc<dyn Reader>,
     file: Arc<dyn RandomRead>,
-    index_bytes: usize,
-    filter_bytes: usize,
+    index_bytes: u64,
+    filter_bytes: u64,
 }
 
 impl Table {
@@ -74,6 +73,9 @@ impl Table {
         residency: Residency,
         context: Arc<TableContext>,
     ) -> Arc<Table> {
+        let described = described_bytes(&meta);
+        let tables = &context.memory.tables;
+        tables.fetch_add(described, Ordering::Relaxed);
         Arc::new(Table {
             meta,
             path,
@@ -110,6 +112,7 @@ impl Table {
             return Ok(opened);
         }
         let context = &self.context;
+        let memory = &context.memory;
         let file = context
             .storage
             .open(&self.path, context.read_mode)
@@ -122,15 +125,11 @@ impl Table {
             ))
             .at(&self.path, None));
         }
-        let held = context.index_bytes.load(Ordering::Relaxed)
-            + context.filter_bytes.load(Ordering::Relaxed);
         let resident = match self.residency {
             Residency::Resident => true,
             Residency::Paged => false,
             // What filter and index of this table will take is about a fiftieth of it.
-            Residency::Auto => {
-                held + self.meta.file_bytes as usize / 50 <= context.resident_bytes_max
-            }
+            Residency::Auto => memory.has_room_for_resident(self.meta.file_bytes / 50),
         };
         let choice = ResidencyChoice {
             index_resident: resident,
@@ -138,12 +137,10 @@ impl Table {
         };
         let reader = block_based::open(file.clone(), &self.path, self.meta.id, choice)?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
-        context
-            .index_bytes
-            .fetch_add(index_bytes, Ordering::Relaxed);
-        context
-            .filter_bytes
-            .fetch_add(filter_bytes, Ordering::Relaxed);
+        let (index_bytes, filter_bytes) = (index_bytes as u64, filter_bytes as u64);
+        memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);
+        memory.filters.fetch_add(filter_bytes, Ordering::Relaxed);
+        memory.note();
         Ok(self.opened.get_or_init(|| Opened {
             reader,
             file,
@@ -155,17 +152,17 @@ impl Table {
     /// The page, from the cache or else from the file, verified.
     pub(crate) fn page(&self, id: PageId) -> Result<Page> {
         self.context.stats.pages_asked.add(1);
-        if let Some(page) = self.context.cache.get(id) {
+        if let Some(page) = self.context.memory.cache.get(id) {
             return Ok(page);
         }
         let page = self.read_page(id)?;
-        self.context.cache.insert(id, &page);
+        self.context.memory.cache.insert(id, &page);
         Ok(page)
     }
 
     /// The page if it is in the cache; otherwise the device is told that it will be needed.
     pub(crate) fn cached_or_prefetch(&self, id: PageId) -> Option<Page> {
-        if let Some(page) = self.context.cache.get(id) {
+        if let Some(page) = self.context.memory.cache.get(id) {
             return Some(page);
         }
         if let Some(opened) = self.opened.get() {
@@ -194,7 +191,8 @@ impl Table {
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         let file = self.file()?;
         self.context.stats.device_reads.add(1);
-        page_io::read(&**file, &self.path, id)
+        let cache = &self.context.memory.cache;
+        page_io::read(&**file, &self.path, id, |bytes| cache.allocate(bytes))
     }
 
     pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
@@ -216,14 +214,18 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        let memory = &self.context.memory;
         if let Some(opened) = self.opened.take() {
-            self.context
-                .index_bytes
-                .fetch_sub(opened.index_bytes, Ordering::Relaxed);
-            self.context
-                .filter_bytes
-                .fetch_sub(opened.filter_bytes, Ordering::Relaxed);
+            let Opened {
+                index_bytes,
+                filter_bytes,
+                ..
+            } = opened;
+            memory.indexes.fetch_sub(index_bytes, Ordering::Relaxed);
+            memory.filters.fetch_sub(filter_bytes, Ordering::Relaxed);
         }
+        let described = described_bytes(&self.meta);
+        memory.tables.fetch_sub(described, Ordering::Relaxed);
         if self.obsolete.load(Ordering::Acquire) {
             let mut graveyard = self
                 .context

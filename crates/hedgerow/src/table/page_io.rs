@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use hedgerow_io::RandomRead;
+use hedgerow_mem::PageMut;
 
 use crate::codec::checksum;
 use crate::codec::compress::{self, Compressor};
@@ -60,44 +61,54 @@ pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8],
 
 /// Verifies and decompresses the bytes read for a page. Cost: one allocation.
 pub(crate) fn decode(bytes: &[u8], id: PageId) -> Result<Page> {
-    decode_at(bytes, id.table, id.handle.offset).map_err(|e| e.at_offset(id.handle.offset))
+    check(bytes, id.table, id.handle.offset)
+        .and_then(|(stored, compression)| decompress(stored, compression, id, PageMut::allocate))
+        .map_err(|e| e.at_offset(id.handle.offset))
 }
 
-fn decode_at(bytes: &[u8], table: TableId, offset: u64) -> Result<Page> {
-    let (stored, compression) = check(bytes, table, offset)?;
-    decompress(stored, compression)
-}
-
-/// Reads, verifies and decompresses a page. Cost: one read; one allocation if it is not compressed,
-/// else two.
+/// Reads, verifies and decompresses a page, into memory from `allocate`, which is given the size.
+/// Cost: one read; one allocation if it is not compressed, else two.
 ///
 /// # Errors
 /// `Corruption` when the bytes are not the page that was written, with file and offset.
-pub(crate) fn read(file: &dyn RandomRead, path: &Path, id: PageId) -> Result<Page> {
+pub(crate) fn read(
+    file: &dyn RandomRead,
+    path: &Path,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
     let Handle { offset, bytes } = id.handle;
     check_range(file, path, offset, bytes as usize)?;
-    let stored = Page::filled(bytes as usize, |buffer| {
-        let read = file.read_at(offset, buffer);
-        read.map_err(|e| Error::io("read", path, e).at_offset(offset))
-    })?;
-    decode_stored(stored, id).map_err(|e| e.at(path, Some(offset)))
+    let mut stored = allocate(bytes as usize);
+    let read = file.read_at(offset, &mut stored);
+    read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;
+    decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }
 
 /// A page that is stored as it is needs no other memory.
-fn decode_stored(stored: Page, id: PageId) -> Result<Page> {
+fn decode_stored(
+    mut stored: PageMut,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
     let (body, compression) = check(&stored, id.table, id.handle.offset)?;
     if compression == compress::RAW {
         let bytes = body.len();
-        return Ok(stored.cut(bytes));
+        stored.truncate(bytes);
+        return Ok(Page::of_table(stored, id));
     }
-    decompress(body, compression)
+    decompress(body, compression, id, allocate)
 }
 
-fn decompress(stored: &[u8], compression: u8) -> Result<Page> {
-    let raw_bytes = compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?;
-    Page::filled(raw_bytes, |raw| {
-        compress::decompress_into(compression, stored, raw)
-    })
+fn decompress(
+    stored: &[u8],
+    compression: u8,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
+    let mut raw = allocate(compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?);
+    compress::decompress_into(compression, stored, &mut raw)?;
+    Ok(Page::of_table(raw, id))
 }
 
 fn check_range(file: &dyn RandomRead, path: &Path, offset: u64, bytes: usize) -> Result<()> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use hedgerow_io::{RandomRead, SequentialWrite};
+use hedgerow_mem::PageMut;
 
 use super::page_io;
 use crate::error::Result;
@@ -82,7 +83,7 @@ impl FilePages {
 impl PageSource for FilePages {
     fn page(&self, id: PageId) -> Result<Page> {
         self.reads.lock().unwrap().push(id.class);
-        page_io::read(&*self.file, Path::new("table"), id)
+        page_io::read(&*self.file, Path::new("table"), id, PageMut::allocate)
     }
 }
 

@@ -50,7 +50,7 @@ fn edits_of_a_large_run_cost_little() {
         assert_eq!(made, 2);
     }
     shape.check().unwrap();
-    assert_eq!(shape.len(), TABLES as usize);
+    assert_eq!(shape.tables().count(), TABLES as usize);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use hedgerow_io::RandomRead;
+use hedgerow_mem::PageMut;
 
 use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
@@ -212,7 +213,7 @@ impl Tail {
         });
         match within {
             Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset))),
-            None => page_io::read(file, path, id),
+            None => page_io::read(file, path, id, PageMut::allocate),
         }
     }
 

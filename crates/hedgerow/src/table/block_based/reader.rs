@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_io::RandomRead;
+use hedgerow_mem::prefetch;
 
 use crate::block_index::Index;
 use crate::block_index::fence_pointers::FencePointers;
@@ -17,6 +18,10 @@ use crate::table::{FoundValue, GetState, Lookup, Phase, Query, TableMeta, page_i
 use super::block::{Block, Place, Position};
 use super::footer::{Footer, Tail};
 use super::iter::TableIter;
+
+/// What the heads of a block of short entries take, and its tail.
+const HEADS_BYTES: usize = 512;
+const TAIL_BYTES: usize = 64;
 
 /// What of a table is kept in memory; the rest is asked for page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,9 +106,12 @@ impl TableReader {
 
     /// Looks for the query in one block: an answer, or nothing if the next block may have it.
     fn look_in(&self, query: &Query<'_>, page: &Page) -> Result<Option<Lookup>> {
-        // The front and the tail are both needed and nearly always out of the processor's caches:
-        // asking for the tail before the front says where it is lets both come at once.
-        std::hint::black_box(page.last());
+        // The front, the heads behind it and the tail are all needed and nearly always out of the
+        // processor's caches: asking for them before the front says where they are lets them come
+        // at once.
+        let (front, tail) = page.split_at(page.len() / 2);
+        prefetch(&front[..front.len().min(HEADS_BYTES)]);
+        prefetch(&tail[tail.len().saturating_sub(TAIL_BYTES)..]);
         let block = Block::parse(&page[..])?;
         let Some(Position {
             entry, same_key, ..

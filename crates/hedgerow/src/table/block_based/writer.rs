@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::filter::bloom;
 use crate::iter::Entry;
 use crate::options::Compression;
-use crate::page::{Handle, TableId};
+use crate::page::{Handle, PAGE_OVERHEAD_BYTES, TableId};
 use crate::table::{TableMeta, page_io};
 
 use super::block::BlockBuilder;
@@ -156,13 +156,13 @@ impl Writer {
     }
 
     /// Finishes the block if this entry should not go into it.
-    fn cut_before(&mut self, entry_bytes: usize, same_key: bool) -> Result<()> {
-        let target = self.options.block_bytes as usize;
-        let bytes = self.block.estimated_bytes();
+    fn cut_before(&mut self, entry: &Entry<'_>, value_bytes: usize, same_key: bool) -> Result<()> {
+        let target = self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES;
         let full = if same_key {
-            bytes > BLOCK_STRETCH * target
+            self.block.bytes_max() > BLOCK_STRETCH * target
         } else {
-            bytes + entry_bytes > target
+            let block = &self.block;
+            block.bytes_max_with(entry.key, entry.seqno, value_bytes) > target
         };
         if full && !self.block.is_empty() {
             self.finish_block()?;
@@ -233,7 +233,7 @@ impl crate::table::Writer for Writer {
         let same_key = self.block.check_order(entry.key, entry.seqno);
         let inline = value.len() <= INLINE_VALUE_BYTES_MAX;
         let value_bytes = if inline { value.len() } else { 16 };
-        self.cut_before(entry.key.len() + value_bytes, same_key)?;
+        self.cut_before(entry, value_bytes, same_key)?;
         self.index.add(entry.key, self.block_number);
         if let (Some(filter), false) = (&mut self.filter, same_key) {
             filter.add(hash);
@@ -255,7 +255,7 @@ impl crate::table::Writer for Writer {
         let block = if self.block.is_empty() {
             0
         } else {
-            self.block.estimated_bytes() as u64
+            self.block.bytes_max() as u64
         };
         self.out.offset + block + filter + self.index.estimated_bytes() as u64 + TAIL_BYTES
     }

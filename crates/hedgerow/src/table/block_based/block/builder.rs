@@ -28,6 +28,9 @@ pub(in super::super) struct BlockBuilder {
     last_key: Vec<u8>,
     last_seqno: SeqNo,
     base: Option<SeqNo>,
+    largest_seqno: SeqNo,
+    /// The bytes of lengths.
+    lengths_bytes: usize,
     heads: Vec<u8>,
     /// Where the head and the value are, and the integer.
     restarts: Vec<(usize, usize, u64)>,
@@ -82,6 +85,7 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(&key[same..]);
         self.last_seqno = seqno;
         self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
+        self.largest_seqno = self.largest_seqno.max(seqno);
         self.pending.push(Pending {
             seqno,
             tag,
@@ -95,6 +99,7 @@ impl BlockBuilder {
     fn note_value_bytes(&mut self, bytes: usize) {
         if let Some(pending) = self.pending.last_mut() {
             pending.value_bytes = bytes;
+            self.lengths_bytes += lengths_bytes(pending.shared, pending.key_bytes, bytes);
         }
     }
 
@@ -107,14 +112,26 @@ impl BlockBuilder {
         self.pending.is_empty()
     }
 
-    /// About the size of the block if it were finished now: lengths and tag take 5 bytes.
-    pub(in super::super) fn estimated_bytes(&self) -> usize {
-        let restarts = self.pending.len().div_ceil(RESTART_ENTRIES);
-        self.keys.len()
-            + self.values.len()
-            + self.pending.len() * 5
-            + restarts * (PREFIX_BYTES + 4)
-            + 8
+    /// At most so large the block would be if it were finished now.
+    pub(in super::super) fn bytes_max(&self) -> usize {
+        let base = self.base.unwrap_or(self.largest_seqno);
+        let content_bytes = self.keys.len() + self.values.len() + self.lengths_bytes;
+        block_bytes(self.pending.len(), content_bytes, base, self.largest_seqno)
+    }
+
+    /// At most so large it would be with one more entry.
+    pub(in super::super) fn bytes_max_with(
+        &self,
+        key: &[u8],
+        seqno: SeqNo,
+        value_bytes: usize,
+    ) -> usize {
+        let base = self.base.map_or(seqno, |base| base.min(seqno));
+        let largest = self.largest_seqno.max(seqno);
+        let lengths_bytes = self.lengths_bytes + lengths_bytes(key.len(), key.len(), value_bytes);
+        let content_bytes =
+            self.keys.len() + key.len() + self.values.len() + value_bytes + lengths_bytes;
+        block_bytes(self.pending.len() + 1, content_bytes, base, largest)
     }
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
@@ -131,9 +148,7 @@ impl BlockBuilder {
         let base = self.base.take().expect("a block has entries");
         let first_key = &self.keys[..self.pending[0].key_bytes];
         let shared = shared_prefix(first_key, &self.last_key);
-        let above = |p: &Pending| p.seqno.0 - base.0;
-        let largest = self.pending.iter().map(above).max().unwrap_or(0);
-        let tag_bytes = packed::width_for((largest << code::BITS) | code::OTHER);
+        let tag_bytes = tag_bytes(base, self.largest_seqno);
         self.write_heads(base, tag_bytes, shared);
         let offset_max = self.heads.len().max(self.values.len());
         let offset_bytes = packed::width_for(offset_max as u64);
@@ -155,6 +170,8 @@ impl BlockBuilder {
         self.pending.clear();
         self.keys.clear();
         self.values.clear();
+        self.largest_seqno = SeqNo(0);
+        self.lengths_bytes = 0;
     }
 
     fn write_heads(&mut self, base: SeqNo, tag_bytes: usize, shared: usize) {
@@ -174,6 +191,29 @@ impl BlockBuilder {
             value += pending.value_bytes;
         }
     }
+}
+
+/// The bytes of each tag in a block with these sequence numbers.
+fn tag_bytes(base: SeqNo, largest: SeqNo) -> usize {
+    packed::width_for(((largest.0 - base.0) << code::BITS) | code::OTHER)
+}
+
+/// At most so many bytes the lengths of an entry take, and its kind if that needs a byte.
+fn lengths_bytes(shared: usize, key_bytes: usize, value_bytes: usize) -> usize {
+    let escaped = |length: usize| match length.checked_sub(LENGTH_ESCAPE) {
+        Some(rest) => varint::size(rest as u64),
+        None => 0,
+    };
+    2 + escaped(shared) + escaped(key_bytes) + varint::size(value_bytes as u64)
+}
+
+/// At most so large is a block of so many entries with so many bytes of keys, values and lengths.
+fn block_bytes(entries: usize, content_bytes: usize, base: SeqNo, largest: SeqNo) -> usize {
+    let heads_and_values = content_bytes + entries * tag_bytes(base, largest);
+    let offset_bytes = packed::width_for(heads_and_values as u64);
+    let front_bytes = varint::size(base.0) + 1 + 3 * varint::size(heads_and_values as u64);
+    let restarts = entries.div_ceil(RESTART_ENTRIES);
+    front_bytes + heads_and_values + restarts * (PREFIX_BYTES + 2 * offset_bytes)
 }
 
 impl Pending {

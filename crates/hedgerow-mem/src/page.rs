@@ -1,0 +1,480 @@
+//! Pages: shared buffers of bytes, in slabs of huge pages if their size suits.
+//!
+//! A page is one pointer wide. The count of its owners, its size and its name lie in front of its
+//! bytes, so that to find a page, to share it and to read its beginning touches one cache line.
+//!
+//! Pages of about 4, 8, 16 or 32 KiB lie in slots of slabs, others are allocations of their own.
+//! Slabs are given back whole: [`PagePool::drain_emptiest`] names some, whose pages the caller then
+//! lets go of. A page may outlive its pool.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
+
+use crate::pool::Chunk;
+use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
+
+/// The sizes of slots.
+const SLOT_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
+/// A slab has room for so many slots, or there are none of that size.
+const SLOTS_MIN: usize = 8;
+
+/// What lies in front of a page's bytes.
+#[repr(C)]
+struct Header {
+    owners: AtomicU32,
+    bytes: u32,
+    /// The size of the whole piece of memory, this header included.
+    memory_bytes: u32,
+    /// Where the memory goes back to, if it came from a pool.
+    slab: SlabId,
+    name: [u64; 2],
+    pool: Option<Arc<Slabs>>,
+}
+
+/// What a page takes in memory beside its bytes.
+pub const PAGE_HEADER_BYTES: usize = size_of::<Header>();
+
+/// A slab of a pool: its index, times the number of sizes of slots, plus that of its slots' size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlabId(u32);
+
+impl SlabId {
+    /// Of a page that is in no slab.
+    const NONE: SlabId = SlabId(u32::MAX);
+
+    fn new(class: usize, index: usize) -> SlabId {
+        let number = index * SLOT_BYTES.len() + class;
+        SlabId(u32::try_from(number).expect("a machine has room for fewer slabs"))
+    }
+
+    fn class(self) -> usize {
+        self.0 as usize % SLOT_BYTES.len()
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize / SLOT_BYTES.len()
+    }
+}
+
+/// A page with one owner, who may still write to it.
+pub struct PageMut(PageRef);
+
+/// A page with any number of owners. Cheap to clone.
+pub struct PageRef {
+    start: NonNull<Header>,
+}
+
+// SAFETY: shared pages are only read, their owners are counted by an atomic, and neither they nor
+// their pool have a tie to a thread.
+unsafe impl Send for PageRef {}
+// SAFETY: as above.
+unsafe impl Sync for PageRef {}
+
+impl PageMut {
+    /// A page of `bytes` zeros in an allocation of its own.
+    ///
+    /// # Panics
+    /// If `bytes` is above 2 GiB.
+    #[must_use]
+    pub fn allocate(bytes: usize) -> PageMut {
+        let memory_bytes = bytes + PAGE_HEADER_BYTES;
+        let layout = heap_layout(memory_bytes);
+        // SAFETY: the layout's size is not zero: it has room for a header.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        // SAFETY: the memory was just allocated with this size and the alignment of a header.
+        unsafe { PageMut::begin(start, bytes, memory_bytes, None) }
+    }
+
+    /// # Safety
+    /// `start` must be aligned for a header and own `memory_bytes` initialized bytes, at least a
+    /// header and `bytes`. They go back to the slab that `home` names, or else to the allocator.
+    unsafe fn begin(
+        start: NonNull<u8>,
+        bytes: usize,
+        memory_bytes: usize,
+        home: Option<(Arc<Slabs>, SlabId)>,
+    ) -> PageMut {
+        let size = |bytes| u32::try_from(bytes).expect("a page is smaller than 2 GiB");
+        let (pool, slab) = home.map_or((None, SlabId::NONE), |(pool, slab)| (Some(pool), slab));
+        let header = Header {
+            owners: AtomicU32::new(1),
+            bytes: size(bytes),
+            memory_bytes: size(memory_bytes),
+            slab,
+            name: [0; 2],
+            pool,
+        };
+        let start = start.cast::<Header>();
+        // SAFETY: the memory is owned, aligned and large enough, as the caller promises.
+        unsafe { start.write(header) };
+        PageMut(PageRef { start })
+    }
+
+    /// Cuts the page to its first `bytes` bytes.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn truncate(&mut self, bytes: usize) {
+        assert!(bytes <= self.len(), "a page is cut within its bytes");
+        // SAFETY: `self` is the only owner.
+        unsafe { self.0.start.as_mut() }.bytes = bytes as u32;
+    }
+
+    /// Shares the page under a name, which means what the caller likes.
+    #[must_use]
+    pub fn share(mut self, name: [u64; 2]) -> PageRef {
+        // SAFETY: `self` is the only owner.
+        unsafe { self.0.start.as_mut() }.name = name;
+        self.0
+    }
+}
+
+impl Deref for PageMut {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for PageMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let bytes = self.len();
+        let first = self.0.first_byte();
+        // SAFETY: they are initialized, and `self`, borrowed exclusively, is their only owner.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), bytes) }
+    }
+}
+
+impl PageRef {
+    /// The name under which the page was shared.
+    #[inline]
+    #[must_use]
+    pub fn name(&self) -> [u64; 2] {
+        self.header().name
+    }
+
+    /// What the page takes in memory.
+    #[inline]
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.header().memory_bytes as usize
+    }
+
+    /// The slab that the page lies in; nothing if it is an allocation of its own.
+    #[must_use]
+    pub fn slab(&self) -> Option<SlabId> {
+        Some(self.header().slab).filter(|&slab| slab != SlabId::NONE)
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: the header is there for as long as there is an owner, and shared pages are not
+        // written to.
+        unsafe { self.start.as_ref() }
+    }
+
+    #[inline]
+    fn first_byte(&self) -> NonNull<u8> {
+        // SAFETY: the bytes lie behind the header, within the same allocation.
+        unsafe { self.start.add(1) }.cast()
+    }
+}
+
+impl Clone for PageRef {
+    #[inline]
+    fn clone(&self) -> PageRef {
+        let owners = self.header().owners.fetch_add(1, Ordering::Relaxed);
+        if owners > u32::MAX / 2 {
+            // Nobody can hold so many except by leaking them; a wrap would free what is in use.
+            std::process::abort();
+        }
+        PageRef { start: self.start }
+    }
+}
+
+impl Deref for PageRef {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let bytes = self.header().bytes as usize;
+        // SAFETY: so many initialized bytes belong to the page, which is not freed before its last
+        // owner ends, and not written to by then.
+        unsafe { std::slice::from_raw_parts(self.first_byte().as_ptr(), bytes) }
+    }
+}
+
+impl Drop for PageRef {
+    #[inline]
+    fn drop(&mut self) {
+        if self.header().owners.fetch_sub(1, Ordering::Release) == 1 {
+            // What the other owners did with the page comes before its memory is used again.
+            fence(Ordering::Acquire);
+            // SAFETY: this was the last owner.
+            unsafe { free(self.start) }
+        }
+    }
+}
+
+impl fmt::Debug for PageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageRef({:?}, {} bytes)", self.name(), self.len())
+    }
+}
+
+impl fmt::Debug for PageMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PageMut").field(&self.len()).finish()
+    }
+}
+
+/// # Safety
+/// The last owner ends with this call.
+#[cold]
+unsafe fn free(start: NonNull<Header>) {
+    // SAFETY: the header is there until now, and nobody reads it again.
+    let header = unsafe { start.read() };
+    match header.pool {
+        Some(pool) => pool.give_back(header.slab, start.cast()),
+        // SAFETY: a page without a pool was allocated with this layout.
+        None => unsafe {
+            dealloc(
+                start.cast().as_ptr(),
+                heap_layout(header.memory_bytes as usize),
+            );
+        },
+    }
+}
+
+fn heap_layout(memory_bytes: usize) -> Layout {
+    Layout::from_size_align(memory_bytes, align_of::<Header>())
+        .expect("a page is smaller than 2 GiB")
+}
+
+// ---- slabs ----
+
+/// Where pages are made. Callable from any thread; the lock inside is taken once per page made
+/// and freed.
+pub struct PagePool(Arc<Slabs>);
+
+struct Slabs {
+    slab_bytes: usize,
+    /// How many there are.
+    slabs: AtomicUsize,
+    classes: Mutex<[Class; SLOT_BYTES.len()]>,
+}
+
+/// The slots of one size.
+#[derive(Default)]
+struct Class {
+    free: Vec<Slot>,
+    /// By index; what was given back leaves its place.
+    slabs: Vec<Option<Slab>>,
+}
+
+struct Slot {
+    slab: SlabId,
+    start: NonNull<u8>,
+}
+
+// SAFETY: a free slot is memory that nobody else refers to.
+unsafe impl Send for Slot {}
+
+struct Slab {
+    chunk: Chunk,
+    used: u32,
+    /// Freed slots are not used again, and the last one gives the slab back.
+    draining: bool,
+}
+
+impl PagePool {
+    /// A pool with slabs of so many bytes: 2 MiB lets the system use huge pages.
+    #[must_use]
+    pub fn new(slab_bytes: usize) -> PagePool {
+        PagePool(Arc::new(Slabs {
+            slab_bytes,
+            slabs: AtomicUsize::new(0),
+            classes: Mutex::default(),
+        }))
+    }
+
+    /// A page of `bytes` bytes of any content. `before_slab` is called first if another slab has to
+    /// be made for it.
+    ///
+    /// # Panics
+    /// If `bytes` is above 2 GiB.
+    #[must_use]
+    pub fn allocate(&self, bytes: usize, before_slab: impl FnOnce()) -> PageMut {
+        let Some(class) = self.class_for(bytes) else {
+            return PageMut::allocate(bytes);
+        };
+        let slot = self.0.take(class).unwrap_or_else(|| {
+            before_slab();
+            self.0.add_slab(class)
+        });
+        let home = Some((self.0.clone(), slot.slab));
+        // SAFETY: a slot has the size of its class, in which the page fits, is aligned like its slab
+        // and was initialized with its slab; taken from the free ones it has no other owner.
+        unsafe { PageMut::begin(slot.start, bytes, SLOT_BYTES[class], home) }
+    }
+
+    /// The class whose slots such a page fills to three quarters or more.
+    fn class_for(&self, bytes: usize) -> Option<usize> {
+        let memory_bytes = bytes + PAGE_HEADER_BYTES;
+        let class = SLOT_BYTES.iter().position(|&slot| memory_bytes <= slot)?;
+        let slot = SLOT_BYTES[class];
+        (memory_bytes >= slot / 4 * 3 && slot * SLOTS_MIN <= self.0.slab_bytes).then_some(class)
+    }
+
+    /// The size of one slab, in bytes.
+    #[must_use]
+    pub fn slab_bytes(&self) -> usize {
+        self.0.slab_bytes
+    }
+
+    /// The number of slabs.
+    #[must_use]
+    pub fn slabs(&self) -> usize {
+        self.0.slabs.load(Ordering::Relaxed)
+    }
+
+    /// Chooses the slabs with the fewest pages, `count` or as many as there are. No new page comes
+    /// into them, and each is given back to the system when its last page is dropped: the caller
+    /// drops those that it holds.
+    #[must_use]
+    pub fn drain_emptiest(&self, count: usize) -> Vec<SlabId> {
+        let mut classes = self.0.lock();
+        let mut chosen = Vec::new();
+        for (class, slots) in classes.iter().enumerate() {
+            for (index, slab) in slots.slabs.iter().enumerate() {
+                if let Some(slab) = slab.as_ref().filter(|slab| !slab.draining) {
+                    let used_bytes = slab.used as usize * SLOT_BYTES[class];
+                    chosen.push((used_bytes, SlabId::new(class, index)));
+                }
+            }
+        }
+        chosen.sort_unstable_by_key(|&(used_bytes, _)| used_bytes);
+        chosen.truncate(count);
+        let mut empty = Vec::new();
+        for &(used_bytes, id) in &chosen {
+            let class = &mut classes[id.class()];
+            class.free.retain(|slot| slot.slab != id);
+            let place = &mut class.slabs[id.index()];
+            if used_bytes == 0 {
+                empty.extend(place.take());
+            } else if let Some(slab) = place {
+                slab.draining = true;
+            }
+        }
+        self.0.slabs.fetch_sub(empty.len(), Ordering::Relaxed);
+        drop(classes);
+        drop(empty);
+        chosen.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+impl Slabs {
+    fn take(&self, class: usize) -> Option<Slot> {
+        self.lock()[class].take()
+    }
+
+    /// Adds a slab, and takes one of its slots.
+    fn add_slab(&self, class: usize) -> Slot {
+        // Outside of the lock: the memory is cleared.
+        let slab = Slab::allocate(self.slab_bytes);
+        self.slabs.fetch_add(1, Ordering::Relaxed);
+        let mut classes = self.lock();
+        classes[class].add(class, slab);
+        classes[class].take().expect("a new slab has free slots")
+    }
+
+    fn give_back(&self, slab: SlabId, start: NonNull<u8>) {
+        let mut classes = self.lock();
+        let class = &mut classes[slab.class()];
+        let place = &mut class.slabs[slab.index()];
+        let owner = place.as_mut().expect("the slab of a page is there");
+        owner.used -= 1;
+        if !owner.draining {
+            class.free.push(Slot { slab, start });
+        } else if owner.used == 0 {
+            let empty = place.take();
+            self.slabs.fetch_sub(1, Ordering::Relaxed);
+            drop(classes);
+            drop(empty);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Class; SLOT_BYTES.len()]> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Class {
+    fn take(&mut self) -> Option<Slot> {
+        let slot = self.free.pop()?;
+        let slab = self.slabs[slot.slab.index()].as_mut();
+        slab.expect("the slab of a free slot is there").used += 1;
+        Some(slot)
+    }
+
+    /// Makes the slots of a slab free; those with low addresses are taken first.
+    fn add(&mut self, class: usize, slab: Slab) {
+        let index = match self.slabs.iter().position(Option::is_none) {
+            Some(index) => index,
+            None => {
+                self.slabs.push(None);
+                self.slabs.len() - 1
+            }
+        };
+        let id = SlabId::new(class, index);
+        let slots = slab.chunk.bytes() / SLOT_BYTES[class];
+        self.free.extend((0..slots).rev().map(|i| Slot {
+            slab: id,
+            // SAFETY: the slot lies within the slab.
+            start: unsafe { slab.chunk.start().add(i * SLOT_BYTES[class]) },
+        }));
+        self.slabs[index] = Some(slab);
+    }
+}
+
+impl Slab {
+    fn allocate(bytes: usize) -> Slab {
+        let chunk = Chunk::allocate(bytes);
+        // SAFETY: the chunk owns that many bytes. Pages show their bytes before anybody wrote
+        // them, so they must be initialized.
+        unsafe { chunk.start().write_bytes(0, bytes) };
+        Slab {
+            chunk,
+            used: 0,
+            draining: false,
+        }
+    }
+}
+
+impl fmt::Debug for PagePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PagePool")
+            .field("slab_bytes", &self.slab_bytes())
+            .field("slabs", &self.slabs())
+            .finish()
+    }
+}
+
+/// Asks the processor for all cache lines of `bytes` at once, where it takes such hints: reading
+/// them one after the other would wait for memory each time.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint reads nothing; the address is one of `bytes`.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = bytes;
+}
