@@ -1,0 +1,167 @@
+//! Hedgerow as a store under test.
+
+use hedgerow::io::ReadMode;
+use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats};
+use serde_json::json;
+
+use crate::store::{Counters, Description, OpenOptions, Result, Store};
+
+/// A keyspace of a Hedgerow database.
+#[derive(Debug)]
+pub struct HedgerowStore {
+    db: Db,
+    keyspace: Keyspace,
+    durability: Durability,
+    options: OpenOptions,
+}
+
+impl HedgerowStore {
+    /// Opens or creates the database and the keyspace.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of bounds or a keyspace of another layout, `Locked`, `Io`.
+    pub fn open(options: &OpenOptions) -> Result<HedgerowStore> {
+        let db = Db::builder(&options.dir)
+            .memory_budget(options.memory_budget)
+            .read_mode(options.read_mode)
+            .open()?;
+        let keyspace = db.keyspace_with(&options.keyspace, options.layout, options.design)?;
+        if options.fresh {
+            keyspace.clear()?;
+        }
+        Ok(HedgerowStore {
+            db,
+            keyspace,
+            durability: match options.sync {
+                true => Durability::Synced,
+                false => Durability::Buffered,
+            },
+            options: options.clone(),
+        })
+    }
+}
+
+impl Store for HedgerowStore {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.keyspace.put_with(key, value, self.durability)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.keyspace.delete_with(key, self.durability)?)
+    }
+
+    fn write_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        let mut batch = self.db.batch();
+        for (key, value) in entries {
+            batch.put(&self.keyspace, key, value)?;
+        }
+        Ok(batch.commit(self.durability)?)
+    }
+
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.keyspace.get(key)?;
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (i, value) in self.keyspace.multi_get(keys)?.iter().enumerate() {
+            if let Some(value) = value {
+                found(i, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut cursor = self.keyspace.cursor()?;
+        let mut there = cursor.seek(from)?;
+        for left in (0..limit).rev() {
+            let (true, Some(key), Some(value)) = (there, cursor.key(), cursor.value()?) else {
+                break;
+            };
+            found(key, &value);
+            there = left > 0 && cursor.next()?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.keyspace.flush()?;
+        Ok(self.keyspace.wait_until_merged()?)
+    }
+
+    fn counters(&self) -> Counters {
+        let stats = self.db.stats();
+        let keyspace = self.keyspace.stats();
+        Counters {
+            log_bytes: Some(stats.log_bytes),
+            flush_bytes: Some(stats.flush_bytes),
+            merge_read_bytes: Some(stats.merge_read_bytes),
+            merge_write_bytes: Some(stats.merge_write_bytes),
+            block_reads: Some(stats.block_reads),
+            device_reads: Some(stats.device_reads),
+            filter_probes: Some(stats.filter_probes),
+            filter_false_positives: Some(stats.filter_false_positives),
+            memtable_hits: Some(stats.memtable_hits),
+            hits_by_level: Some(hits_by_level(&stats)),
+            stalled: Some(stats.stalls.total()),
+            table_bytes: Some(keyspace.table_bytes()),
+            space_amplification: Some(keyspace.space_amplification()),
+            memory: memory(&stats.memory),
+        }
+    }
+
+    fn describe(&self) -> Description {
+        let (layout, design) = (self.keyspace.layout(), self.keyspace.design());
+        let read_mode = match self.options.read_mode {
+            ReadMode::Pread => "pread",
+            ReadMode::Mmap => "mmap",
+        };
+        Description {
+            name: "hedgerow".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            settings: json!({
+                "keyspace": self.keyspace.name(),
+                "order": layout.order.to_string(),
+                "partitions": layout.partitioning.count(),
+                "policy": design.policy.to_string(),
+                "table": format!("block:{}", design.block_bytes),
+                "index": design.index.to_string(),
+                "filter": design.filter.to_string(),
+                "residency": design.residency.to_string(),
+                "io": read_mode,
+                "compression": design.compression.to_string(),
+                "memtable_size": design.memtable_bytes,
+                "table_size": design.table_bytes,
+                "memory_budget": self.db.stats().memory.budget,
+            }),
+        }
+    }
+}
+
+/// Hits by level, over all keyspaces, from level 0 to the deepest that any of them has.
+fn hits_by_level(stats: &DbStats) -> Vec<u64> {
+    let mut hits = Vec::new();
+    for level in stats.keyspaces.iter().flat_map(|k| &k.levels) {
+        if hits.len() <= level.level {
+            hits.resize(level.level + 1, 0);
+        }
+        hits[level.level] = level.hits;
+    }
+    hits
+}
+
+fn memory(memory: &MemoryStats) -> Vec<(&'static str, u64)> {
+    vec![
+        ("memtables", memory.memtables),
+        ("page_cache", memory.page_cache),
+        ("indexes", memory.indexes),
+        ("filters", memory.filters),
+        ("pinned", memory.pinned),
+        ("merges", memory.merges),
+        ("tables", memory.tables),
+    ]
+}

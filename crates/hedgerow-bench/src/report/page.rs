@@ -1,0 +1,144 @@
+//! The page around the charts.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::report::chart::{COLOURS, Chart, short};
+use crate::report::series::{Results, text};
+
+const STYLE: &str = "\
+body { font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 96rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem }
+figure { margin: 0 } figcaption { font-weight: bold; margin-bottom: .25rem }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 44rem), 1fr)); gap: 2rem; align-items: start }
+svg { max-width: 100%; height: auto }
+.legend span { display: inline-block; margin-right: 1.25rem; white-space: nowrap }
+.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-size: .9rem } th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left }
+th { white-space: nowrap } td.n { text-align: right; font-variant-numeric: tabular-nums }
+p.note { color: #555 }";
+
+/// What the table has of each result, and how it is headed.
+const COLUMNS: [(&str, &[&str]); 13] = [
+    ("operations", &["ops"]),
+    ("seconds", &["seconds"]),
+    ("per second", &["ops_per_second"]),
+    ("p50 µs", &["latency_us", "p50"]),
+    ("p99 µs", &["latency_us", "p99"]),
+    ("p99.9 µs", &["latency_us", "p999"]),
+    ("longest µs", &["latency_us", "max"]),
+    ("write ampl.", &["write_amplification"]),
+    ("space ampl.", &["space_amplification"]),
+    ("block reads", &["block_reads"]),
+    ("device reads", &["device_reads"]),
+    ("stalled s", &["stall_seconds"]),
+    ("cpu s", &["cpu_seconds"]),
+];
+
+pub(super) fn html(results: &Results<'_>, charts: &[Chart], drawings: &[String]) -> String {
+    let mut figures = String::new();
+    for (chart, svg) in charts.iter().zip(drawings) {
+        let title = escape(&chart.title);
+        let legend = legend(&chart.legend);
+        let svg = svg.replacen(
+            "<svg ",
+            &format!("<svg role=\"img\" aria-label=\"{title}\" "),
+            1,
+        );
+        figures += &format!("<figure><figcaption>{title}</figcaption>{legend}{svg}</figure>\n");
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>Hedgerow bench</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
+         <h1>Hedgerow bench</h1>\n{}\n\
+         <p class=\"note\">Repeated results are drawn by their median. Axes of times are logarithmic.</p>\n\
+         <div class=\"charts\">\n{figures}</div>\n\
+         <h2>Results</h2>\n{}\n<h2>Settings</h2>\n{}\n</body>\n</html>\n",
+        legend(&results.series),
+        result_table(results),
+        settings_table(results),
+    )
+}
+
+/// What is text becomes nothing else.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn legend(names: &[String]) -> String {
+    let mut legend = String::new();
+    for (i, name) in names.iter().enumerate() {
+        let colour = COLOURS[i % COLOURS.len()];
+        let (r, g, b) = (colour.0, colour.1, colour.2);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            legend,
+            "<span><i style=\"background: rgb({r}, {g}, {b})\"></i>{}</span>",
+            escape(name)
+        );
+    }
+    format!("<div class=\"legend\">{legend}</div>")
+}
+
+fn result_table(results: &Results<'_>) -> String {
+    let headings = COLUMNS.map(|(heading, _)| heading);
+    let mut table = row("th", ["workload", "store"].into_iter().chain(headings));
+    for (result, series) in results.all.iter().zip(&results.series_of) {
+        let names = [text(&result["workload"]), results.series[*series].clone()];
+        let numbers = COLUMNS.map(|(_, path)| {
+            let value = path.iter().fold(result, |value, name| &value[name]);
+            value.as_f64().map_or("–".to_owned(), short)
+        });
+        let names = names
+            .map(|name| format!("<td>{}</td>", escape(&name)))
+            .concat();
+        let numbers = numbers
+            .map(|number| format!("<td class=\"n\">{number}</td>"))
+            .concat();
+        table += &format!("<tr>{names}{numbers}</tr>\n");
+    }
+    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+}
+
+/// A column for each series, as its first result says it.
+fn settings_table(results: &Results<'_>) -> String {
+    let firsts = (0..results.series.len()).filter_map(|series| {
+        let first = results.series_of.iter().position(|its| *its == series)?;
+        Some(&results.all[first]["settings"])
+    });
+    let firsts: Vec<&Value> = firsts.collect();
+    let objects = firsts.iter().filter_map(|settings| settings.as_object());
+    let mut names: Vec<&String> = objects.flat_map(|settings| settings.keys()).collect();
+    names.sort();
+    names.dedup();
+    let series = results.series.iter().map(String::as_str);
+    let mut table = row("th", ["setting"].into_iter().chain(series));
+    for name in names {
+        let values: Vec<String> = firsts
+            .iter()
+            .map(|settings| text(&settings[name]))
+            .collect();
+        let values = values.iter().map(String::as_str);
+        table += &row("td", [name.as_str()].into_iter().chain(values));
+    }
+    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+}
+
+fn row<'a>(cell: &str, texts: impl Iterator<Item = &'a str>) -> String {
+    let cells = texts.map(|text| format!("<{cell}>{}</{cell}>", escape(text)));
+    format!("<tr>{}</tr>\n", cells.collect::<String>())
+}

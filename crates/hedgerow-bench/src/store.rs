@@ -1,0 +1,193 @@
+//! What an engine must be able to do in order to be measured.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hedgerow::io::ReadMode;
+use hedgerow::{Design, ErrorKind, Layout};
+use serde_json::{Map, Value, json};
+
+use crate::workload::Settings;
+
+/// Whatever a store or a workload failed with.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of what can fail with any engine's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller asked for cannot be.
+pub(crate) fn invalid(message: String) -> Error {
+    hedgerow::Error::new(ErrorKind::InvalidArgument, message).into()
+}
+
+/// One engine under test, open. Shared by all threads of a workload.
+///
+/// Whether writes are synced is fixed when it is opened ([`OpenOptions::sync`]). Bytes are lent to
+/// callbacks, so that no engine has to copy what it would not copy for its users.
+pub trait Store: Sync {
+    /// Gives a key a value.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Takes a key's value away; it need not have one.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Puts all entries, keys and values, as one commit.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn write_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()>;
+
+    /// Calls `found` with the value of a key, if it has one; whether it has.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Calls `found` with the index in `keys` and the value of each key that has one, in any order.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()>;
+
+    /// Seeks to the first key at or after `from`, as with a new cursor, and calls `found` with it
+    /// and those that follow, in their order, at most `limit` (at least 1) in all.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
+
+    /// Flushes what is in memory and waits until merging has nothing left to do.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn settle(&self) -> Result<()>;
+
+    /// What it has counted, as far as it counts.
+    fn counters(&self) -> Counters;
+
+    /// What it is, and how it was opened.
+    fn describe(&self) -> Description;
+}
+
+/// What a store counts; `None` where it cannot say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counters {
+    // ---- Since it was opened: results show by how much they grew. ----
+    /// Bytes written to the log.
+    pub log_bytes: Option<u64>,
+    /// Bytes of tables written by flushes.
+    pub flush_bytes: Option<u64>,
+    /// Bytes of tables read by merges.
+    pub merge_read_bytes: Option<u64>,
+    /// Bytes of tables written by merges.
+    pub merge_write_bytes: Option<u64>,
+    /// Pages (blocks) asked for, cached or not.
+    pub block_reads: Option<u64>,
+    /// Reads that left the process.
+    pub device_reads: Option<u64>,
+    /// Filters asked.
+    pub filter_probes: Option<u64>,
+    /// Filters that let a key pass which was not there.
+    pub filter_false_positives: Option<u64>,
+    /// Gets answered by a memtable.
+    pub memtable_hits: Option<u64>,
+    /// Gets answered by each level, from 0.
+    pub hits_by_level: Option<Vec<u64>>,
+    /// How long writes were held back, summed over the threads that wrote.
+    pub stalled: Option<Duration>,
+    // ---- As it is now: results show the value at their end. ----
+    /// Bytes of all tables.
+    pub table_bytes: Option<u64>,
+    /// Bytes of all tables over those that would be left if everything were merged.
+    pub space_amplification: Option<f64>,
+    /// Bytes of memory by part: `("memtables", 67108864)`. Our names are `memtables`, `page_cache`,
+    /// `indexes`, `filters`, `pinned`, `merges`, `tables`; a store that counts some of them together
+    /// uses a name of its own.
+    pub memory: Vec<(&'static str, u64)>,
+}
+
+/// What a store is, and how it was opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// In lower case: `hedgerow`, `rocksdb`.
+    pub name: String,
+    /// The version that runs, of the library and not of its binding.
+    pub version: String,
+    /// The settings in force, an object: cache and memtable sizes, filter, compression, whatever
+    /// somebody needs who wants to repeat the result.
+    pub settings: Value,
+}
+
+/// How a store is opened. Other engines take from it what they have, and derive the rest as their
+/// authors recommend.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// The directory of the store. It may not be there yet.
+    pub dir: PathBuf,
+    /// Empties the store first. Only asked for when everything in it was written by the same run.
+    pub fresh: bool,
+    /// The name of the keyspace, for stores that have such.
+    pub keyspace: String,
+    /// The bytes that caches, memtables, indexes and filters may use together.
+    pub memory_budget: u64,
+    /// Whether each write is durable when it returns; else it survives the process only.
+    pub sync: bool,
+    /// How many keys the workloads write in all.
+    pub entries: u64,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Threads of the workloads.
+    pub threads: usize,
+    /// Key order and partitioning.
+    pub layout: Layout,
+    /// Merge policy, filter, compression, sizes of blocks, tables and memtables. The defaults of
+    /// sizes are `None`: whatever suits the memory budget.
+    pub design: Design,
+    /// How table files are read.
+    pub read_mode: ReadMode,
+}
+
+impl OpenOptions {
+    /// A store for these settings with a budget of 256 MiB, whose writes survive the process.
+    pub fn new(dir: &Path, settings: &Settings) -> OpenOptions {
+        OpenOptions {
+            dir: dir.to_owned(),
+            fresh: false,
+            keyspace: "bench".to_owned(),
+            memory_budget: 256 << 20,
+            sync: false,
+            entries: settings.records.num,
+            key_bytes: settings.records.key_bytes,
+            value_bytes: settings.records.value_bytes,
+            threads: settings.threads,
+            layout: Layout::sorted(),
+            design: Design::default(),
+            read_mode: ReadMode::Pread,
+        }
+    }
+
+    /// Named as the flags of the command line; `null` for what the store chooses.
+    pub(crate) fn to_json(&self) -> Map<String, Value> {
+        let design = &self.design;
+        let fields = [
+            ("sync", json!(self.sync)),
+            ("memory_budget", json!(self.memory_budget)),
+            ("filter", json!(design.filter.to_string())),
+            ("compression", json!(design.compression.to_string())),
+            ("memtable_size", json!(design.memtable_bytes)),
+            ("table_size", json!(design.table_bytes)),
+        ];
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+}

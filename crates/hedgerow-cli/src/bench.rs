@@ -1,0 +1,312 @@
+//! `hedgerow bench WORKLOAD,…`: measures the engine under workloads that others use, too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hedgerow::io::ReadMode;
+use hedgerow::{
+    Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
+    Residency,
+};
+use hedgerow_bench::{
+    HedgerowStore, OpenOptions, RecordShape, Session, Settings, Workload, read_results, report,
+};
+use serde_json::Value;
+
+use crate::arguments;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
+
+const HELP: &str = "\
+Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
+readwhilewriting deleterandom multireadrandom; of YCSB: ycsb-load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e
+ycsb-f. Those that read expect what a fill with the same numbers has written.
+
+Examples:
+  hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
+  hedgerow bench ycsb-load,ycsb-a,ycsb-f --threads 2 --json >> results.jsonl
+  hedgerow bench --report page --from results.jsonl";
+
+/// Measures workloads on a database: rates, latencies, amplification, memory.
+///
+/// The workloads are run one after the other; what they leave to flush and to merge is waited for,
+/// and measured apart. docs/benchmarks.md says what each of them does and what each field means.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// What to run, in this order
+    #[arg(
+        value_name = "WORKLOADS",
+        value_delimiter = ',',
+        required_unless_present = "from"
+    )]
+    workloads: Vec<Workload>,
+
+    /// The database; a temporary one unless given
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// The keyspace that is filled and read
+    #[arg(long, value_name = "NAME", default_value = "bench")]
+    keyspace: String,
+    /// Keys to fill it with
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    num: u64,
+    /// Operations of workloads that read, and of YCSB's; as many as keys unless given
+    #[arg(long, value_name = "N")]
+    reads: Option<u64>,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
+    key_size: usize,
+    /// Bytes of a value, half of which compress; YCSB's records have 10 fields of 100 bytes
+    #[arg(long, value_name = "SIZE", default_value = "100", value_parser = arguments::bytes)]
+    value_size: u64,
+    /// Keys that share a prefix of 8 bytes; 1 for no prefixes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    group_size: u64,
+    /// Threads that divide the operations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Entries per commit of fills and overwrite [default: 1]; keys per call of multireadrandom
+    /// [default: 32]
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u64>,
+    /// Steps after each seek of seekrandom
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    seek_nexts: u64,
+    /// Waits for each commit to be on the disk
+    #[arg(long)]
+    sync: bool,
+    /// What keys, values and choices are derived from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// The order of keys: sorted
+    #[arg(long, value_name = "ORDER", default_value_t)]
+    order: KeyOrder,
+    /// Trees, by a hash of the key
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    partitions: u16,
+    /// The merge policy: leveling:RATIO, leveling:RATIO,partitioned, leveling:RATIO,whole-level
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    policy: PolicySpec,
+    /// A table of levels in place of a policy's own; so far there is: policy
+    #[arg(long, value_name = "LEVELS", default_value = "policy", value_parser = levels)]
+    levels: Levels,
+    /// The table format: block, block:BYTES
+    #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
+    table: u32,
+    /// The index of tables: fence
+    #[arg(long, value_name = "INDEX", default_value_t)]
+    index: IndexSpec,
+    /// The filter of tables: bloom:BITS, none
+    #[arg(long, value_name = "FILTER", default_value_t = Design::default().filter)]
+    filter: FilterSpec,
+    /// Where indexes and filters live: auto, resident, paged
+    #[arg(long, value_name = "WHERE", default_value_t)]
+    residency: Residency,
+    /// How table files are read: pread, mmap
+    #[arg(long, value_name = "HOW", default_value = "pread", value_parser = read_mode)]
+    io: ReadMode,
+    /// The compression of pages: none, lz4
+    #[arg(long, value_name = "CODEC", default_value_t)]
+    compression: Compression,
+    /// The size at which memtables are flushed; follows from the budget unless given
+    #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
+    memtable_size: Option<u64>,
+    /// The size of tables; follows from the budget unless given
+    #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
+    table_size: Option<u64>,
+    /// The memory for caches, memtables, indexes and filters together
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = arguments::bytes)]
+    memory_budget: u64,
+
+    /// Writes a page with charts, and the results, to this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Results of earlier runs for the page: files of JSON lines
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "report")]
+    from: Vec<PathBuf>,
+}
+
+/// What decides which levels there are.
+#[derive(Debug, Clone, Copy)]
+enum Levels {
+    Policy,
+}
+
+fn levels(text: &str) -> Result<Levels, String> {
+    match text {
+        "policy" => Ok(Levels::Policy),
+        _ => Err(format!(
+            "expected `policy`, found `{text}`: this version makes its levels as --policy says"
+        )),
+    }
+}
+
+fn block_bytes(text: &str) -> Result<u32, String> {
+    let unknown =
+        || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
+    let size = text.strip_prefix("block").ok_or_else(unknown)?;
+    match size.strip_prefix(':') {
+        Some(size) => u32::try_from(arguments::bytes(size)?).map_err(|_| unknown()),
+        None if size.is_empty() => Ok(Design::default().block_bytes),
+        None => Err(unknown()),
+    }
+}
+
+fn read_mode(text: &str) -> Result<ReadMode, String> {
+    match text {
+        "pread" => Ok(ReadMode::Pread),
+        "mmap" => Ok(ReadMode::Mmap),
+        _ => Err(format!("expected `pread` or `mmap`, found `{text}`")),
+    }
+}
+
+impl Arguments {
+    fn settings(&self) -> Settings {
+        Settings {
+            records: RecordShape {
+                num: self.num,
+                key_bytes: self.key_size,
+                value_bytes: usize::try_from(self.value_size).unwrap_or(usize::MAX),
+                group_size: self.group_size,
+                seed: self.seed,
+            },
+            reads: self.reads,
+            threads: self.threads,
+            batch_size: self.batch_size,
+            seek_nexts: self.seek_nexts,
+        }
+    }
+
+    fn options(&self, dir: &Path) -> OpenOptions {
+        let partitioning = match self.partitions {
+            1 => Partitioning::Single,
+            partitions => Partitioning::Hash(partitions),
+        };
+        OpenOptions {
+            keyspace: self.keyspace.clone(),
+            memory_budget: self.memory_budget,
+            sync: self.sync,
+            layout: Layout {
+                order: self.order,
+                partitioning,
+            },
+            design: Design {
+                policy: match self.levels {
+                    Levels::Policy => self.policy,
+                },
+                compression: self.compression,
+                index: self.index,
+                filter: self.filter,
+                residency: self.residency,
+                block_bytes: self.table,
+                table_bytes: self.table_size,
+                memtable_bytes: self.memtable_size,
+            },
+            read_mode: self.io,
+            ..OpenOptions::new(dir, &self.settings())
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let mut results = Vec::new();
+    for path in &arguments.from {
+        let text = fs::read_to_string(path).map_err(|e| Failure::io("read", path, &e))?;
+        let read = read_results(&text);
+        results.extend(
+            read.map_err(|e| Failure::new(Exit::Failure, format!("{}: {e}", path.display())))?,
+        );
+    }
+    if !arguments.workloads.is_empty() {
+        measure(arguments, output, &mut results)?;
+    }
+    match &arguments.report {
+        Some(dir) => write_report(dir, &results, output),
+        None => Ok(()),
+    }
+}
+
+fn measure(
+    arguments: &Arguments,
+    output: &mut Output,
+    results: &mut Vec<Value>,
+) -> Result<(), Failure> {
+    let temporary;
+    let dir = match &arguments.db {
+        Some(dir) => dir.as_path(),
+        None => {
+            let made = tempfile::Builder::new().prefix("hedgerow-bench-").tempdir();
+            temporary =
+                made.map_err(|e| Failure::io("make a directory in", &std::env::temp_dir(), &e))?;
+            temporary.path()
+        }
+    };
+    let settings = arguments.settings();
+    let open = |options: &OpenOptions| Ok(Box::new(HedgerowStore::open(options)?) as Box<_>);
+    let mut session =
+        Session::new(Box::new(open), arguments.options(dir), settings).map_err(failure)?;
+    output.line(format_args!("{HEADINGS}"));
+    for workload in &arguments.workloads {
+        let bar = output::progress(workload.name(), workload.ops(&settings));
+        let result = session.run(*workload, &|ops| bar.inc(ops));
+        bar.finish_and_clear();
+        let result = result.map_err(failure)?;
+        output.object(&result);
+        output.line(format_args!("{}", row(&result)));
+        results.push(result);
+    }
+    Ok(())
+}
+
+const HEADINGS: &str = "\
+workload             ops/s    p50 us    p99 us  p99.9 us      max us  write amp  space amp  device/op  settled in";
+
+/// What people look at first; the rest is in the JSON.
+fn row(result: &Value) -> String {
+    let number = |value: &Value, decimals: usize| match value.as_f64() {
+        Some(number) => format!("{number:.decimals$}"),
+        None => "-".to_owned(),
+    };
+    let latency = |name| number(&result["latency_us"][name], 1);
+    let reads = result["device_reads"].as_f64().zip(result["ops"].as_f64());
+    let reads = reads.map_or("-".to_owned(), |(reads, ops)| {
+        format!("{:.3}", reads / ops.max(1.0))
+    });
+    format!(
+        "{:<16} {:>9} {:>9} {:>9} {:>9} {:>11} {:>10} {:>10} {reads:>10} {:>9} s",
+        result["workload"].as_str().unwrap_or_default(),
+        output::count(result["ops_per_second"].as_f64().unwrap_or(0.0) as u64),
+        latency("p50"),
+        latency("p99"),
+        latency("p999"),
+        latency("max"),
+        number(&result["write_amplification"], 2),
+        number(&result["space_amplification"], 2),
+        number(&result["settle_seconds"], 1),
+    )
+}
+
+fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<(), Failure> {
+    let page = report::page(results).map_err(failure)?;
+    let lines: String = results.iter().map(|result| format!("{result}\n")).collect();
+    fs::create_dir_all(dir).map_err(|e| Failure::io("make", dir, &e))?;
+    for (name, text) in [("results.jsonl", lines), ("index.html", page)] {
+        let path = dir.join(name);
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a report is no file of a database"
+        )]
+        fs::write(&path, text).map_err(|e| Failure::io("write", &path, &e))?;
+    }
+    output.line(format_args!("wrote {}", dir.join("index.html").display()));
+    Ok(())
+}
+
+fn failure(error: hedgerow_bench::Error) -> Failure {
+    match error.downcast::<hedgerow::Error>() {
+        Ok(error) => Failure::from(*error),
+        Err(error) => Failure::new(Exit::Failure, error.to_string()),
+    }
+}

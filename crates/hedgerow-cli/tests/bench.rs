@@ -1,0 +1,249 @@
+//! Runs `hedgerow bench`, the real binary, in small sizes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "reports are read with std::fs")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hedgerow"));
+    command.arg("bench").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The results that a run prints, one per line.
+fn results(arguments: &[&str]) -> Vec<Value> {
+    let output = bench(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn every_flag_is_in_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = results(&[
+        "fillrandom,readrandom,multireadrandom",
+        "--db",
+        path(dir.path()),
+        "--keyspace",
+        "measured",
+        "--num",
+        "2000",
+        "--reads",
+        "500",
+        "--key-size",
+        "24",
+        "--value-size",
+        "50",
+        "--group-size",
+        "10",
+        "--threads",
+        "2",
+        "--batch-size",
+        "16",
+        "--sync",
+        "--seed",
+        "7",
+        "--order",
+        "sorted",
+        "--partitions",
+        "2",
+        "--policy",
+        "leveling:4",
+        "--levels",
+        "policy",
+        "--table",
+        "block:2KiB",
+        "--index",
+        "fence",
+        "--filter",
+        "bloom:8",
+        "--residency",
+        "paged",
+        "--io",
+        "mmap",
+        "--compression",
+        "none",
+        "--memtable-size",
+        "64KiB",
+        "--table-size",
+        "32K",
+        "--memory-budget",
+        "16MiB",
+        "--seek-nexts",
+        "3",
+    ]);
+    let [fill, read, multi] = &results[..] else {
+        panic!("expected three results, found {results:?}")
+    };
+    assert_eq!(
+        (&fill["ops"], &read["ops"], &multi["ops"]),
+        (&2000.into(), &500.into(), &500.into())
+    );
+    let expected = serde_json::json!({
+        "keyspace": "measured", "num": 2000, "reads": 500, "key_size": 24, "value_size": 50,
+        "group_size": 10, "threads": 2, "batch_size": 16, "sync": true, "seed": 7, "seek_nexts": 3,
+        "order": "sorted", "partitions": 2, "policy": "leveling:4", "table": "block:2048",
+        "index": "fence", "filter": "bloom:8", "residency": "paged", "io": "mmap",
+        "compression": "none", "memtable_size": 65536, "table_size": 32768,
+        "memory_budget": 16 << 20,
+    });
+    assert_eq!(fill["settings"], expected);
+    assert_eq!(fill["user_bytes"], 2000 * 74);
+}
+
+#[test]
+fn a_database_is_read_again_and_not_filled_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |workloads, more: &[&str]| {
+        bench(&[&[workloads, "--db", path(dir.path()), "--num", "500"], more].concat())
+    };
+    assert!(run("fillseq", &[]).status.success());
+    assert!(
+        run("readrandom,readmissing,seekrandom", &[])
+            .status
+            .success()
+    );
+    let again = run("fillseq", &[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains("expected an empty store for fillseq"),
+        "{again:?}"
+    );
+    let other_seed = run("readrandom", &["--seed", "2"]);
+    assert_eq!(other_seed.status.code(), Some(1));
+    assert!(
+        text(&other_seed.stderr).contains("found nothing"),
+        "{other_seed:?}"
+    );
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = bench(&["ycsb-load,ycsb-a,ycsb-e", "--num", "300", "--reads", "200"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let firsts: Vec<_> = stdout
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(firsts, ["workload", "ycsb-load", "ycsb-a", "ycsb-e"]);
+    let lengths: Vec<_> = stdout.lines().map(str::len).collect();
+    assert!(
+        lengths.iter().all(|length| *length == lengths[0]),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn a_page_is_made_of_new_and_old_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report");
+    let report = path(&report);
+    let first = bench(&["fillseq,readhot", "--num", "300", "--report", report]);
+    assert!(first.status.success(), "{first:?}");
+    let old = format!("{report}/results.jsonl");
+    assert_eq!(fs::read_to_string(&old).unwrap().lines().count(), 2);
+    let both = bench(&[
+        "deleterandom",
+        "--num",
+        "300",
+        "--report",
+        report,
+        "--from",
+        &old,
+    ]);
+    assert!(both.status.success(), "{both:?}");
+    assert_eq!(fs::read_to_string(&old).unwrap().lines().count(), 3);
+    let only_old = bench(&["--report", report, "--from", &old]);
+    assert!(only_old.status.success(), "{only_old:?}");
+    let page = fs::read_to_string(format!("{report}/index.html")).unwrap();
+    for workload in ["fillseq", "readhot", "deleterandom"] {
+        assert!(page.contains(&format!("<td>{workload}</td>")), "{workload}");
+    }
+    fs::write(&old, "{\"no\": 1}").unwrap();
+    let no_result = bench(&["--report", report, "--from", &old]);
+    assert!(
+        text(&no_result.stderr).contains("expected a result with its workload"),
+        "{no_result:?}"
+    );
+}
+
+#[test]
+fn wrong_arguments_are_told_what_was_expected() {
+    for (arguments, expected) in [
+        (
+            &["fillrandm"][..],
+            "expected a workload, one of fillseq, fillrandom,",
+        ),
+        (&[], "required"),
+        (
+            &["fillseq", "--order", "hashed"],
+            "expected a key order, one of sorted; found `hashed`",
+        ),
+        (
+            &["fillseq", "--policy", "tiering"],
+            "expected a merge policy such as `leveling:10`",
+        ),
+        (
+            &["fillseq", "--levels", "1,1,8"],
+            "expected `policy`, found `1,1,8`",
+        ),
+        (
+            &["fillseq", "--table", "heap"],
+            "expected a table format such as `block`",
+        ),
+        (
+            &["fillseq", "--index", "hash"],
+            "expected an index, one of fence; found `hash`",
+        ),
+        (
+            &["fillseq", "--filter", "bloom"],
+            "expected a filter such as `bloom:10`",
+        ),
+        (
+            &["fillseq", "--io", "uring"],
+            "expected `pread` or `mmap`, found `uring`",
+        ),
+        (
+            &["fillseq", "--compression", "zip"],
+            "expected a compression, one of none, lz4;",
+        ),
+        (
+            &["fillseq", "--memory-budget", "lots"],
+            "expected a size such as `64MiB`",
+        ),
+        (
+            &["fillseq", "--partitions", "0"],
+            "expected 1 to 256 partitions, found 0",
+        ),
+        (
+            &["fillseq", "--key-size", "4"],
+            "expected 8 to 65536 bytes of a key, found 4",
+        ),
+        (
+            &["fillseq", "--threads", "0"],
+            "expected 1 to 1024 threads, found 0",
+        ),
+        (&["--from", "nothing"], "--report"),
+    ] {
+        let output = bench(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
