@@ -115,7 +115,7 @@ impl Store for HedgerowStore {
     }
 
     fn describe(&self) -> Description {
-        let design = self.keyspace.design();
+        let (layout, design) = (self.keyspace.layout(), self.keyspace.design());
         let read_mode = match self.options.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
@@ -123,7 +123,21 @@ impl Store for HedgerowStore {
         Description {
             name: "hedgerow".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            settings: json!({ "io": read_mode, "block_bytes": design.block_bytes }),
+            settings: json!({
+                "keyspace": self.keyspace.name(),
+                "order": layout.order.to_string(),
+                "partitions": layout.partitioning.count(),
+                "policy": design.policy.to_string(),
+                "table": format!("block:{}", design.block_bytes),
+                "index": design.index.to_string(),
+                "filter": design.filter.to_string(),
+                "residency": design.residency.to_string(),
+                "io": read_mode,
+                "compression": design.compression.to_string(),
+                "memtable_size": design.memtable_bytes,
+                "table_size": design.table_bytes,
+                "memory_budget": self.db.stats().memory.budget,
+            }),
         }
     }
 }

@@ -4,8 +4,30 @@
 //! others live in a workspace of their own.
 #![forbid(unsafe_code)]
 
+// What is run, and how.
+mod session;
+mod workload;
+
+mod db_bench;
+mod ycsb;
+
+mod permutation;
+mod pool;
+mod records;
+mod zipfian;
+
+// What is measured.
+mod latency;
+mod outcome;
+mod process;
+mod threads;
+
+// On what.
 mod hedgerow_store;
 mod store;
 
 pub use hedgerow_store::HedgerowStore;
+pub use records::RecordShape;
+pub use session::{Open, Session};
 pub use store::{Counters, Description, Error, OpenOptions, Result, Store};
+pub use workload::{Settings, Workload};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hedgerow::io::ReadMode;
 use hedgerow::{Design, Layout};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// Whatever a store or a workload failed with.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -146,4 +146,23 @@ pub struct OpenOptions {
     pub design: Design,
     /// How table files are read.
     pub read_mode: ReadMode,
+}
+
+impl OpenOptions {
+    /// Named as the flags of the command line; `null` for what the store chooses.
+    pub(crate) fn to_json(&self) -> Map<String, Value> {
+        let design = &self.design;
+        let fields = [
+            ("sync", json!(self.sync)),
+            ("memory_budget", json!(self.memory_budget)),
+            ("filter", json!(design.filter.to_string())),
+            ("compression", json!(design.compression.to_string())),
+            ("memtable_size", json!(design.memtable_bytes)),
+            ("table_size", json!(design.table_bytes)),
+        ];
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
 }

@@ -338,3 +338,86 @@ impl FromStr for FilterSpec {
         })
     }
 }
+
+/// Display and `FromStr` of a choice among names.
+macro_rules! named {
+    ($type:ident, $what:literal, $($name:literal => $variant:ident),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($type::$variant => $name),+ })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            #[doc = concat!("One of", $(" `", $name, "`"),+, ".")]
+            fn from_str(spec: &str) -> Result<Self> {
+                match spec {
+                    $($name => Ok($type::$variant),)+
+                    _ => Err(Error::invalid(format!(
+                        "expected {}, one of {}; found `{spec}`",
+                        $what,
+                        [$($name),+].join(", "),
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+named!(KeyOrder, "a key order", "sorted" => Sorted);
+named!(IndexSpec, "an index", "fence" => Fence);
+named!(Compression, "a compression", "none" => None, "lz4" => Lz4);
+named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Display;
+
+    use super::*;
+
+    fn read_back<T: Display + FromStr<Err = Error> + PartialEq>(spec: T) -> bool {
+        spec.to_string().parse::<T>().is_ok_and(|read| read == spec)
+    }
+
+    #[test]
+    fn specs_are_read_as_they_are_printed() {
+        assert!(read_back(KeyOrder::Sorted) && read_back(IndexSpec::Fence));
+        assert!(
+            [Compression::None, Compression::Lz4]
+                .into_iter()
+                .all(read_back)
+        );
+        assert!(
+            [Residency::Auto, Residency::Resident, Residency::Paged]
+                .into_iter()
+                .all(read_back)
+        );
+        assert!(
+            [FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }]
+                .into_iter()
+                .all(read_back)
+        );
+        let cuts = [
+            CutSpec::OneTable,
+            CutSpec::PartitionedFull,
+            CutSpec::WholeLevel,
+        ];
+        assert!(
+            cuts.map(|cut| PolicySpec::Leveling { ratio: 4, cut })
+                .into_iter()
+                .all(read_back)
+        );
+    }
+
+    #[test]
+    fn an_unknown_spec_is_told_what_was_expected() {
+        let error = "zip".parse::<Compression>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid argument: expected a compression, one of none, lz4; found `zip`"
+        );
+        assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument);
+    }
+}

@@ -1,0 +1,197 @@
+//! One thread of a workload of `db_bench`.
+
+use fastrand::Rng;
+
+use crate::permutation::Permutation;
+use crate::records::Records;
+use crate::store::{Result, Store};
+use crate::threads::Client;
+use crate::workload::{Settings, Workload};
+
+/// What the threads of a workload share.
+pub(crate) struct DbBench<'a> {
+    store: &'a dyn Store,
+    settings: &'a Settings,
+    records: Records,
+    order: Permutation,
+}
+
+impl<'a> DbBench<'a> {
+    pub(crate) fn new(store: &'a dyn Store, settings: &'a Settings) -> Result<DbBench<'a>> {
+        let shape = settings.records;
+        Ok(DbBench {
+            store,
+            settings,
+            records: Records::new(shape)?,
+            order: Permutation::new(shape.num, shape.seed),
+        })
+    }
+
+    pub(crate) fn client(&self, workload: Workload, rng: Rng) -> DbBenchClient<'_> {
+        DbBenchClient {
+            shared: self,
+            workload,
+            rng,
+            entries: Vec::new(),
+            keys: Vec::new(),
+            indexes: Vec::new(),
+            user_bytes: 0,
+        }
+    }
+}
+
+pub(crate) struct DbBenchClient<'a> {
+    shared: &'a DbBench<'a>,
+    workload: Workload,
+    rng: Rng,
+    // Kept, so that an operation allocates nothing.
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    keys: Vec<Vec<u8>>,
+    indexes: Vec<u64>,
+    user_bytes: u64,
+}
+
+impl Client for DbBenchClient<'_> {
+    fn call(&mut self, place: u64, count: u64) -> Result<()> {
+        let num = self.shared.settings.records.num;
+        match self.workload {
+            Workload::FillSeq => self.put(count, |_, i| (place + i, 0)),
+            Workload::FillRandom => {
+                let order = self.shared.order;
+                self.put(count, |_, i| (order.at(place + i), 0))
+            }
+            Workload::Overwrite => self.put(count, |rng, _| (rng.u64(..num), rng.u64(..))),
+            Workload::ReadMissing => self.get_missing(num),
+            Workload::ReadHot => self.get(num.div_ceil(100)),
+            Workload::SeekRandom => self.seek(num),
+            Workload::DeleteRandom => self.delete(num),
+            Workload::MultiReadRandom => self.multi_get(num, count),
+            _ => self.get(num),
+        }
+    }
+
+    fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+}
+
+impl DbBenchClient<'_> {
+    /// Puts `count` entries, of the indexes and versions that `choose` gives.
+    fn put(&mut self, count: u64, choose: impl Fn(&mut Rng, u64) -> (u64, u64)) -> Result<()> {
+        self.entries.resize_with(count as usize, Default::default);
+        for (i, (key, value)) in self.entries.iter_mut().enumerate() {
+            let (index, version) = choose(&mut self.rng, i as u64);
+            self.shared.records.key(index, key);
+            self.shared.records.value(index, version, value);
+            self.user_bytes += (key.len() + value.len()) as u64;
+        }
+        match &self.entries[..] {
+            [(key, value)] => self.shared.store.put(key, value),
+            entries => self.shared.store.write_batch(entries),
+        }
+    }
+
+    fn delete(&mut self, num: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        let DbBench { store, records, .. } = self.shared;
+        let key = one(&mut self.keys);
+        records.key(index, key);
+        self.user_bytes += key.len() as u64;
+        store.delete(key)
+    }
+
+    fn get(&mut self, num: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        let DbBench { store, records, .. } = self.shared;
+        let key = one(&mut self.keys);
+        records.key(index, key);
+        let mut right = false;
+        let found = store.get(key, &mut |value| right = records.is_value(index, value))?;
+        self.expect(index, found, right)
+    }
+
+    fn get_missing(&mut self, num: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        let DbBench { store, records, .. } = self.shared;
+        let key = one(&mut self.keys);
+        records.missing_key(index, key);
+        if store.get(key, &mut |_| ())? {
+            let key = key.escape_ascii();
+            return Err(format!("expected nothing, found a value: key `{key}` of no write").into());
+        }
+        Ok(())
+    }
+
+    fn multi_get(&mut self, num: u64, count: u64) -> Result<()> {
+        let DbBench { store, records, .. } = self.shared;
+        self.keys.resize_with(count as usize, Vec::new);
+        self.indexes.clear();
+        for key in &mut self.keys {
+            let index = self.rng.u64(..num);
+            records.key(index, key);
+            self.indexes.push(index);
+        }
+        // What was found is marked by turning its index round.
+        let indexes = &mut self.indexes;
+        let mut wrong = None;
+        store.multi_get(&self.keys, &mut |i, value| {
+            if records.is_value(indexes[i], value) {
+                indexes[i] = !indexes[i];
+            } else {
+                wrong = Some(indexes[i]);
+            }
+        })?;
+        let missing = self.indexes.iter().find(|index| **index < num);
+        match (wrong, missing) {
+            (Some(index), _) => self.expect(index, true, false),
+            (None, Some(index)) => self.expect(*index, false, false),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Seeks to a key that is there, and takes the steps from it that there are.
+    fn seek(&mut self, num: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        let DbBench { store, records, .. } = self.shared;
+        let key = one(&mut self.keys);
+        records.key(index, key);
+        let limit = self.shared.settings.seek_nexts.saturating_add(1);
+        let (mut seen, mut right) = (0, true);
+        store.scan(key, limit as usize, &mut |found, value| {
+            if seen == 0 {
+                right = found == key && records.is_value(index, value);
+            }
+            seen += 1;
+        })?;
+        self.expect(index, seen > 0 && right, right)?;
+        let expected = limit.min(num - index);
+        if seen != expected {
+            return Err(format!("expected {expected} entries from a seek, found {seen}").into());
+        }
+        Ok(())
+    }
+
+    fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
+        if found && right {
+            return Ok(());
+        }
+        let mut key = Vec::new();
+        self.shared.records.key(index, &mut key);
+        let found = if found { "another one" } else { "nothing" };
+        Err(format!(
+            "expected the value that was written to the key `{}`, found {found}: the store must have \
+             been filled by fillseq or fillrandom with the same num, key size, value size, group size \
+             and seed, and nothing may have been deleted since",
+            key.escape_ascii()
+        )
+        .into())
+    }
+}
+
+/// The buffer for a single key.
+fn one(keys: &mut Vec<Vec<u8>>) -> &mut Vec<u8> {
+    if keys.is_empty() {
+        keys.push(Vec::new());
+    }
+    &mut keys[0]
+}

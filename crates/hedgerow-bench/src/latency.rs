@@ -1,0 +1,69 @@
+//! How long calls take.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+/// A histogram of times with three significant digits, and the longest exactly.
+#[derive(Debug, Clone)]
+pub(crate) struct Latency {
+    ns: Histogram<u64>,
+    max_ns: u64,
+}
+
+/// Longer calls count as this; `max_ns` tells how long they were.
+const NS_MAX: u64 = 3_600_000_000_000;
+
+impl Latency {
+    pub(crate) fn new() -> Latency {
+        let ns = Histogram::new_with_bounds(1, NS_MAX, 3).expect("the bounds are in order");
+        Latency { ns, max_ns: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.ns.saturating_record(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub(crate) fn add(&mut self, other: &Latency) {
+        self.ns.add(&other.ns).expect("both have the same bounds");
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// In microseconds.
+    pub(crate) fn to_json(&self) -> Value {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        // A bucket may end behind the longest time in it.
+        let at = |quantile| us(self.ns.value_at_quantile(quantile).min(self.max_ns));
+        json!({ "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": us(self.max_ns) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_close_and_the_maximum_is_exact() {
+        let mut a = Latency::new();
+        let mut b = Latency::new();
+        (1..=500).for_each(|us| a.record(Duration::from_micros(us)));
+        (501..=999).for_each(|us| b.record(Duration::from_micros(us)));
+        b.record(Duration::from_nanos(123_456_789));
+        a.add(&b);
+        let found = a.to_json();
+        assert_eq!(found["max"], 123_456.789);
+        for (name, expected) in [("p50", 500.0), ("p99", 990.0), ("p999", 999.0)] {
+            let ratio = found[name].as_f64().unwrap() / expected;
+            assert!((0.999..1.002).contains(&ratio), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_took_no_time() {
+        assert_eq!(Latency::new().to_json()["p999"], 0.0);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a workload is found to have done, as one object.
+
+use serde_json::{Map, Value, json};
+
+use crate::process;
+use crate::store::{Counters, Description, Store};
+use crate::threads::Done;
+use crate::workload::Workload;
+
+/// The counters of store and process at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    counters: Counters,
+    storage: Option<(u64, u64)>,
+}
+
+impl Moment {
+    pub(crate) fn now(store: &dyn Store) -> Moment {
+        Moment {
+            counters: store.counters(),
+            storage: process::storage_bytes(),
+        }
+    }
+}
+
+/// Everything that is known when a workload has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Findings {
+    pub(crate) workload: Workload,
+    pub(crate) threads: usize,
+    pub(crate) done: Done,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) settle_seconds: f64,
+    pub(crate) settle_cpu_seconds: f64,
+    /// When the workload began, when its threads had ended, and when the store had settled.
+    pub(crate) before: Moment,
+    pub(crate) ended: Moment,
+    pub(crate) after: Moment,
+    pub(crate) store: Description,
+    /// How the workload was run.
+    pub(crate) settings: Map<String, Value>,
+}
+
+impl Findings {
+    /// The object that is printed; `docs/benchmarks.md` says what each field means.
+    pub(crate) fn to_json(&self) -> Value {
+        let (done, after) = (&self.done, &self.after.counters);
+        let flush_bytes = self.grown(|c| c.flush_bytes);
+        let merge_write_bytes = self.grown(|c| c.merge_write_bytes);
+        let written = flush_bytes.zip(merge_write_bytes).map(|(f, m)| f + m);
+        let stalled = self
+            .before
+            .counters
+            .stalled
+            .zip(self.ended.counters.stalled);
+        let storage = self.before.storage.zip(self.after.storage);
+        json!({
+            "workload": self.workload.name(),
+            "store": self.store.name,
+            "version": self.store.version,
+            "threads": self.threads,
+            "ops": done.ops,
+            "seconds": done.seconds,
+            "ops_per_second": over(done.ops as f64, done.seconds).unwrap_or(0.0).round(),
+            "latency_us": done.latency.to_json(),
+            "background_ops": done.background_ops,
+            "user_bytes": done.user_bytes,
+            "log_bytes": self.grown(|c| c.log_bytes),
+            "flush_bytes": flush_bytes,
+            "merge_read_bytes": self.grown(|c| c.merge_read_bytes),
+            "merge_write_bytes": merge_write_bytes,
+            "write_amplification": written.and_then(|w| over(w as f64, done.user_bytes as f64)),
+            "space_amplification": after.space_amplification,
+            "table_bytes": after.table_bytes,
+            "block_reads": self.grown(|c| c.block_reads),
+            "device_reads": self.grown(|c| c.device_reads),
+            "filter_probes": self.grown(|c| c.filter_probes),
+            "filter_false_positives": self.grown(|c| c.filter_false_positives),
+            "memtable_hits": self.grown(|c| c.memtable_hits),
+            "hits_by_level": self.hits_by_level(),
+            "storage_read_bytes": storage.map(|(before, after)| after.0 - before.0),
+            "storage_write_bytes": storage.map(|(before, after)| after.1 - before.1),
+            "stall_seconds": stalled.map(|(b, e)| e.saturating_sub(b).as_secs_f64()),
+            "cpu_seconds": self.cpu_seconds,
+            "settle_seconds": self.settle_seconds,
+            "settle_cpu_seconds": self.settle_cpu_seconds,
+            "memory": self.memory(),
+            "settings": self.settings(),
+        })
+    }
+
+    fn grown(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
+        let (before, after) = (&self.before.counters, &self.after.counters);
+        Some(counter(after)?.saturating_sub(counter(before)?))
+    }
+
+    fn hits_by_level(&self) -> Option<Vec<u64>> {
+        let before = self.before.counters.hits_by_level.as_ref()?;
+        let after = self.after.counters.hits_by_level.as_ref()?;
+        let hits = after.iter().zip(before.iter().chain(std::iter::repeat(&0)));
+        Some(
+            hits.map(|(after, before)| after.saturating_sub(*before))
+                .collect(),
+        )
+    }
+
+    fn memory(&self) -> Value {
+        let parts = self.after.counters.memory.iter();
+        let mut memory: Map<_, _> = parts
+            .map(|(p, bytes)| (p.to_string(), json!(bytes)))
+            .collect();
+        memory.insert("resident".to_owned(), json!(process::resident_bytes()));
+        Value::Object(memory)
+    }
+
+    /// How the workload was run; what the store says of itself counts more than what it was asked.
+    fn settings(&self) -> Value {
+        let mut settings = self.settings.clone();
+        if let Value::Object(of_store) = &self.store.settings {
+            settings.extend(of_store.clone());
+        }
+        Value::Object(settings)
+    }
+}
+
+fn over(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then_some(a / b)
+}

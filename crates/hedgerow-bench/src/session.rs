@@ -1,0 +1,169 @@
+//! Workloads, one after the other, on one store.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time of the machine"
+)]
+
+use std::time::Instant;
+
+use fastrand::Rng;
+use serde_json::{Map, Value};
+
+use crate::db_bench::DbBench;
+use crate::outcome::{Findings, Moment};
+use crate::permutation::mix;
+use crate::process;
+use crate::records::Records;
+use crate::store::{OpenOptions, Result, Store};
+use crate::threads::{Client, Done, Work};
+use crate::workload::{Settings, Workload};
+use crate::ycsb::Ycsb;
+
+/// Opens a store: how an engine is named to a [`Session`].
+pub type Open = Box<dyn Fn(&OpenOptions) -> Result<Box<dyn Store>>>;
+
+/// A store, and the workloads that were run on it so far.
+pub struct Session {
+    open: Open,
+    options: OpenOptions,
+    settings: Settings,
+    store: Option<Box<dyn Store>>,
+    /// Whether all that is in the store was written by this session.
+    loaded: bool,
+    /// How many workloads were run: the same one draws other keys each time.
+    rounds: u64,
+}
+
+impl Session {
+    /// Opens the store. Its options take over what `settings` says of records and threads.
+    ///
+    /// # Errors
+    /// Settings out of bounds; whatever opening fails with.
+    pub fn new(open: Open, options: OpenOptions, settings: Settings) -> Result<Session> {
+        settings.check()?;
+        Records::check(settings.records)?;
+        let options = OpenOptions {
+            entries: settings.records.num,
+            key_bytes: settings.records.key_bytes,
+            value_bytes: settings.records.value_bytes,
+            threads: settings.threads,
+            ..options
+        };
+        let store = Some(open(&options)?);
+        Ok(Session {
+            open,
+            options,
+            settings,
+            store,
+            loaded: false,
+            rounds: 0,
+        })
+    }
+
+    /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
+    /// threads how many operations were done since they told last. The result is one object.
+    ///
+    /// # Errors
+    /// A workload that loads expects an empty store, or one that this session has filled; others
+    /// expect to find what they read. Whatever the store fails with.
+    pub fn run(&mut self, workload: Workload, advanced: &(dyn Fn(u64) + Sync)) -> Result<Value> {
+        if workload.loads() && self.loaded {
+            // Closed before it is opened again.
+            self.store = None;
+            self.store = Some((self.open)(&OpenOptions {
+                fresh: true,
+                ..self.options.clone()
+            })?);
+        }
+        let Some(store) = self.store.as_deref() else {
+            return Err("expected an open store, found one that could not be opened again".into());
+        };
+        if workload.loads() {
+            expect_empty(store, workload)?;
+            self.loaded = true;
+        }
+        self.rounds += 1;
+        let seed = mix(self.settings.records.seed ^ mix(self.rounds));
+        Ok(self.measure(store, workload, seed, advanced)?.to_json())
+    }
+
+    fn measure(
+        &self,
+        store: &dyn Store,
+        workload: Workload,
+        seed: u64,
+        advanced: &(dyn Fn(u64) + Sync),
+    ) -> Result<Findings> {
+        let before = Moment::now(store);
+        let cpu_before = process::cpu_time();
+        let done = self.run_threads(store, workload, seed, advanced)?;
+        let cpu_ended = process::cpu_time();
+        let ended = Moment::now(store);
+        let began = Instant::now();
+        if workload.writes() {
+            store.settle()?;
+        }
+        Ok(Findings {
+            workload,
+            threads: self.settings.threads,
+            done,
+            cpu_seconds: (cpu_ended - cpu_before).as_secs_f64(),
+            settle_seconds: began.elapsed().as_secs_f64(),
+            settle_cpu_seconds: (process::cpu_time() - cpu_ended).as_secs_f64(),
+            before,
+            ended,
+            after: Moment::now(store),
+            store: store.describe(),
+            settings: self.describe(workload),
+        })
+    }
+
+    fn run_threads(
+        &self,
+        store: &dyn Store,
+        workload: Workload,
+        seed: u64,
+        advanced: &(dyn Fn(u64) + Sync),
+    ) -> Result<Done> {
+        let rng = |thread: usize| Rng::with_seed(mix(seed ^ thread as u64));
+        let threads = self.settings.threads;
+        let work = |clients, background| Work {
+            clients,
+            background,
+            ops: workload.ops(&self.settings),
+            ops_per_call: workload.ops_per_call(&self.settings),
+            advanced,
+        };
+        if workload.is_ycsb() {
+            let ycsb = Ycsb::new(store, workload, &self.settings);
+            let client = |i| Box::new(ycsb.client(rng(i))) as Box<dyn Client + '_>;
+            return work((0..threads).map(client).collect(), None).run();
+        }
+        let db_bench = DbBench::new(store, &self.settings)?;
+        let client =
+            |workload, i| Box::new(db_bench.client(workload, rng(i))) as Box<dyn Client + '_>;
+        let writer =
+            (workload == Workload::ReadWhileWriting).then(|| client(Workload::Overwrite, threads));
+        work((0..threads).map(|i| client(workload, i)).collect(), writer).run()
+    }
+
+    fn describe(&self, workload: Workload) -> Map<String, Value> {
+        let mut settings = self.settings.to_json(workload);
+        settings.extend(self.options.to_json());
+        settings
+    }
+}
+
+fn expect_empty(store: &dyn Store, workload: Workload) -> Result<()> {
+    let mut first = None;
+    store.scan(&[0], 1, &mut |key, _| first = Some(key.to_vec()))?;
+    match first {
+        None => Ok(()),
+        Some(key) => Err(format!(
+            "expected an empty store for {workload}, found the key `{}`: name another directory or \
+             keyspace",
+            key.escape_ascii()
+        )
+        .into()),
+    }
+}

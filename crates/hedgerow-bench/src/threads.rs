@@ -1,0 +1,167 @@
+//! Threads that begin together, each with a client of its own, and the time that every call takes.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time of the machine"
+)]
+
+use std::ops::Range;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::latency::Latency;
+use crate::store::Result;
+
+/// One thread's part of a workload.
+pub(crate) trait Client: Send {
+    /// Does `count` operations in one call of the store; `place` is that of the first of them among
+    /// all operations of all threads.
+    fn call(&mut self, place: u64, count: u64) -> Result<()>;
+
+    /// Bytes of keys and values that it has written so far.
+    fn user_bytes(&self) -> u64;
+}
+
+/// Clients, and what they are to do.
+pub(crate) struct Work<'a> {
+    /// One per thread; they divide the operations.
+    pub(crate) clients: Vec<Box<dyn Client + 'a>>,
+    /// One that goes on for as long as any of them does, unmeasured.
+    pub(crate) background: Option<Box<dyn Client + 'a>>,
+    pub(crate) ops: u64,
+    pub(crate) ops_per_call: u64,
+    /// Hears from each thread how many operations it has done since it told last.
+    pub(crate) advanced: &'a (dyn Fn(u64) + Sync),
+}
+
+/// What was done, and how long it took.
+#[derive(Debug, Clone)]
+pub(crate) struct Done {
+    pub(crate) ops: u64,
+    /// From when the first thread began to when the last one ended.
+    pub(crate) seconds: f64,
+    /// Of every call.
+    pub(crate) latency: Latency,
+    /// Written, by the background too.
+    pub(crate) user_bytes: u64,
+    pub(crate) background_ops: u64,
+}
+
+/// How often a thread tells how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+struct Part {
+    began: Instant,
+    ended: Instant,
+    latency: Latency,
+    user_bytes: u64,
+}
+
+impl Work<'_> {
+    /// Does it all. The first failure ends all threads.
+    pub(crate) fn run(self) -> Result<Done> {
+        let threads = self.clients.len() as u64;
+        let barrier = &Barrier::new(self.clients.len() + self.background.iter().len());
+        let stop = &AtomicBool::new(false);
+        let Work {
+            ops,
+            ops_per_call,
+            advanced,
+            ..
+        } = self;
+        let (parts, background) = thread::scope(|scope| {
+            let share = |i: u64| (u128::from(ops) * u128::from(i) / u128::from(threads)) as u64;
+            let running: Vec<_> = { self.clients.into_iter().zip(0..) }
+                .map(|(mut client, i)| {
+                    let places = share(i)..share(i + 1);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        let part = measure(&mut *client, places, ops_per_call, advanced, stop);
+                        // The others need not go on with what has failed.
+                        stop.fetch_or(part.is_err(), Ordering::Relaxed);
+                        part
+                    })
+                })
+                .collect();
+            let background = self.background.map(|mut client| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    repeat(&mut *client, stop)
+                })
+            });
+            let parts: Vec<Result<Part>> = running.into_iter().map(join).collect();
+            stop.store(true, Ordering::Relaxed);
+            (parts, background.map(join))
+        });
+        let parts = parts.into_iter().collect::<Result<Vec<Part>>>()?;
+        let (background_ops, background_bytes) = background.transpose()?.unwrap_or_default();
+        Ok(summed(ops, &parts, background_ops, background_bytes))
+    }
+}
+
+/// What a thread gives; it panics if the thread did.
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// One reading of the clock per call: a call begins when the one before it has ended. Making up keys
+/// and values is part of it.
+fn measure(
+    client: &mut dyn Client,
+    places: Range<u64>,
+    ops_per_call: u64,
+    advanced: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<Part> {
+    let mut latency = Latency::new();
+    let began = Instant::now();
+    let (mut last, mut told) = (began, began);
+    let (mut place, mut told_place) = (places.start, places.start);
+    while place < places.end && !stop.load(Ordering::Relaxed) {
+        let count = ops_per_call.min(places.end - place);
+        client.call(place, count)?;
+        place += count;
+        let now = Instant::now();
+        latency.record(now - last);
+        last = now;
+        if now - told >= PROGRESS_EVERY {
+            advanced(place - told_place);
+            (told, told_place) = (now, place);
+        }
+    }
+    advanced(place - told_place);
+    Ok(Part {
+        began,
+        ended: last,
+        latency,
+        user_bytes: client.user_bytes(),
+    })
+}
+
+/// Single operations until it is told to stop: how many, and the bytes they wrote.
+fn repeat(client: &mut dyn Client, stop: &AtomicBool) -> Result<(u64, u64)> {
+    let mut ops = 0;
+    while !stop.load(Ordering::Relaxed) {
+        client.call(ops, 1)?;
+        ops += 1;
+    }
+    Ok((ops, client.user_bytes()))
+}
+
+fn summed(ops: u64, parts: &[Part], background_ops: u64, background_bytes: u64) -> Done {
+    let mut latency = Latency::new();
+    parts.iter().for_each(|part| latency.add(&part.latency));
+    let began = parts.iter().map(|part| part.began).min();
+    let ended = parts.iter().map(|part| part.ended).max();
+    let took = ended.zip(began).map(|(ended, began)| ended - began);
+    Done {
+        ops,
+        seconds: took.unwrap_or_default().as_secs_f64(),
+        latency,
+        user_bytes: background_bytes + parts.iter().map(|part| part.user_bytes).sum::<u64>(),
+        background_ops,
+    }
+}

@@ -1,0 +1,220 @@
+//! The workloads by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::{Map, Value, json};
+
+use crate::records::RecordShape;
+use crate::store::{Error, Result};
+
+/// What is done to a store. Those of LevelDB's and RocksDB's `db_bench` have its names, those of
+/// YCSB begin with `ycsb-`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Puts every key once, in key order.
+    FillSeq,
+    /// Puts every key once, in an order that looks random.
+    FillRandom,
+    /// Puts drawn keys, each possibly several times.
+    Overwrite,
+    /// Gets drawn keys; each must be there, with a value of its own.
+    ReadRandom,
+    /// Gets keys that were never written and lie between those that were.
+    ReadMissing,
+    /// Gets keys drawn from the first hundredth of all.
+    ReadHot,
+    /// Seeks to drawn keys, and goes on from there.
+    SeekRandom,
+    /// As `ReadRandom`, while one more thread does as `Overwrite`.
+    ReadWhileWriting,
+    /// Deletes drawn keys, each possibly several times.
+    DeleteRandom,
+    /// As `ReadRandom`, several keys per call.
+    MultiReadRandom,
+    /// Puts every record of YCSB once.
+    YcsbLoad,
+    /// 50 % reads, 50 % updates, zipfian.
+    YcsbA,
+    /// 95 % reads, 5 % updates, zipfian.
+    YcsbB,
+    /// Reads, zipfian.
+    YcsbC,
+    /// 95 % reads of the latest records, 5 % inserts.
+    YcsbD,
+    /// 95 % scans of 1 to 100 records, zipfian, 5 % inserts.
+    YcsbE,
+    /// 50 % reads, 50 % reads that are followed by a write of the same record, zipfian.
+    YcsbF,
+}
+
+impl Workload {
+    /// All of them, in an order in which they can be run.
+    pub const ALL: [Workload; 17] = [
+        Workload::FillSeq,
+        Workload::FillRandom,
+        Workload::Overwrite,
+        Workload::ReadRandom,
+        Workload::ReadMissing,
+        Workload::ReadHot,
+        Workload::SeekRandom,
+        Workload::MultiReadRandom,
+        Workload::ReadWhileWriting,
+        Workload::DeleteRandom,
+        Workload::YcsbLoad,
+        Workload::YcsbA,
+        Workload::YcsbB,
+        Workload::YcsbC,
+        Workload::YcsbF,
+        Workload::YcsbD,
+        Workload::YcsbE,
+    ];
+
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::FillSeq => "fillseq",
+            Workload::FillRandom => "fillrandom",
+            Workload::Overwrite => "overwrite",
+            Workload::ReadRandom => "readrandom",
+            Workload::ReadMissing => "readmissing",
+            Workload::ReadHot => "readhot",
+            Workload::SeekRandom => "seekrandom",
+            Workload::ReadWhileWriting => "readwhilewriting",
+            Workload::DeleteRandom => "deleterandom",
+            Workload::MultiReadRandom => "multireadrandom",
+            Workload::YcsbLoad => "ycsb-load",
+            Workload::YcsbA => "ycsb-a",
+            Workload::YcsbB => "ycsb-b",
+            Workload::YcsbC => "ycsb-c",
+            Workload::YcsbD => "ycsb-d",
+            Workload::YcsbE => "ycsb-e",
+            Workload::YcsbF => "ycsb-f",
+        }
+    }
+
+    /// Whether it needs an empty store, and fills it.
+    pub fn loads(self) -> bool {
+        matches!(
+            self,
+            Workload::FillSeq | Workload::FillRandom | Workload::YcsbLoad
+        )
+    }
+
+    /// Whether it leaves something to flush and to merge.
+    pub(crate) fn writes(self) -> bool {
+        let reads = matches!(
+            self,
+            Workload::ReadRandom
+                | Workload::ReadMissing
+                | Workload::ReadHot
+                | Workload::SeekRandom
+                | Workload::MultiReadRandom
+                | Workload::YcsbC
+        );
+        !reads
+    }
+
+    /// How many operations it has, over all threads.
+    pub fn ops(self, settings: &Settings) -> u64 {
+        let num = settings.records.num;
+        match self {
+            Workload::Overwrite | Workload::DeleteRandom => num,
+            _ if self.loads() => num,
+            _ => settings.reads.unwrap_or(num),
+        }
+    }
+
+    /// How many operations are one call of the store.
+    pub(crate) fn ops_per_call(self, settings: &Settings) -> u64 {
+        match self {
+            Workload::FillSeq | Workload::FillRandom | Workload::Overwrite => {
+                settings.batch_size.unwrap_or(1)
+            }
+            Workload::MultiReadRandom => settings.batch_size.unwrap_or(MULTI_GET_KEYS),
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn is_ycsb(self) -> bool {
+        self.name().starts_with("ycsb-")
+    }
+}
+
+/// Keys per call of `multireadrandom` unless the batch size is set.
+const MULTI_GET_KEYS: u64 = 32;
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Workload> {
+        let found = Workload::ALL.into_iter().find(|w| w.name() == name);
+        found.ok_or_else(|| {
+            let names = Workload::ALL.map(Workload::name).join(", ");
+            format!("expected a workload, one of {names}; found `{name}`").into()
+        })
+    }
+}
+
+/// How workloads are run, whatever the store.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The records; YCSB's have their own shape and take number and seed from here.
+    pub records: RecordShape,
+    /// Operations of workloads that read; as many as there are records if not given.
+    pub reads: Option<u64>,
+    /// Threads, which divide the operations.
+    pub threads: usize,
+    /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
+    pub batch_size: Option<u64>,
+    /// Steps after each seek of `seekrandom`.
+    pub seek_nexts: u64,
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<()> {
+        let bounds = [
+            ("threads", self.threads as u64, 1024),
+            ("operations that read", self.reads.unwrap_or(1), 1 << 60),
+            ("entries per batch", self.batch_size.unwrap_or(1), 1 << 20),
+        ];
+        for (what, found, max) in bounds {
+            if !(1..=max).contains(&found) {
+                return Err(format!("expected 1 to {max} {what}, found {found}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Named as the flags of the command line.
+    pub(crate) fn to_json(self, workload: Workload) -> Map<String, Value> {
+        let RecordShape {
+            num,
+            key_bytes,
+            value_bytes,
+            group_size,
+            seed,
+        } = self.records;
+        let fields = [
+            ("num", json!(num)),
+            ("reads", json!(self.reads.unwrap_or(num))),
+            ("key_size", json!(key_bytes)),
+            ("value_size", json!(value_bytes)),
+            ("group_size", json!(group_size)),
+            ("threads", json!(self.threads)),
+            ("batch_size", json!(workload.ops_per_call(&self))),
+            ("seek_nexts", json!(self.seek_nexts)),
+            ("seed", json!(seed)),
+        ];
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+}

@@ -1,0 +1,539 @@
+//! Every workload in a small size, on Hedgerow and on stores that lie.
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow::{Compression, Design, Layout, io::ReadMode};
+use hedgerow_bench::{
+    Counters, Description, HedgerowStore, Open, OpenOptions, RecordShape, Result, Session,
+    Settings, Store, Workload,
+};
+use serde_json::{Value, json};
+
+const NUM: u64 = 3000;
+
+fn settings() -> Settings {
+    Settings {
+        records: RecordShape {
+            num: NUM,
+            key_bytes: 16,
+            value_bytes: 100,
+            group_size: 1,
+            seed: 42,
+        },
+        reads: Some(1500),
+        threads: 2,
+        batch_size: None,
+        seek_nexts: 10,
+    }
+}
+
+fn options(dir: &Path) -> OpenOptions {
+    OpenOptions {
+        dir: dir.to_owned(),
+        fresh: false,
+        keyspace: "bench".to_owned(),
+        memory_budget: 8 << 20,
+        sync: false,
+        entries: 0,
+        key_bytes: 0,
+        value_bytes: 0,
+        threads: 0,
+        layout: Layout::sorted(),
+        design: Design {
+            compression: Compression::None,
+            memtable_bytes: Some(128 << 10),
+            table_bytes: Some(64 << 10),
+            ..Design::default()
+        },
+        read_mode: ReadMode::Pread,
+    }
+}
+
+fn hedgerow() -> Open {
+    Box::new(|options| Ok(Box::new(HedgerowStore::open(options)?)))
+}
+
+/// Runs workloads on a new store and gives their results.
+fn run(open: Open, settings: Settings, workloads: &[Workload]) -> Result<Vec<Value>> {
+    let dir = tempfile::tempdir()?;
+    let mut session = Session::new(open, options(dir.path()), settings)?;
+    workloads
+        .iter()
+        .map(|workload| session.run(*workload, &|_| ()))
+        .collect()
+}
+
+#[test]
+fn every_workload_runs_and_counts_what_it_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(hedgerow(), options(dir.path()), settings()).unwrap();
+    for workload in Workload::ALL {
+        let advanced = AtomicU64::new(0);
+        let result = session.run(workload, &|ops| {
+            advanced.fetch_add(ops, Ordering::Relaxed);
+        });
+        let result = result.unwrap_or_else(|error| panic!("{workload}: {error}"));
+        let ops = workload.ops(&settings());
+        assert_eq!(result["workload"], workload.name());
+        assert_eq!(result["ops"], ops, "{workload}");
+        assert_eq!(advanced.into_inner(), ops, "{workload}");
+        assert_eq!(result["threads"], 2);
+        assert!(result["seconds"].as_f64().unwrap() > 0.0);
+        if workload.loads() {
+            let record = if workload == Workload::YcsbLoad {
+                1000
+            } else {
+                116
+            };
+            let user_bytes = result["user_bytes"].as_u64().unwrap();
+            assert!(
+                (NUM * record..NUM * (record + 24)).contains(&user_bytes),
+                "{result}"
+            );
+            // Everything was flushed once, and the log holds it too.
+            assert!(
+                result["flush_bytes"].as_u64().unwrap() > user_bytes / 2,
+                "{result}"
+            );
+            assert!(
+                result["log_bytes"].as_u64().unwrap() > user_bytes,
+                "{result}"
+            );
+            assert!(
+                result["write_amplification"].as_f64().unwrap() > 0.9,
+                "{result}"
+            );
+        }
+    }
+}
+
+/// Named in issue and documents; programs that read results rely on them.
+#[test]
+fn a_result_has_every_field() {
+    let workloads = [
+        Workload::FillRandom,
+        Workload::ReadRandom,
+        Workload::ReadMissing,
+    ];
+    let results = run(hedgerow(), settings(), &workloads).unwrap();
+    let fields = [
+        "workload",
+        "store",
+        "version",
+        "threads",
+        "ops",
+        "seconds",
+        "ops_per_second",
+        "latency_us",
+        "background_ops",
+        "user_bytes",
+        "log_bytes",
+        "flush_bytes",
+        "merge_read_bytes",
+        "merge_write_bytes",
+        "write_amplification",
+        "space_amplification",
+        "table_bytes",
+        "block_reads",
+        "device_reads",
+        "filter_probes",
+        "filter_false_positives",
+        "memtable_hits",
+        "hits_by_level",
+        "storage_read_bytes",
+        "storage_write_bytes",
+        "stall_seconds",
+        "cpu_seconds",
+        "settle_seconds",
+        "settle_cpu_seconds",
+        "memory",
+        "settings",
+    ];
+    let settings = [
+        "num",
+        "reads",
+        "key_size",
+        "value_size",
+        "group_size",
+        "threads",
+        "batch_size",
+        "seek_nexts",
+        "seed",
+        "sync",
+        "memory_budget",
+        "keyspace",
+        "order",
+        "partitions",
+        "policy",
+        "table",
+        "index",
+        "filter",
+        "residency",
+        "io",
+        "compression",
+        "memtable_size",
+        "table_size",
+    ];
+    let memory = ["memtables", "page_cache", "indexes", "filters", "resident"];
+    for result in &results {
+        let names = |value: &Value| {
+            value
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let mut expected = fields.map(str::to_owned).to_vec();
+        expected.sort();
+        assert_eq!(names(result), expected);
+        assert_eq!(names(&result["latency_us"]), ["max", "p50", "p99", "p999"]);
+        for name in settings {
+            assert!(result["settings"].get(name).is_some(), "{name}: {result}");
+        }
+        for name in memory {
+            assert!(result["memory"][name].is_u64(), "{name}: {result}");
+        }
+        let nulls = [
+            "write_amplification",
+            "storage_read_bytes",
+            "storage_write_bytes",
+        ];
+        for name in fields.into_iter().filter(|name| !nulls.contains(name)) {
+            assert!(!result[name].is_null(), "{name}: {result}");
+        }
+    }
+    let [_, random, missing] = &results[..] else {
+        panic!("three results")
+    };
+    // Each hit is somewhere, and a store that has settled answers from its tables.
+    let hits: u64 = { random["hits_by_level"].as_array().unwrap().iter() }
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(hits, 1500, "{random}");
+    assert_eq!(random["memtable_hits"], 0);
+    // Missing keys lie among those that are there, few of them between two tables: filters are
+    // asked, and rarely wrong.
+    assert!(
+        missing["filter_probes"].as_u64().unwrap() >= 1500,
+        "{missing}"
+    );
+    assert!(
+        missing["filter_false_positives"].as_u64().unwrap() < 60,
+        "{missing}"
+    );
+    assert_eq!(random["settings"]["policy"], "leveling:10");
+}
+
+#[test]
+fn batches_and_groups_write_the_same_number_of_keys() {
+    for (batch_size, group_size) in [(None, 1), (Some(7), 1), (Some(100), 25)] {
+        let records = RecordShape {
+            key_bytes: 24,
+            group_size,
+            ..settings().records
+        };
+        let settings = Settings {
+            records,
+            batch_size,
+            ..settings()
+        };
+        let workloads = [
+            Workload::FillRandom,
+            Workload::SeekRandom,
+            Workload::MultiReadRandom,
+        ];
+        let results = run(hedgerow(), settings, &workloads).unwrap();
+        assert_eq!(results[0]["user_bytes"], NUM * 124);
+        assert_eq!(
+            results[0]["settings"]["batch_size"],
+            batch_size.unwrap_or(1)
+        );
+    }
+}
+
+#[test]
+fn a_store_that_is_not_empty_is_not_filled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Session::new(hedgerow(), options(dir.path()), settings()).unwrap();
+    first.run(Workload::FillSeq, &|_| ()).unwrap();
+    // Who filled it may empty it.
+    first.run(Workload::FillRandom, &|_| ()).unwrap();
+    first.run(Workload::ReadRandom, &|_| ()).unwrap();
+    drop(first);
+    let mut second = Session::new(hedgerow(), options(dir.path()), settings()).unwrap();
+    second.run(Workload::ReadRandom, &|_| ()).unwrap();
+    let error = second
+        .run(Workload::FillSeq, &|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("expected an empty store for fillseq, found the key `"),
+        "{error}"
+    );
+    second.run(Workload::ReadRandom, &|_| ()).unwrap();
+}
+
+#[test]
+fn reading_with_another_seed_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(hedgerow(), options(dir.path()), settings()).unwrap();
+    session.run(Workload::FillSeq, &|_| ()).unwrap();
+    drop(session);
+    let records = RecordShape {
+        seed: 43,
+        ..settings().records
+    };
+    let other = Settings {
+        records,
+        ..settings()
+    };
+    let mut session = Session::new(hedgerow(), options(dir.path()), other).unwrap();
+    let error = session
+        .run(Workload::ReadRandom, &|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("found nothing") && error.contains("seed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn settings_out_of_bounds_are_refused() {
+    for (settings, expected) in [
+        (
+            Settings {
+                threads: 0,
+                ..settings()
+            },
+            "expected 1 to 1024 threads, found 0",
+        ),
+        (
+            Settings {
+                batch_size: Some(0),
+                ..settings()
+            },
+            "expected 1 to 1048576 entries per batch",
+        ),
+        (
+            Settings {
+                reads: Some(0),
+                ..settings()
+            },
+            "operations that read, found 0",
+        ),
+    ] {
+        let error = run(hedgerow(), settings, &[]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn names_are_read_as_they_are_printed() {
+    for workload in Workload::ALL {
+        assert_eq!(workload.to_string().parse::<Workload>().unwrap(), workload);
+    }
+    let error = "fillrandm".parse::<Workload>().unwrap_err().to_string();
+    assert!(
+        error.contains("one of fillseq, fillrandom") && error.contains("`fillrandm`"),
+        "{error}"
+    );
+}
+
+/// What a store gets wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Lie {
+    Nothing,
+    /// Forgets each fourth key that is put.
+    Forgets,
+    /// Flips a bit in each fourth value.
+    Flips,
+    /// Has a value for every key.
+    Invents,
+    /// Leaves out the second entry of a scan.
+    Skips,
+    /// Refuses each fourth write.
+    Fails,
+}
+
+struct Liar {
+    lie: Lie,
+    map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+    calls: AtomicU64,
+}
+
+impl Liar {
+    fn open(lie: Lie) -> Open {
+        Box::new(move |_| {
+            Ok(Box::new(Liar {
+                lie,
+                map: RwLock::default(),
+                calls: AtomicU64::new(0),
+            }))
+        })
+    }
+
+    fn lies(&self, lie: Lie) -> bool {
+        self.lie == lie && self.calls.fetch_add(1, Ordering::Relaxed) % 4 == 3
+    }
+
+    fn shown(&self, value: &[u8]) -> Vec<u8> {
+        let mut value = value.to_vec();
+        if self.lies(Lie::Flips) {
+            let middle = value.len() / 2;
+            value[middle] ^= 1;
+        }
+        value
+    }
+}
+
+impl Store for Liar {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.lies(Lie::Fails) {
+            return Err("the disk is on fire".into());
+        }
+        if !self.lies(Lie::Forgets) {
+            self.map
+                .write()
+                .unwrap()
+                .insert(key.to_vec(), value.to_vec());
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.map.write().unwrap().remove(key);
+        Ok(())
+    }
+
+    fn write_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        entries
+            .iter()
+            .try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let map = self.map.read().unwrap();
+        if let Some(value) = map.get(key) {
+            found(&self.shown(value));
+        }
+        Ok(map.contains_key(key) || self.lie == Lie::Invents)
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (i, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| found(i, value))?;
+        }
+        Ok(())
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let map = self.map.read().unwrap();
+        for (i, (key, value)) in map.range(from.to_vec()..).take(limit).enumerate() {
+            if i != 1 || !self.lies(Lie::Skips) {
+                found(key, &self.shown(value));
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            name: "liar".to_owned(),
+            version: "1".to_owned(),
+            settings: json!({ "compression": "whatever" }),
+        }
+    }
+}
+
+#[test]
+fn a_store_that_counts_nothing_is_measured_all_the_same() {
+    let results = run(Liar::open(Lie::Nothing), settings(), &Workload::ALL).unwrap();
+    for result in results {
+        let unknown = [
+            "log_bytes",
+            "write_amplification",
+            "hits_by_level",
+            "stall_seconds",
+        ];
+        assert!(
+            unknown.iter().all(|name| result[name].is_null()),
+            "{result}"
+        );
+        // What the store says of itself counts more than what it was asked for.
+        assert_eq!(result["settings"]["compression"], "whatever");
+        assert_eq!(result["settings"]["filter"], "bloom:10");
+    }
+}
+
+#[test]
+fn every_lie_is_noticed() {
+    use Workload::{
+        FillRandom, MultiReadRandom, ReadHot, ReadMissing, ReadRandom, ReadWhileWriting,
+        SeekRandom, YcsbA, YcsbC, YcsbD, YcsbE, YcsbF, YcsbLoad,
+    };
+    let hits = [
+        ReadRandom,
+        ReadHot,
+        MultiReadRandom,
+        SeekRandom,
+        ReadWhileWriting,
+    ];
+    let records = [YcsbA, YcsbC, YcsbD, YcsbE, YcsbF];
+    for lie in [Lie::Forgets, Lie::Flips] {
+        let of_db_bench = hits.map(|workload| (FillRandom, workload));
+        let of_ycsb = records.map(|workload| (YcsbLoad, workload));
+        for (fill, workload) in of_db_bench.into_iter().chain(of_ycsb) {
+            // Writers would put back what was forgotten.
+            let settings = Settings {
+                reads: Some(6000),
+                ..settings()
+            };
+            let error = run(Liar::open(lie), settings, &[fill, workload]);
+            let error = error
+                .expect_err(&format!("{workload}, {lie:?}"))
+                .to_string();
+            assert!(
+                error.starts_with("expected the "),
+                "{workload}, {lie:?}: {error}"
+            );
+        }
+    }
+    let invents = run(
+        Liar::open(Lie::Invents),
+        settings(),
+        &[FillRandom, ReadMissing],
+    );
+    assert!(
+        invents
+            .unwrap_err()
+            .to_string()
+            .starts_with("expected nothing, found a value")
+    );
+    let skips = run(
+        Liar::open(Lie::Skips),
+        settings(),
+        &[FillRandom, SeekRandom],
+    );
+    assert!(
+        skips
+            .unwrap_err()
+            .to_string()
+            .starts_with("expected 11 entries from a seek, found 10")
+    );
+    let fails = run(Liar::open(Lie::Fails), settings(), &[FillRandom]);
+    assert_eq!(fails.unwrap_err().to_string(), "the disk is on fire");
+}
