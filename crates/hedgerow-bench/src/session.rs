@@ -60,6 +60,20 @@ impl Session {
         })
     }
 
+    /// How many threads the workloads have that are run from now on.
+    ///
+    /// # Errors
+    /// A number out of bounds.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        let settings = Settings {
+            threads,
+            ..self.settings
+        };
+        settings.check()?;
+        self.settings = settings;
+        Ok(())
+    }
+
     /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
     /// threads how many operations were done since they told last. The result is one object.
     ///
