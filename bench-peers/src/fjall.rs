@@ -59,7 +59,7 @@ impl Fjall {
         let keyspace = db.keyspace(&options.keyspace, || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(memtable)
-                .filter_policy(FilterPolicy::all(filter.clone()))
+                .filter_policy(FilterPolicy::all(filter))
                 .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
         })?;
         Ok(Fjall {

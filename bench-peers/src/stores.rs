@@ -181,9 +181,7 @@ mod tests {
     #[test]
     fn the_parts_of_a_budget_are_in_force_in_rocksdb() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Kind::Rocksdb
-            .open(&options(dir.path()), "max_background_jobs=3")
-            .unwrap();
+        let store = RocksDb::open(&options(dir.path()), "max_background_jobs=3").unwrap();
         let settings = store.describe().settings;
         assert_eq!(settings["in_force"]["write_buffer_size"], "1048576");
         assert_eq!(settings["in_force"]["max_write_buffer_number"], "4");
