@@ -1,0 +1,68 @@
+//! The workloads of `hedgerow-bench` over Hedgerow and its peers.
+
+mod c_api;
+mod compare;
+mod device;
+mod fjall;
+mod flags;
+mod group;
+mod leveldb;
+mod machine;
+mod rocksdb;
+mod run;
+mod shares;
+mod stores;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Hedgerow, RocksDB, LevelDB and fjall with the same operations, durability and memory.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Every store in turn, several rounds: medians and ratios
+    ///
+    /// Example: hedgerow-bench-peers compare --dir /data/bench
+    Compare(compare::Compare),
+    /// The same with more data than memory, in control groups (needs root)
+    ///
+    /// Example: hedgerow-bench-peers limited --dir /data/bench --num 40000000 --limit 1200MB
+    Limited(compare::Limited),
+    /// One store in this process, a JSON object per workload
+    ///
+    /// Example: hedgerow-bench-peers run --store rocksdb --dir /data/bench
+    Run(run::Run),
+}
+
+fn main() -> ExitCode {
+    let done = match Program::parse().command {
+        Command::Compare(compare) => compare.run(),
+        Command::Limited(limited) => limited.run(),
+        Command::Run(run) => run.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The version of a dependency, from the lock file that this program was built with.
+fn locked_version(package: &str) -> String {
+    let lock = include_str!("../Cargo.lock");
+    let name = format!("name = \"{package}\"\nversion = \"");
+    let version = lock
+        .split_once(&name)
+        .and_then(|(_, rest)| rest.split_once('"'));
+    version.map_or("unknown", |(version, _)| version).to_owned()
+}
