@@ -7,7 +7,6 @@
 //! Slabs are given back whole: [`PagePool::drain_emptiest`] names some, whose pages the caller then
 //! lets go of. A page may outlive its pool.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -81,13 +80,9 @@ impl PageMut {
     #[must_use]
     pub fn allocate(bytes: usize) -> PageMut {
         let memory_bytes = bytes + PAGE_HEADER_BYTES;
-        let layout = heap_layout(memory_bytes);
-        // SAFETY: the layout's size is not zero: it has room for a header.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
-        // SAFETY: the memory was just allocated with this size and the alignment of a header.
+        let start = Chunk::allocate(memory_bytes).into_start();
+        // SAFETY: the chunk has this size and more than the alignment of a header, and `free` makes
+        // it whole again.
         unsafe { PageMut::begin(start, bytes, memory_bytes, None) }
     }
 
@@ -255,19 +250,9 @@ unsafe fn free(start: NonNull<Header>) {
     let header = unsafe { start.read() };
     match header.pool {
         Some(pool) => pool.give_back(header.slab, start.cast()),
-        // SAFETY: a page without a pool was allocated with this layout.
-        None => unsafe {
-            dealloc(
-                start.cast().as_ptr(),
-                heap_layout(header.memory_bytes as usize),
-            );
-        },
+        // SAFETY: a page without a pool is a chunk of this size, which nobody uses any more.
+        None => drop(unsafe { Chunk::from_start(start.cast(), header.memory_bytes as usize) }),
     }
-}
-
-fn heap_layout(memory_bytes: usize) -> Layout {
-    Layout::from_size_align(memory_bytes, align_of::<Header>())
-        .expect("a page is smaller than 2 GiB")
 }
 
 // ---- slabs ----

@@ -9,6 +9,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,17 @@ impl Chunk {
             handle_alloc_error(layout)
         };
         Self { start, bytes }
+    }
+
+    /// The memory of a chunk that [`from_start`](Self::from_start) makes whole again.
+    pub(crate) fn into_start(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).start
+    }
+
+    /// # Safety
+    /// `start` must come from `into_start` of a chunk of `bytes`, and nobody else may use it.
+    pub(crate) unsafe fn from_start(start: NonNull<u8>, bytes: usize) -> Chunk {
+        Chunk { start, bytes }
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {

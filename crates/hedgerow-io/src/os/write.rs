@@ -16,7 +16,7 @@ use crate::SequentialWrite;
 
 /// Bytes collected before a system call: large enough that its cost vanishes (about 30 us of
 /// copying), small enough to stay in the processor's cache.
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes whose write-back is asked for at once: one large request for any disk.
 const WINDOW_BYTES: u64 = 1 << 20;

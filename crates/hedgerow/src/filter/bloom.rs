@@ -24,6 +24,8 @@ const PROBES_MAX: u8 = 15;
 const PROBE_BITS: u32 = LINE_BITS.trailing_zeros();
 /// Probes that one remixed word serves: 7 x 9 bits of 64.
 const PROBES_PER_WORD: u8 = 7;
+/// Hashes that a builder makes room for at once: 32 KiB.
+const PIECE_HASHES: usize = 4096;
 /// 2^64 / golden ratio: odd, and its multiples are spread evenly.
 const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -166,7 +168,7 @@ impl Bloom {
         pages: impl Iterator<Item = Result<&'a [u8]>>,
     ) -> Result<Bloom> {
         description.check()?;
-        let mut lines = Vec::new();
+        let mut lines = Vec::with_capacity(description.lines as usize);
         for page in pages {
             let (chunks, rest) = page?.as_chunks::<LINE_BYTES>();
             if !rest.is_empty() {
@@ -181,7 +183,6 @@ impl Bloom {
                 lines.len()
             )));
         }
-        lines.shrink_to_fit();
         Ok(Bloom {
             table,
             description,
@@ -243,7 +244,10 @@ fn line_from_bytes(bytes: &[u8; LINE_BYTES]) -> Line {
 #[derive(Debug)]
 pub(crate) struct Builder {
     bits_per_key: f32,
-    hashes: Vec<u64>,
+    /// In pieces: a list that grows by copying would hold three times as much for a moment, and
+    /// leave holes in memory.
+    hashes: Vec<Vec<u64>>,
+    keys: usize,
 }
 
 impl Builder {
@@ -256,12 +260,19 @@ impl Builder {
         Builder {
             bits_per_key,
             hashes: Vec::new(),
+            keys: 0,
         }
     }
 
     /// A key of the table; not twice the same, which would only waste space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
-        self.hashes.push(hash.low());
+        if self.keys.is_multiple_of(PIECE_HASHES) {
+            self.hashes.push(Vec::with_capacity(PIECE_HASHES));
+        }
+        self.keys += 1;
+        if let Some(piece) = self.hashes.last_mut() {
+            piece.push(hash.low());
+        }
     }
 
     /// The bytes that the filter would take if it were built now.
@@ -270,11 +281,11 @@ impl Builder {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.hashes.capacity() * size_of::<u64>()
+        self.hashes.len() * PIECE_HASHES * size_of::<u64>()
     }
 
     fn lines(&self) -> u32 {
-        let bits = self.hashes.len() as f64 * f64::from(self.bits_per_key);
+        let bits = self.keys as f64 * f64::from(self.bits_per_key);
         // Saturates; a table of so many keys (over 10^10) cannot be.
         (bits / LINE_BITS as f64).ceil().max(1.0) as u32
     }
@@ -292,7 +303,7 @@ impl Builder {
             offset,
         };
         let mut lines = vec![Line::EMPTY; description.lines as usize];
-        for low in self.hashes {
+        for low in self.hashes.into_iter().flatten() {
             let line = &mut lines[line_of(low, description.lines)];
             let mut probes = Probes::of(low);
             for _ in 0..description.probes {

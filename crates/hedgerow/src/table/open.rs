@@ -1,16 +1,18 @@
 //! A table as the tree holds it: its facts, and its reader once somebody needed it.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
+use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::memory::Memory;
 use crate::options::Residency;
-use crate::page::{Page, PageClass, PageId, PageSlice, PageSource};
+use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource};
 use crate::stats::Stats;
 
 use super::block_based::{self, ResidencyChoice};
@@ -273,7 +275,35 @@ pub(crate) const STREAM_BYTES_MIN: usize = 16 << 10;
 pub(crate) struct StreamedPages {
     table: Arc<Table>,
     stream_bytes: usize,
-    window: Mutex<(u64, Vec<u8>)>,
+    window: Mutex<Window>,
+}
+
+/// A part of a file in memory.
+struct Window {
+    start: u64,
+    bytes: usize,
+    /// As large as the largest part that was read.
+    buffer: PageMut,
+}
+
+impl Window {
+    fn of(&self, handle: Handle) -> Option<&[u8]> {
+        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
+        self.buffer[..self.bytes].get(from..from.checked_add(handle.bytes as usize)?)
+    }
+
+    fn fill(&mut self, file: &dyn RandomRead, start: u64, bytes_max: usize) -> io::Result<()> {
+        let rest = file.bytes().saturating_sub(start);
+        self.bytes = 0;
+        self.start = start;
+        let bytes = bytes_max.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        if self.buffer.len() < bytes {
+            self.buffer = PageMut::allocate(bytes);
+        }
+        file.read_at(start, &mut self.buffer[..bytes])?;
+        self.bytes = bytes;
+        Ok(())
+    }
 }
 
 impl StreamedPages {
@@ -282,36 +312,32 @@ impl StreamedPages {
         StreamedPages {
             table,
             stream_bytes,
-            window: Mutex::new((0, Vec::new())),
+            window: Mutex::new(Window {
+                start: 0,
+                bytes: 0,
+                buffer: PageMut::allocate(0),
+            }),
         }
     }
 }
 
 impl PageSource for StreamedPages {
     fn page(&self, id: PageId) -> Result<Page> {
-        let bytes = id.handle.bytes as usize;
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let (start, buffer) = &mut *window;
-        let inside = |start: u64, len: usize| {
-            id.handle.offset >= start && id.handle.offset + bytes as u64 <= start + len as u64
-        };
-        if !inside(*start, buffer.len()) {
+        if window.of(id.handle).is_none() {
             // A value out of line lies anywhere: it must not move the window.
-            if id.class == PageClass::Value || bytes > self.stream_bytes {
+            if id.class == PageClass::Value || id.handle.bytes as usize > self.stream_bytes {
                 return self.table.read_page(id);
             }
-            let file = self.table.file()?;
-            let end = (id.handle.offset + self.stream_bytes as u64).min(file.bytes());
-            buffer.resize(end.saturating_sub(id.handle.offset) as usize, 0);
-            *start = id.handle.offset;
             self.table.context.stats.device_reads.add(1);
-            file.read_at(*start, buffer)
+            window
+                .fill(&**self.table.file()?, id.handle.offset, self.stream_bytes)
                 .map_err(|e| Error::io("read", self.table.path(), e))?;
-            if !inside(*start, buffer.len()) {
-                return self.table.read_page(id);
-            }
         }
-        let from = (id.handle.offset - *start) as usize;
-        page_io::decode(&buffer[from..from + bytes], id).map_err(|e| e.at(self.table.path(), None))
+        match window.of(id.handle) {
+            Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(self.table.path(), None)),
+            // It ends behind the file.
+            None => self.table.read_page(id),
+        }
     }
 }

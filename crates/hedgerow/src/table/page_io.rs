@@ -135,18 +135,18 @@ fn check_range(file: &dyn RandomRead, path: &Path, offset: u64, bytes: usize) ->
     Ok(())
 }
 
-/// Reads `bytes` bytes into `buffer`, after a check that the file has them.
+/// Reads `bytes` bytes, after a check that the file has them.
 pub(crate) fn read_range(
     file: &dyn RandomRead,
     path: &Path,
     offset: u64,
     bytes: usize,
-    buffer: &mut Vec<u8>,
-) -> Result<()> {
+) -> Result<PageMut> {
     check_range(file, path, offset, bytes)?;
-    buffer.resize(bytes, 0);
-    file.read_at(offset, buffer)
-        .map_err(|e| Error::io("read", path, e).at_offset(offset))
+    let mut buffer = PageMut::allocate(bytes);
+    file.read_at(offset, &mut buffer)
+        .map_err(|e| Error::io("read", path, e).at_offset(offset))?;
+    Ok(buffer)
 }
 
 #[cfg(test)]

@@ -109,7 +109,11 @@ fn checkpoint_cut_short_does_not_open_and_leaves_the_source_whole() {
         match copy.create_if_missing(false).open() {
             // Its manifest may have reached the disk: then everything has.
             Ok(copy) => assert_eq!(contents(&plain(&copy)), expected),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
+            // Nothing may have, or tables without a manifest.
+            Err(error) => assert!(
+                [ErrorKind::InvalidArgument, ErrorKind::Corruption].contains(&error.kind()),
+                "{error}"
+            ),
         }
     }
 }

@@ -166,7 +166,7 @@ impl Footer {
 /// The end of a table file, read at once.
 pub(super) struct Tail {
     offset: u64,
-    bytes: Vec<u8>,
+    bytes: PageMut,
     pub(super) footer: Footer,
 }
 
@@ -181,14 +181,7 @@ impl Tail {
             .at(path, None));
         }
         let offset = file_bytes.saturating_sub(TAIL_BYTES as u64);
-        let mut bytes = Vec::new();
-        page_io::read_range(
-            file,
-            path,
-            offset,
-            (file_bytes - offset) as usize,
-            &mut bytes,
-        )?;
+        let bytes = page_io::read_range(file, path, offset, (file_bytes - offset) as usize)?;
         let at = file_bytes - BYTES as u64;
         let footer =
             Footer::decode(&bytes[bytes.len() - BYTES..], at).map_err(|e| e.at(path, Some(at)))?;

@@ -283,9 +283,8 @@ pub(super) fn load_filter(
     let handles: Vec<Handle> = (0..description.pages())
         .map(|i| description.page_handle(i))
         .collect();
-    let mut buffer = Vec::new();
     let range = extent(&handles);
-    page_io::read_range(file, path, range.0, range.1, &mut buffer)?;
+    let buffer = page_io::read_range(file, path, range.0, range.1)?;
     let pages = handles.iter().map(|handle| {
         let bytes = &buffer[(handle.offset - range.0) as usize..][..handle.bytes as usize];
         let (stored, _) = page_io::check(bytes, id, handle.offset)
@@ -303,8 +302,7 @@ fn read_pages(
     handles: &[Handle],
 ) -> Result<Vec<Page>> {
     let (offset, bytes) = extent(handles);
-    let mut buffer = Vec::new();
-    page_io::read_range(file, path, offset, bytes, &mut buffer)?;
+    let buffer = page_io::read_range(file, path, offset, bytes)?;
     let page = |handle: &Handle| {
         let start = usize::try_from(handle.offset.checked_sub(offset)?).ok()?;
         buffer.get(start..start.checked_add(handle.bytes as usize)?)
