@@ -137,9 +137,6 @@ fn read(db: &Db, keyspace: &Keyspace, entries: u64, reads: u64, threads: u64) ->
     };
     timed("readrandom, first time", threads, reads, hit)?;
     timed("readrandom, again", threads, reads, hit)?;
-    if std::env::var_os("ONLY_GETS").is_some() {
-        return Ok(());
-    }
     timed("readmissing", threads, reads, |i| {
         keyspace.get(key(entries + i)).map(drop)
     })?;
