@@ -20,8 +20,8 @@ const SLOT_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
 /// A slab has room for so many slots, or there are none of that size.
 const SLOTS_MIN: usize = 8;
 
-/// What lies in front of a page's bytes.
-#[repr(C)]
+/// What lies in front of a page's bytes, which begin at a cache line.
+#[repr(C, align(64))]
 struct Header {
     owners: AtomicU32,
     bytes: u32,
@@ -81,7 +81,7 @@ impl PageMut {
     pub fn allocate(bytes: usize) -> PageMut {
         let memory_bytes = bytes + PAGE_HEADER_BYTES;
         let start = Chunk::allocate(memory_bytes).into_start();
-        // SAFETY: the chunk has this size and more than the alignment of a header, and `free` makes
+        // SAFETY: the chunk has this size and the alignment of a header, and `free` makes
         // it whole again.
         unsafe { PageMut::begin(start, bytes, memory_bytes, None) }
     }

@@ -7,6 +7,8 @@
 //! line loads (F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters",
 //! 2007, section 3). 10 bits per key give 0.96 % instead of 0.82 %.
 
+use hedgerow_mem::PageMut;
+
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
@@ -17,7 +19,7 @@ use super::{Probe, RunMask};
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
 /// Lines of one page: with what comes with it, a page fits 4 KiB on the device and in memory.
-const PAGE_LINES: usize = 63;
+const PAGE_LINES: usize = 62;
 const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;
 const PROBES_MAX: u8 = 15;
 /// Bits that choose one bit of a line.
@@ -35,13 +37,7 @@ const PROBES_FROM_CENTIBITS: [u16; 14] = [
     208, 358, 509, 665, 827, 999, 1183, 1380, 1594, 1829, 2087, 2374, 2692, 3050,
 ];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(align(64))]
-struct Line([u64; LINE_BYTES / 8]);
-
-impl Line {
-    const EMPTY: Line = Line([0; LINE_BYTES / 8]);
-}
+type Line = [u8; LINE_BYTES];
 
 /// The number of probes with the fewest false positives.
 fn probes_for(bits_per_key: f32) -> u8 {
@@ -146,8 +142,8 @@ impl Description {
 pub(crate) struct Bloom {
     table: TableId,
     description: Description,
-    /// All lines when the filter is resident, none when it is paged.
-    lines: Vec<Line>,
+    /// All lines when the filter is resident, each a cache line; none when it is paged.
+    lines: PageMut,
 }
 
 impl Bloom {
@@ -157,7 +153,7 @@ impl Bloom {
         Ok(Bloom {
             table,
             description,
-            lines: Vec::new(),
+            lines: PageMut::allocate(0),
         })
     }
 
@@ -168,19 +164,19 @@ impl Bloom {
         pages: impl Iterator<Item = Result<&'a [u8]>>,
     ) -> Result<Bloom> {
         description.check()?;
-        let mut lines = Vec::with_capacity(description.lines as usize);
+        let mut lines = PageMut::allocate(description.lines as usize * LINE_BYTES);
+        let mut filled = 0;
         for page in pages {
-            let (chunks, rest) = page?.as_chunks::<LINE_BYTES>();
-            if !rest.is_empty() {
-                return Err(Error::corruption("expected filter pages of whole lines"));
+            let page = page?;
+            if let Some(place) = lines.get_mut(filled..filled + page.len()) {
+                place.copy_from_slice(page);
             }
-            lines.extend(chunks.iter().map(line_from_bytes));
+            filled += page.len();
         }
-        if lines.len() != description.lines as usize {
+        if filled != lines.len() {
             return Err(Error::corruption(format!(
-                "expected a filter of {} lines, found {}",
-                description.lines,
-                lines.len()
+                "expected a filter of {} lines, found {filled} bytes",
+                description.lines
             )));
         }
         Ok(Bloom {
@@ -196,15 +192,15 @@ impl Bloom {
         let mut missing = 0;
         for _ in 0..self.description.probes {
             let bit = probes.next();
-            missing |= !line.0[bit / 64] & (1 << (bit % 64));
+            missing |= !line[bit / 8] & (1 << (bit % 8));
         }
         missing == 0
     }
 
-    fn line_in(&self, page: &Page, line: usize) -> Result<Line> {
+    fn line_in<'a>(&self, page: &'a Page, line: usize) -> Result<&'a Line> {
         let (lines, _) = page.as_chunks::<LINE_BYTES>();
         match lines.get(line % PAGE_LINES) {
-            Some(bytes) => Ok(line_from_bytes(bytes)),
+            Some(line) => Ok(line),
             None => Err(Error::corruption(format!(
                 "expected line {line} of a filter, found a page of {} lines",
                 lines.len()
@@ -216,9 +212,10 @@ impl Bloom {
 impl Probe for Bloom {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         let at = line_of(hash.low(), self.description.lines);
-        let found = match (self.lines.get(at), page) {
+        let (lines, _) = self.lines.as_chunks::<LINE_BYTES>();
+        let found = match (lines.get(at), page) {
             (Some(line), _) => self.holds(hash.low(), line),
-            (None, Some(page)) => self.holds(hash.low(), &self.line_in(page, at)?),
+            (None, Some(page)) => self.holds(hash.low(), self.line_in(page, at)?),
             (None, None) => {
                 return Ok(Step::Read(PageId {
                     table: self.table,
@@ -231,13 +228,8 @@ impl Probe for Bloom {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.lines.len() * LINE_BYTES
+        size_of::<Self>() + self.lines.len()
     }
-}
-
-fn line_from_bytes(bytes: &[u8; LINE_BYTES]) -> Line {
-    let (words, _) = bytes.as_chunks::<8>();
-    Line(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
 }
 
 /// Collects the hashes of a table's keys: how many there are decides the size of the filter.
@@ -295,30 +287,24 @@ impl Builder {
     pub(crate) fn finish(
         self,
         offset: u64,
-        mut write_page: impl FnMut(&[u8]) -> Result<()>,
+        write_page: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<Description> {
         let description = Description {
             lines: self.lines(),
             probes: probes_for(self.bits_per_key),
             offset,
         };
-        let mut lines = vec![Line::EMPTY; description.lines as usize];
+        let mut filter = PageMut::allocate(description.lines as usize * LINE_BYTES);
+        let (lines, _) = filter.as_chunks_mut::<LINE_BYTES>();
         for low in self.hashes.into_iter().flatten() {
             let line = &mut lines[line_of(low, description.lines)];
             let mut probes = Probes::of(low);
             for _ in 0..description.probes {
                 let bit = probes.next();
-                line.0[bit / 64] |= 1 << (bit % 64);
+                line[bit / 8] |= 1 << (bit % 8);
             }
         }
-        let mut page = Vec::with_capacity(PAGE_BYTES);
-        for chunk in lines.chunks(PAGE_LINES) {
-            page.clear();
-            for word in chunk.iter().flat_map(|line| line.0) {
-                page.extend_from_slice(&word.to_le_bytes());
-            }
-            write_page(&page)?;
-        }
+        filter.chunks(PAGE_BYTES).try_for_each(write_page)?;
         Ok(description)
     }
 }
