@@ -100,7 +100,7 @@ pub(crate) struct Writer {
     pub(crate) next_table: AtomicU64,
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
-    pub(crate) preparing_spare: AtomicBool,
+    pub(crate) preparing_spares: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 

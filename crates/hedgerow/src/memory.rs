@@ -145,6 +145,13 @@ impl Memory {
         held + bytes <= self.plan.resident
     }
 
+    /// How much of the memory of memtables is in use, sealed and active ones together: at 1 there is
+    /// none for another write.
+    pub(crate) fn memtables_fill(&self) -> f64 {
+        let used = self.sealed.load(Ordering::Relaxed) + self.active.load(Ordering::Relaxed);
+        used as f64 / self.plan.memtables as f64
+    }
+
     /// A write is about to come. True if the memory has to be divided again for it.
     #[inline]
     pub(crate) fn begin_writing(&self) -> bool {

@@ -550,7 +550,7 @@ fn make_writer(
         next_table: AtomicU64::new(next_table),
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
-        preparing_spare: AtomicBool::new(false),
+        preparing_spares: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
     })
 }

@@ -144,14 +144,10 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
         let divide = move || memory.balance();
         engine.scheduler.submit(Priority::Log, divide);
     }
-    let plan = &memory.plan;
-    let sealed = memory.sealed.load(Ordering::Relaxed);
-    if sealed != 0 {
-        let used = sealed + memory.active.load(Ordering::Relaxed);
-        engine
-            .throttle
-            .set(Pressure::Memtables, used as f64 / plan.memtables as f64);
-        if sealed + plan.active() > plan.memtables {
+    if memory.sealed.load(Ordering::Relaxed) != 0 {
+        let fill = memory.memtables_fill();
+        engine.throttle.set(Pressure::Memtables, fill);
+        if fill >= 1.0 {
             wait_for_memory(engine)?;
         }
     }
@@ -163,20 +159,17 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
 #[cold]
 fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
-    let plan = &engine.memory.plan;
-    let limit = plan.memtables - plan.active();
+    let is_full = || engine.memory.memtables_fill() >= 1.0;
     let mut failure = None;
     engine.scheduler.wait_until(|| {
         failure = flush::failure(engine);
-        failure.is_some()
-            || engine.memory.sealed.load(Ordering::Relaxed) <= limit
-            || engine.check_open().is_err()
+        failure.is_some() || !is_full() || engine.check_open().is_err()
     });
     let waited = engine.environment.clock.now().saturating_sub(began);
     engine.throttle.count(Pressure::Memtables, waited);
     match failure {
         // The flushes are tried again by whoever writes next.
-        Some(error) if engine.memory.sealed.load(Ordering::Relaxed) > limit => {
+        Some(error) if is_full() => {
             flush::retry(engine);
             Err(error)
         }
@@ -460,7 +453,7 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
             }
         }
     }
-    if !writer.preparing_spare.swap(true, Ordering::AcqRel) {
+    if !writer.preparing_spares.swap(true, Ordering::AcqRel) {
         let next = state.next_seqno;
         let engine_ref = Arc::downgrade(engine);
         engine.scheduler.submit(Priority::Log, move || {
@@ -469,8 +462,8 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
             };
             if let Ok(writer) = engine.writer() {
                 // A failure shows when a commit needs the segment and prepares it itself.
-                let _ = writer.log.prepare_spare(0, next);
-                writer.preparing_spare.store(false, Ordering::Release);
+                let _ = writer.log.prepare_spares(next);
+                writer.preparing_spares.store(false, Ordering::Release);
             }
         });
     }

@@ -2,7 +2,8 @@
 //! simulation, no threads at all: then jobs run on the callers' threads, one of the queued jobs at
 //! a time, drawn from a seed.
 //!
-//! With `n` threads at most `n - 1` run merges at any time, so that a flush never waits for one.
+//! With `n` threads at most `n - 2` run merges at any time, so that no flush waits for one, and
+//! preparing the log hardly ever for a flush.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,7 +121,7 @@ impl Scheduler {
             work: Condvar::new(),
             progress: Condvar::new(),
             stopping: AtomicBool::new(false),
-            merge_threads_max: threads.saturating_sub(1).max(1),
+            merge_threads_max: threads.saturating_sub(2).max(1),
             mode: environment.background,
             panics: AtomicUsize::new(0),
             workers: Mutex::default(),

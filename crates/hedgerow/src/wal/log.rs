@@ -30,6 +30,9 @@ use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHead
 /// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
 /// it is not the whole segment.
 const PREPARED_BYTES: u64 = 1 << 20;
+/// About so many bytes of segments are prepared ahead: a system that is busy with the writes of a
+/// flush takes some hundred milliseconds for it, and commits should not have to wait.
+const SPARE_BYTES: u64 = 32 << 20;
 /// How many retired segments wait to be used again.
 const RETIRED_MAX: usize = 2;
 
@@ -365,35 +368,44 @@ impl Log {
     /// Makes sure that a spare for a record of so many payload bytes is ready.
     /// `NoSpace` when it cannot be allocated; nothing is lost by that.
     pub(crate) fn prepare_spare(&self, payload_bytes: usize, next_seqno: SeqNo) -> Result<()> {
+        self.prepare(payload_bytes, 1, next_seqno).map(|_| ())
+    }
+
+    /// Makes sure that as many spares are ready as commits may use up before this is called again.
+    pub(crate) fn prepare_spares(&self, next_seqno: SeqNo) -> Result<()> {
+        let wanted = (SPARE_BYTES / self.segment_bytes).clamp(2, 4);
+        while self.prepare(0, wanted as usize, next_seqno)? {}
+        Ok(())
+    }
+
+    /// Prepares one more spare unless there are so many; false if there are.
+    fn prepare(&self, payload_bytes: usize, wanted: usize, next_seqno: SeqNo) -> Result<bool> {
         let _one = lock(&self.preparing);
         let (number, too_small, reused) = {
             let mut segments = lock(&self.segments);
-            if segments
-                .spares
-                .front()
-                .is_some_and(|s| fits(s, payload_bytes))
-            {
-                return Ok(());
+            let all_fit = segments.spares.iter().all(|s| fits(s, payload_bytes));
+            if segments.spares.len() >= wanted && all_fit {
+                return Ok(false);
             }
             let reusable = |&(_, bytes): &(_, u64)| bytes == self.segment_bytes;
             let reused = (needed_bytes(payload_bytes) <= self.segment_bytes)
                 .then(|| segments.retired.iter().position(reusable))
                 .flatten()
                 .map(|i| segments.retired.swap_remove(i).0);
-            // Numbers have no gaps: a spare too small for a huge record gives its number away.
-            let too_small = segments.spares.pop_front();
-            (
-                too_small
-                    .as_ref()
-                    .map_or(segments.next_number, |s| s.number),
-                too_small,
-                reused,
-            )
+            // Numbers have no gaps: spares too small for a huge record give theirs away.
+            let too_small = match all_fit {
+                true => VecDeque::new(),
+                false => std::mem::take(&mut segments.spares),
+            };
+            if let Some(first) = too_small.front() {
+                segments.next_number = first.number;
+            }
+            (segments.next_number, too_small, reused)
         };
         let path = self.dir.join(segment_name(number));
         let bytes = self.segment_bytes.max(needed_bytes(payload_bytes));
         let prepare = || {
-            if let Some(spare) = &too_small {
+            for spare in &too_small {
                 self.storage.remove(&spare.path)?;
             }
             let file = match &reused {
@@ -410,21 +422,20 @@ impl Log {
             Ok(file)
         };
         let file = prepare().map_err(|e| {
-            // Numbers have no gaps: the next attempt gets this one, and finds its name free.
+            // The next attempt gets the same number, and finds its name free.
             let _ = self.storage.remove(&path);
-            lock(&self.segments).next_number = number;
             Error::io("prepare a log segment", &path, e)
         })?;
         file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
-        segments.next_number = segments.next_number.max(number + 1);
+        segments.next_number = number + 1;
         segments.spares.push_back(Arc::new(LiveSegment {
             number,
             path,
             file,
             highest: OnceLock::new(),
         }));
-        Ok(())
+        Ok(true)
     }
 
     fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {
