@@ -1,4 +1,4 @@
-//! Pages: shared buffers of bytes, in slabs of huge pages if their size suits.
+//! Pages: shared buffers of bytes, in slabs if their size suits.
 //!
 //! A page is one pointer wide. The count of its owners, its size and its name lie in front of its
 //! bytes, so that to find a page, to share it and to read its beginning touches one cache line.
@@ -292,7 +292,7 @@ struct Slab {
 }
 
 impl PagePool {
-    /// A pool with slabs of so many bytes: 2 MiB lets the system use huge pages.
+    /// A pool with slabs of so many bytes: from 2 MiB on the system uses huge pages if it can.
     #[must_use]
     pub fn new(slab_bytes: usize) -> PagePool {
         PagePool(Arc::new(Slabs {

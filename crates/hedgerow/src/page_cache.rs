@@ -17,6 +17,9 @@ use crate::page::{Page, PageId};
 const WAYS: usize = 5;
 /// Sets are so many that with blocks of this size there are 3 pages in each.
 const SET_BYTES: u64 = 3 * 4096;
+/// Too small for huge pages, on purpose: hits are not faster with them, and where memory is in pieces the
+/// system takes milliseconds to find one, in the middle of a get.
+const SLAB_BYTES_MAX: u64 = 1 << 20;
 /// Slabs beyond the capacity that are kept: of each size of pages one may be half empty.
 const SPARE_SLABS: usize = 4;
 
@@ -55,7 +58,7 @@ impl PageCache {
         let slab_bytes = (capacity_bytes_max / 128).next_power_of_two();
         PageCache {
             sets: (0..sets).map(|_| Mutex::default()).collect(),
-            pool: PagePool::new(slab_bytes.clamp(64 << 10, 2 << 20) as usize),
+            pool: PagePool::new(slab_bytes.clamp(64 << 10, SLAB_BYTES_MAX) as usize),
             hand: AtomicUsize::new(0),
             held_bytes: AtomicU64::new(0),
             capacity_bytes: AtomicU64::new(capacity_bytes_max),
