@@ -342,7 +342,7 @@ impl PagePool {
         self.0.slabs.load(Ordering::Relaxed)
     }
 
-    /// Chooses the slabs with the fewest pages, `count` or as many as there are. No new page comes
+    /// Chooses the slabs with the fewest pages, `count` or as many as there are, in order. No new page comes
     /// into them, and each is given back to the system when its last page is dropped: the caller
     /// drops those that it holds.
     #[must_use]
@@ -361,19 +361,23 @@ impl PagePool {
         chosen.truncate(count);
         let mut empty = Vec::new();
         for &(used_bytes, id) in &chosen {
-            let class = &mut classes[id.class()];
-            class.free.retain(|slot| slot.slab != id);
-            let place = &mut class.slabs[id.index()];
+            let place = &mut classes[id.class()].slabs[id.index()];
             if used_bytes == 0 {
                 empty.extend(place.take());
             } else if let Some(slab) = place {
                 slab.draining = true;
             }
         }
+        let mut chosen: Vec<_> = chosen.into_iter().map(|(_, id)| id).collect();
+        chosen.sort_unstable();
+        for class in classes.iter_mut() {
+            let stays = |slot: &Slot| chosen.binary_search(&slot.slab).is_err();
+            class.free.retain(stays);
+        }
         self.0.slabs.fetch_sub(chosen.len(), Ordering::Relaxed);
         drop(classes);
         drop(empty);
-        chosen.into_iter().map(|(_, id)| id).collect()
+        chosen
     }
 }
 

@@ -10,11 +10,13 @@
     reason = "tests stop at what they do not expect"
 )]
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hedgerow_mem::{ChunkPool, OrderedMap, Publisher};
+use hedgerow_mem::{ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Publisher};
+use loom::cell::UnsafeCell;
 use loom::thread;
 
 /// A case that takes longer is cut off, and says so with `--nocapture`.
@@ -360,5 +362,148 @@ fn an_absent_key_passes_a_rewriting() {
         insert_beside(&before, &["sharedby4"], |map| {
             assert!(map.get(b"t", 9).is_none());
         });
+    });
+}
+
+/// A pool whose slabs have eight slots, each filled by a page of this size.
+const SLAB_BYTES: usize = 32 << 10;
+const BLOCK_BYTES: usize = (4 << 10) - PAGE_HEADER_BYTES;
+
+/// Stands for the bytes of one slot, of which loom knows nothing: it complains of a write to the
+/// cell that does not come after every read. Not counted by an atomic, which would order them.
+#[derive(Clone)]
+struct Slot {
+    start: *const u8,
+    bytes: Rc<UnsafeCell<()>>,
+}
+
+impl Slot {
+    /// Takes a page of the pool, and its slot.
+    fn take(pool: &PagePool) -> (Slot, PageRef) {
+        let page = block(pool, 1);
+        let bytes = Rc::new(UnsafeCell::new(()));
+        let start = page.as_ptr();
+        bytes.with_mut(|_| ());
+        (Slot { start, bytes }, page)
+    }
+
+    /// Reads the page as its owner, and ends to be one.
+    fn read_and_drop(&self, page: PageRef) {
+        self.bytes.with(|_| assert_eq!(*page, [1; BLOCK_BYTES]));
+        drop(page);
+    }
+
+    /// Writes a new page, perhaps to the same memory.
+    fn write(&self, pool: &PagePool) -> PageRef {
+        let page = block(pool, 2);
+        if page.as_ptr() == self.start {
+            self.bytes.with_mut(|_| ());
+        }
+        page
+    }
+
+    /// All slots of the only slab are free, this one among them.
+    fn check_free(&self, pool: &PagePool) {
+        let pages: Vec<_> = (0..8).map(|_| self.write(pool)).collect();
+        assert_eq!(pool.slabs(), 1);
+        assert!(pages.iter().any(|page| page.as_ptr() == self.start));
+    }
+}
+
+fn block(pool: &PagePool, fill: u8) -> PageRef {
+    let mut page = pool.allocate(BLOCK_BYTES, || {});
+    page.fill(fill);
+    page.share([0; 2])
+}
+
+#[test]
+fn a_page_is_written_again_after_both_owners_have_read_it() {
+    explore(3, || {
+        let pool = Arc::new(PagePool::new(SLAB_BYTES));
+        let (slot, page) = Slot::take(&pool);
+        let (one, other) = (slot.clone(), slot.clone());
+        let (second, writer) = (page.clone(), Arc::clone(&pool));
+        race(
+            move || one.read_and_drop(page),
+            move || {
+                other.read_and_drop(second);
+                drop(other.write(&writer));
+            },
+        );
+        slot.check_free(&pool);
+    });
+}
+
+#[test]
+fn a_page_is_written_again_by_who_never_owned_it() {
+    explore(3, || {
+        let pool = Arc::new(PagePool::new(SLAB_BYTES));
+        let (slot, page) = Slot::take(&pool);
+        let (reader, other, writer) = (slot.clone(), slot.clone(), Arc::clone(&pool));
+        race(
+            move || {
+                reader.read_and_drop(page.clone());
+                reader.read_and_drop(page);
+            },
+            move || drop(other.write(&writer)),
+        );
+        slot.check_free(&pool);
+    });
+}
+
+#[test]
+fn a_slab_is_drained_while_its_last_page_is_dropped() {
+    explore(3, || {
+        let pool = Arc::new(PagePool::new(SLAB_BYTES));
+        let (slot, page) = Slot::take(&pool);
+        let (reader, drainer, slab) = (slot.clone(), Arc::clone(&pool), page.slab());
+        race(
+            move || reader.read_and_drop(page),
+            move || {
+                assert_eq!(drainer.drain_emptiest(1).first().copied(), slab);
+                // In another slab, or in one of the same number that came after it.
+                drop(slot.write(&drainer));
+            },
+        );
+        assert_eq!(pool.slabs(), 1);
+        assert_eq!(pool.drain_emptiest(2).len(), 1);
+        assert_eq!(block(&pool, 3).slab(), slab, "all are gone");
+    });
+}
+
+#[test]
+fn two_drain_beside_one_who_drops() {
+    explore(2, || {
+        let pool = Arc::new(PagePool::new(SLAB_BYTES));
+        let page = block(&pool, 1);
+        let (one, other) = (Arc::clone(&pool), Arc::clone(&pool));
+        let dropper = thread::spawn(move || drop(page));
+        let one = thread::spawn(move || one.drain_emptiest(1).len());
+        let other = thread::spawn(move || other.drain_emptiest(1).len());
+        dropper.join().unwrap();
+        assert_eq!(one.join().unwrap() + other.join().unwrap(), 1);
+        assert_eq!(pool.slabs(), 0);
+    });
+}
+
+#[test]
+fn two_who_want_a_slab_get_different_pages() {
+    explore(3, || {
+        let pool = Arc::new(PagePool::new(SLAB_BYTES));
+        let (one, other) = (Arc::clone(&pool), Arc::clone(&pool));
+        let one = thread::spawn(move || block(&one, 1));
+        let other = thread::spawn(move || block(&other, 2));
+        let (one, other) = (one.join().unwrap(), other.join().unwrap());
+        assert_eq!(
+            (&*one, &*other),
+            (&[1; BLOCK_BYTES][..], &[2; BLOCK_BYTES][..])
+        );
+        let slabs = pool.slabs();
+        assert!(
+            (1..=2).contains(&slabs),
+            "each makes one that finds no free slot"
+        );
+        drop((one, other));
+        assert_eq!(pool.drain_emptiest(9).len(), slabs);
     });
 }

@@ -11,8 +11,8 @@
 //! While there are writes, an active memtable counts as full: it may be any moment. A database that
 //! is only read lends that memory to the page cache.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow_mem::ChunkPool;
 
@@ -112,6 +112,8 @@ pub(crate) struct Memory {
     /// What others held, and the active memtables in it, when the memory was divided last.
     balanced: AtomicU64,
     balanced_active: AtomicU64,
+    /// One division at a time: an older one must not come last.
+    balancing: Mutex<()>,
 }
 
 impl Memory {
@@ -136,6 +138,7 @@ impl Memory {
             writing: AtomicBool::new(false),
             balanced: AtomicU64::new(0),
             balanced_active: AtomicU64::new(0),
+            balancing: Mutex::default(),
         }
     }
 
@@ -182,6 +185,10 @@ impl Memory {
 
     /// Gives the page cache what the others leave.
     pub(crate) fn balance(&self) {
+        let _one = self
+            .balancing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let others = self.others();
         let active = self.active.load(Ordering::Relaxed);
         let sealed = self.sealed.load(Ordering::Relaxed);

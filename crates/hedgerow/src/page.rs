@@ -13,6 +13,9 @@ pub(crate) const TRAILER_BYTES: u32 = 5;
 /// What a page takes in memory beside its bytes, its trailer included, with which it is read.
 pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES as usize;
 
+/// Memory that is not shared yet: zeros, beginning at a cache line.
+pub(crate) type Buffer = PageMut;
+
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);

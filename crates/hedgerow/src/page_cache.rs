@@ -29,7 +29,7 @@ const HITS_MAX: u8 = 3;
 
 /// Pages that were read, by table and offset.
 pub(crate) struct PageCache {
-    sets: Box<[Mutex<Set>]>,
+    sets: Box<[Line]>,
     pool: PagePool,
     /// The next set to evict from.
     hand: AtomicUsize,
@@ -37,6 +37,11 @@ pub(crate) struct PageCache {
     held_bytes: AtomicU64,
     capacity_bytes: AtomicU64,
 }
+
+/// A set begins where a cache line begins: an allocator would not see to that.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(Mutex<Set>);
 
 #[derive(Default)]
 struct Set {
@@ -49,7 +54,8 @@ struct Set {
 #[derive(Default)]
 struct More(Vec<(u8, Option<Page>)>);
 
-const _: () = assert!(size_of::<Mutex<Set>>() == 64, "a set fills a cache line");
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Line>() == 64, "a set fills a cache line");
 
 impl PageCache {
     /// A cache that never holds more than `capacity_bytes_max`, and that much for now.
@@ -57,7 +63,7 @@ impl PageCache {
         let sets = capacity_bytes_max.div_ceil(SET_BYTES).max(16);
         let slab_bytes = (capacity_bytes_max / 128).next_power_of_two();
         PageCache {
-            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            sets: (0..sets).map(|_| Line::default()).collect(),
             pool: PagePool::new(slab_bytes.clamp(64 << 10, SLAB_BYTES_MAX) as usize),
             hand: AtomicUsize::new(0),
             held_bytes: AtomicU64::new(0),
@@ -113,7 +119,7 @@ impl PageCache {
         pages.saturating_sub(size_of_val(&*self.sets) as u64)
     }
 
-    fn place(&self, id: PageId) -> (&Mutex<Set>, u8) {
+    fn place(&self, id: PageId) -> (&Line, u8) {
         let hash = hash(id);
         let set = (u128::from(hash) * self.sets.len() as u128) >> 64;
         let tag = hash & ((1 << TAG_BITS) - 1);
@@ -147,8 +153,7 @@ impl PageCache {
     /// Evicts all pages of the slabs that have fewest. Those still in use elsewhere keep theirs.
     #[cold]
     fn give_back_slabs(&self, count: usize) {
-        let mut drained = self.pool.drain_emptiest(count);
-        drained.sort_unstable();
+        let drained = self.pool.drain_emptiest(count);
         for set in 0..self.sets.len() {
             self.drop_where(set, |_, page| {
                 page.slab()
@@ -224,8 +229,8 @@ fn hash(id: PageId) -> u64 {
     (mixed ^ (mixed >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-fn lock(set: &Mutex<Set>) -> MutexGuard<'_, Set> {
-    set.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(line: &Line) -> MutexGuard<'_, Set> {
+    line.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for PageCache {

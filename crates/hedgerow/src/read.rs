@@ -8,7 +8,7 @@
 //!
 //! Cost of a get: nothing but memory for what is in memtables; for the rest, at most one page per
 //! paged filter and index asked, and one data page in the table that answers (plus one per false
-//! positive of a filter). No lock but that of one shard of the page cache, per page.
+//! positive of a filter). No lock but that of one set of the page cache, per page.
 
 use std::sync::Arc;
 

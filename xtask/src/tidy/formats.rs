@@ -13,6 +13,7 @@ const CHOICES: &[&str] = &[
     "ROTATE_GROWTH",
     "OP_OVERHEAD_BYTES_MAX",
     "TAIL_BYTES",
+    "PIECE",
 ];
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {

@@ -7,11 +7,9 @@
 //! line loads (F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters",
 //! 2007, section 3). 10 bits per key give 0.96 % instead of 0.82 %.
 
-use hedgerow_mem::PageMut;
-
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
-use crate::page::{Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
+use crate::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
 use super::{Probe, RunMask};
 
@@ -26,8 +24,6 @@ const PROBES_MAX: u8 = 15;
 const PROBE_BITS: u32 = LINE_BITS.trailing_zeros();
 /// Probes that one remixed word serves: 7 x 9 bits of 64.
 const PROBES_PER_WORD: u8 = 7;
-/// Hashes that a builder makes room for at once: 32 KiB.
-const PIECE_HASHES: usize = 4096;
 /// 2^64 / golden ratio: odd, and its multiples are spread evenly.
 const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -143,7 +139,7 @@ pub(crate) struct Bloom {
     table: TableId,
     description: Description,
     /// All lines when the filter is resident, each a cache line; none when it is paged.
-    lines: PageMut,
+    lines: Buffer,
 }
 
 impl Bloom {
@@ -153,7 +149,7 @@ impl Bloom {
         Ok(Bloom {
             table,
             description,
-            lines: PageMut::allocate(0),
+            lines: Buffer::allocate(0),
         })
     }
 
@@ -164,7 +160,7 @@ impl Bloom {
         pages: impl Iterator<Item = Result<&'a [u8]>>,
     ) -> Result<Bloom> {
         description.check()?;
-        let mut lines = PageMut::allocate(description.lines as usize * LINE_BYTES);
+        let mut lines = Buffer::allocate(description.lines as usize * LINE_BYTES);
         let mut filled = 0;
         for page in pages {
             let page = page?;
@@ -243,6 +239,9 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    /// Hashes that room is made for at once: 32 KiB.
+    const PIECE: usize = 4096;
+
     /// `bits_per_key` is 1.0 to 32.0.
     pub(crate) fn new(bits_per_key: f32) -> Builder {
         assert!(
@@ -258,8 +257,8 @@ impl Builder {
 
     /// A key of the table; not twice the same, which would only waste space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
-        if self.keys.is_multiple_of(PIECE_HASHES) {
-            self.hashes.push(Vec::with_capacity(PIECE_HASHES));
+        if self.keys.is_multiple_of(Self::PIECE) {
+            self.hashes.push(Vec::with_capacity(Self::PIECE));
         }
         self.keys += 1;
         if let Some(piece) = self.hashes.last_mut() {
@@ -273,7 +272,7 @@ impl Builder {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.hashes.len() * PIECE_HASHES * size_of::<u64>()
+        self.hashes.len() * Self::PIECE * size_of::<u64>()
     }
 
     fn lines(&self) -> u32 {
@@ -294,7 +293,7 @@ impl Builder {
             probes: probes_for(self.bits_per_key),
             offset,
         };
-        let mut filter = PageMut::allocate(description.lines as usize * LINE_BYTES);
+        let mut filter = Buffer::allocate(description.lines as usize * LINE_BYTES);
         let (lines, _) = filter.as_chunks_mut::<LINE_BYTES>();
         for low in self.hashes.into_iter().flatten() {
             let line = &mut lines[line_of(low, description.lines)];

@@ -80,6 +80,12 @@ pub(crate) fn read(
 ) -> Result<Page> {
     let Handle { offset, bytes } = id.handle;
     check_range(file, path, offset, bytes as usize)?;
+    if bytes as usize > PAGE_BYTES_MAX + TRAILER_BYTES as usize {
+        let error = Error::corruption(format!(
+            "expected a page of at most {PAGE_BYTES_MAX} bytes, found {bytes}"
+        ));
+        return Err(error.at(path, Some(offset)));
+    }
     let mut stored = allocate(bytes as usize);
     let read = file.read_at(offset, &mut stored);
     read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;

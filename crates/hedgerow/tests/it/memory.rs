@@ -50,6 +50,42 @@ fn get_reads_one_page_when_uncached_and_none_when_cached() {
     }
 }
 
+/// Old versions and other levels do not count: of the table that holds the key one block is read, the
+/// one that its index names, however small the blocks are.
+#[test]
+fn a_hit_reads_one_page_of_the_table_that_holds_the_key() {
+    for block_bytes in [512, 4096] {
+        let disk = SimStorage::new(5);
+        let design = Design {
+            block_bytes,
+            residency: Residency::Resident,
+            ..small()
+        };
+        let db = builder(&disk).memory_budget(16 << 20).open().unwrap();
+        let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+        let mut snapshots = Vec::new();
+        for i in 0..20_000 {
+            keyspace.put(key(i * 7919 % 10_007), value(i)).unwrap();
+            if i % 4000 == 0 {
+                snapshots.push(db.snapshot().unwrap());
+            }
+        }
+        keyspace.flush().unwrap();
+        let before = db.stats();
+        for i in 0..10_007 {
+            assert!(keyspace.get(key(i)).unwrap().is_some());
+        }
+        let after = db.stats();
+        let levels = &after.keyspaces[0].levels;
+        assert!(levels.iter().filter(|level| level.hits > 0).count() > 1);
+        // A filter that is wrong costs a page of a table that does not hold the key.
+        let elsewhere = after.filter_false_positives - before.filter_false_positives;
+        let pages = after.block_reads - before.block_reads - elsewhere;
+        assert!(pages >= 10_007, "none was in a memtable");
+        assert!(pages as f64 <= 10_007.0 * 1.02, "{pages}");
+    }
+}
+
 #[test]
 fn get_of_an_absent_key_reads_nothing_but_for_false_positives() {
     let disk = SimStorage::new(2);
