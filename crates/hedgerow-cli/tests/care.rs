@@ -10,7 +10,7 @@ use std::process::Stdio;
 use hedgerow::{Db, Design, Layout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use support::{Place, close, fails_saying, failure, files, hedgerow, object, spawn, stdout};
+use support::{Place, fails_saying, failure, files, hedgerow, object, stdout};
 
 const NONE: [&str; 0] = [];
 
@@ -29,7 +29,7 @@ fn rewritten() -> Place {
         }
     }
     db.flush().unwrap();
-    close(db);
+    db.close().unwrap();
     place
 }
 
@@ -111,7 +111,11 @@ fn ctrl_c_ends_a_compaction_between_two_steps() {
         let tables = place.db().join("tables");
         let before = files(&tables);
         let mut command = place.command("compact", &["--json"]);
-        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()));
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         // It listens before it opens the database, and writes tables later than that.
         while child.try_wait().unwrap().is_none() && files(&tables) == before {}
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
@@ -146,7 +150,7 @@ fn many_small_tables(place: &Place) -> u64 {
         }
         db.flush().unwrap();
     }
-    close(db);
+    db.close().unwrap();
     20_000
 }
 
@@ -175,7 +179,7 @@ fn changing_commands_wait_for_nobody() {
     ] {
         assert_eq!(place.run(name, more).status.code(), Some(5), "{name}");
     }
-    close(writer);
+    writer.close().unwrap();
 }
 
 #[test]

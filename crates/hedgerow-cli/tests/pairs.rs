@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use hedgerow::{Db, Layout};
 use serde_json::{Value, json};
-use support::{Place, close, fails_saying, failure, object, spawn, stdout};
+use support::{Place, fails_saying, failure, object, stdout};
 
 const NONE: [&str; 0] = [];
 
@@ -66,7 +66,7 @@ fn a_keyspace_of_any_layout_is_written() {
     let place = Place::new();
     let db = Db::open(place.db()).unwrap();
     db.keyspace("default", Layout::sorted().hash(3)).unwrap();
-    close(db);
+    db.close().unwrap();
     place.text("put", &["key", "value"]);
     assert_eq!(place.text("scan", &NONE), "key\tvalue\n");
     let listed = object(&place.run("keyspaces", &["--json"]));
@@ -191,7 +191,7 @@ fn reading_works_beside_a_writer_and_writing_does_not() {
         failure(&place.run("del", &["--json", "ada"]), 5)["kind"],
         "locked"
     );
-    close(writer);
+    writer.close().unwrap();
 }
 
 #[test]
@@ -248,7 +248,11 @@ fn a_reader_that_has_enough_is_no_failure() {
         ("dump", &["--format", "csv"]),
     ] {
         let mut command = place.command(name, more);
-        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut beginning = [0; 10];
         child
             .stdout

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 mod support;
-use support::{close, failure, files, hedgerow, object};
+use support::{failure, files, hedgerow, object};
 
 const FILES_PER_DIRECTORY: u64 = 60;
 const DIRECTORIES: u64 = 120;
@@ -208,7 +208,7 @@ fn anything_else_in_the_place_of_the_database_is_refused() {
         .keyspace("entries", hedgerow::Layout::sorted())
         .unwrap();
     entries.put("precious", "1").unwrap();
-    close(database);
+    database.close().unwrap();
     drop(entries);
     let error = failure(
         &tour(tree.path(), &["--json", "--db", other.to_str().unwrap()]),
@@ -260,7 +260,7 @@ fn a_locked_and_a_damaged_database_are_told_apart() {
     let holder = hedgerow::Db::open(&db).unwrap();
     let error = failure(&tour(tree.path(), &flags), 5);
     assert_eq!(error["kind"], "locked");
-    close(holder);
+    holder.close().unwrap();
 
     let manifest = files(&db).into_iter().find(|path| {
         path.file_name()

@@ -4,8 +4,7 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Output, Stdio};
 
 use hedgerow::{Db, Layout};
 use serde_json::Value;
@@ -23,23 +22,12 @@ pub(crate) fn hedgerow<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
 
 fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null());
-    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.wait_with_output().unwrap()
-}
-
-/// Between its fork and its exec a child holds the locks of the databases that are open in this
-/// process: one that is closed by another test meanwhile would stay locked.
-static FORKING: Mutex<()> = Mutex::new(());
-
-pub(crate) fn spawn(command: &mut Command) -> Child {
-    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
-    command.spawn().unwrap()
-}
-
-/// Closes a database so that any process can open it.
-pub(crate) fn close(db: Db) {
-    let _one = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
-    db.close().unwrap();
 }
 
 /// The one object that a command which has to succeed prints.
@@ -115,7 +103,11 @@ impl Place {
     pub(crate) fn run_with_input(&self, name: &str, more: &[&str], input: &[u8]) -> Output {
         let mut command = self.command(name, more);
         command.stdin(Stdio::piped());
-        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         // A command that fails early does not read everything.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
@@ -128,7 +120,7 @@ impl Place {
         for (key, value) in pairs {
             keyspace.put(key, value).unwrap();
         }
-        close(db);
+        db.close().unwrap();
     }
 }
 

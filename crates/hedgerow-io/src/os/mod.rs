@@ -119,7 +119,7 @@ impl Storage for OsStorage {
             .truncate(false)
             .open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Ok(()) => Ok(Box::new(OsLock { file })),
             Err(TryLockError::WouldBlock) => Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 format!("{} is locked by another user", path.display()),
@@ -161,13 +161,21 @@ impl Storage for OsStorage {
     }
 }
 
-/// A file locked with `flock`: closing it gives the lock back, however the process ends.
+/// A file locked with `flock`: the lock ends with the process at the latest, however that ends.
 #[derive(Debug)]
 struct OsLock {
-    _file: File,
+    file: File,
 }
 
 impl FileLock for OsLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child of this process has the file, too, between its fork and
+        // its exec, and the lock is given back when the last of them closes it.
+        let _ = self.file.unlock();
+    }
+}
 
 /// The directory that holds `path`.
 fn parent_of(path: &Path) -> &Path {
@@ -180,5 +188,28 @@ fn or_current(dir: &Path) -> &Path {
         Path::new(".")
     } else {
         dir
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    fn a_lock_ends_though_a_forked_child_has_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        file.try_lock().unwrap();
+        let of_the_child = file.try_clone().unwrap();
+        drop(OsLock { file });
+        assert!(OsStorage::new().lock(&path).is_ok());
+        drop(of_the_child);
     }
 }
