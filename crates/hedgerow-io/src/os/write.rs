@@ -30,7 +30,7 @@ pub(super) struct PacedWriter {
     handed_bytes: u64,
     /// The range being written back; what is after it has not been asked for.
     window: Range<u64>,
-    /// Bytes known durable, and how many of these were dropped from the page cache.
+    /// A step failed: how much of the file is there is unknown.
     failed: bool,
 }
 
