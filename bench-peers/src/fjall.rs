@@ -118,14 +118,6 @@ impl Store for Fjall {
         Ok(value.is_some())
     }
 
-    /// One by one: fjall has no other way.
-    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        for (i, key) in keys.iter().enumerate() {
-            self.get(key, &mut |value| found(i, value))?;
-        }
-        Ok(())
-    }
-
     fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         for guard in self.keyspace.range(from..).take(limit) {
             let (key, value) = guard.into_inner()?;

@@ -304,14 +304,6 @@ impl Store for LevelDb {
         Ok(value.is_some())
     }
 
-    /// One by one: LevelDB has no other way.
-    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        for (i, key) in keys.iter().enumerate() {
-            self.get(key, &mut |value| found(i, value))?;
-        }
-        Ok(())
-    }
-
     fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         // SAFETY: database and options are ours.
         let mut at = Iterator(unsafe { ffi::leveldb_create_iterator(self.db, self.read) });

@@ -51,9 +51,16 @@ pub trait Store: Sync {
 
     /// Calls `found` with the index in `keys` and the value of each key that has one, in any order.
     ///
+    /// One by one, unless the engine has a better way.
+    ///
     /// # Errors
     /// The engine's.
-    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()>;
+    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (i, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| found(i, value))?;
+        }
+        Ok(())
+    }
 
     /// Seeks to the first key at or after `from`, as with a new cursor, and calls `found` with it
     /// and those that follow, in their order, at most `limit` (at least 1) in all.

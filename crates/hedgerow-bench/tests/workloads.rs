@@ -378,13 +378,6 @@ impl Store for Liar {
         Ok(map.contains_key(key) || self.lie == Lie::Invents)
     }
 
-    fn multi_get(&self, keys: &[Vec<u8>], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        for (i, key) in keys.iter().enumerate() {
-            self.get(key, &mut |value| found(i, value))?;
-        }
-        Ok(())
-    }
-
     fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         let map = self.map.read().unwrap();
         for (i, (key, value)) in map.range(from.to_vec()..).take(limit).enumerate() {
