@@ -264,6 +264,7 @@ impl Merge {
         let (engine, target) = (&*self.engine, self.target);
         let below = self.below();
         let mut output = OutputTables::new(engine, &self.partition, target.level, self.run, below)?;
+        output.settled = self.settled();
         let mut retain = Retain::new(&self.snapshots);
         let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);
         while let Some(entry) = merged.entry() {
@@ -300,6 +301,19 @@ impl Merge {
             merged.advance()?;
         }
         output.finish()
+    }
+
+    /// The number up to which every reader sees all entries, if there is nothing older of any key.
+    fn settled(&self) -> Option<SeqNo> {
+        let metas = || self.by_id.values().map(|table| table.meta());
+        let smallest = metas().map(|meta| &meta.smallest_key).min()?;
+        let largest = metas().map(|meta| &meta.largest_key).max()?;
+        let is_input = |id| self.by_id.contains_key(&id);
+        let (level, run) = (self.target.level, Some(self.run));
+        let older = self
+            .version
+            .older_overlaps(level, run, (smallest, largest), is_input);
+        (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
     }
 
     /// The tables of the level below the target's, which a too wide output would overlap.

@@ -34,6 +34,8 @@ pub(crate) struct OutputTables<'a> {
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
+    /// See [`TableOptions::settled`].
+    pub(crate) settled: Option<SeqNo>,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
@@ -70,6 +72,7 @@ impl<'a> OutputTables<'a> {
             table_bytes: partition.keyspace.design().table_bytes,
             held_bytes_max: usize::MAX,
             seqno_override: None,
+            settled: None,
             below,
             next_below,
             overlap_bytes: 0,
@@ -181,6 +184,7 @@ impl<'a> OutputTables<'a> {
             path: 0,
             hash_seed: facts.seed,
             seqno_override: self.seqno_override,
+            settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
             filter_bits_per_key: match design.filter {

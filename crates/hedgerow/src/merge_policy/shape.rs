@@ -288,21 +288,27 @@ impl<T: Facts> Shape<T> {
         key: &[u8],
         is_input: impl Fn(TableId) -> bool,
     ) -> bool {
-        let holds = |run: &Run<T>| {
-            run.table_for(key)
-                .is_some_and(|table| !is_input(table.meta().id))
+        self.older_overlaps(level, run, (key, key), is_input)
+    }
+
+    /// The same for the keys from `lo` to `hi`, both inclusive.
+    pub(crate) fn older_overlaps(
+        &self,
+        level: usize,
+        run: Option<RunId>,
+        (lo, hi): (&[u8], &[u8]),
+        is_input: impl Fn(TableId) -> bool,
+    ) -> bool {
+        let overlaps = |run: &Run<T>| {
+            let tables = run.overlapping(lo, hi);
+            tables.iter().any(|table| !is_input(table.meta().id))
         };
-        let here = self.levels.get(level).is_some_and(|level| {
-            let group = &level.groups[level.group_for(key)];
-            group
-                .runs
-                .iter()
-                .filter(|other| run.is_none_or(|run| other.id < run))
-                .any(holds)
-        });
-        here || self.levels.iter().skip(level + 1).any(|level| {
-            let group = &level.groups[level.group_for(key)];
-            group.runs.iter().any(holds)
+        let mut levels = self.levels.iter().enumerate().skip(level);
+        levels.any(|(number, it)| {
+            let groups = it.groups_overlapping(lo, hi);
+            let older = |other: &&Run<T>| number > level || run.is_none_or(|run| other.id < run);
+            let mut runs = groups.iter().flat_map(|group| &group.runs).filter(older);
+            runs.any(overlaps)
         })
     }
 }
