@@ -427,13 +427,13 @@ struct Cost {
 const MEMTABLES: u64 = 700;
 const MEMTABLE_ENTRIES: u64 = 256;
 
-fn grow(policy: Scaled, keys: u64) -> Cost {
+fn grow(policy: Scaled, keys: u64, slice_memtables: u64) -> Cost {
     let depth = policy.depth();
     let mut tree = Tree::new(Arc::new(policy), depth);
     tree.memtable_entries = MEMTABLE_ENTRIES;
     // Four tables to a memtable, so that a level has enough of them to choose from.
     tree.table_entries = MEMTABLE_ENTRIES / 4;
-    tree.merge_bytes_max = 4 * MEMTABLE_ENTRIES * ENTRY_BYTES;
+    tree.merge_bytes_max = slice_memtables * MEMTABLE_ENTRIES * ENTRY_BYTES;
     let mut random = Random(1);
     let mut largest_merge = 0;
     let mut spaces = Vec::new();
@@ -491,7 +491,7 @@ fn write_amplification_of_the_three_cuts() {
     for (ratio, keys) in [(10.0, new), (10.0, updates), (4.0, new)] {
         for (cut, scale) in cuts {
             let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
-            let cost = grow(Scaled(policy, scale), keys);
+            let cost = grow(Scaled(policy, scale), keys, 4);
             println!(
                 "{:12} {:18} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
                 format!("leveling:{ratio}"),
@@ -506,6 +506,32 @@ fn write_amplification_of_the_three_cuts() {
             // Loose: what a later change must not break unnoticed.
             assert!((4.0..18.0).contains(&cost.write_amplification));
             assert!(cost.space_max < 2.5);
+        }
+    }
+}
+
+#[test]
+#[ignore = "explores"]
+fn explore_cuts() {
+    for ratio in [2.0, 3.0, 4.0, 6.0, 10.0] {
+        for (cut, scale, slice) in [
+            (CutSpec::OneTable, 1, 4),
+            (CutSpec::PartitionedFull, 1, 4),
+            (CutSpec::PartitionedFull, 1, 16),
+            (CutSpec::PartitionedFull, 2, 16),
+            (CutSpec::WholeLevel, 1, 4),
+        ] {
+            let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
+            let cost = grow(Scaled(policy, scale), u64::from(u32::MAX), slice);
+            println!(
+                "{ratio:4} {:20} {:6.2} {:40} {:.2} {:.2} {:.0}",
+                format!("{cut:?} x{scale} s{slice}"),
+                cost.write_amplification,
+                cost.per_level,
+                cost.space_mean,
+                cost.space_max,
+                cost.largest_merge
+            );
         }
     }
 }
