@@ -510,28 +510,18 @@ fn write_amplification_of_the_three_cuts() {
     }
 }
 
+/// The target of partitioned full merges, and where they are the default.
 #[test]
-#[ignore = "explores"]
-fn explore_cuts() {
-    for ratio in [2.0, 3.0, 4.0, 6.0, 10.0] {
-        for (cut, scale, slice) in [
-            (CutSpec::OneTable, 1, 4),
-            (CutSpec::PartitionedFull, 1, 4),
-            (CutSpec::PartitionedFull, 1, 16),
-            (CutSpec::PartitionedFull, 2, 16),
-            (CutSpec::WholeLevel, 1, 4),
-        ] {
-            let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
-            let cost = grow(Scaled(policy, scale), u64::from(u32::MAX), slice);
-            println!(
-                "{ratio:4} {:20} {:6.2} {:40} {:.2} {:.2} {:.0}",
-                format!("{cut:?} x{scale} s{slice}"),
-                cost.write_amplification,
-                cost.per_level,
-                cost.space_mean,
-                cost.space_max,
-                cost.largest_merge
-            );
-        }
+fn sliced_merges_cost_less_than_one_table_at_a_time_at_small_ratios() {
+    let merged = |ratio, cut| {
+        let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
+        let cost = grow(Scaled(policy, 1), u64::from(u32::MAX), 4);
+        cost.write_amplification - 1.0
+    };
+    for (ratio, bound) in [(2.0, 0.75), (3.0, 0.8), (4.0, 0.92)] {
+        let sliced = merged(ratio, CutSpec::Auto);
+        let one_table = merged(ratio, CutSpec::OneTable);
+        println!("leveling:{ratio}: {sliced:.2} sliced, {one_table:.2} one table at a time");
+        assert!(sliced <= bound * one_table, "{ratio}: {sliced} {one_table}");
     }
 }

@@ -3,7 +3,6 @@
 use crate::options::CutSpec;
 
 use super::anchored::{Anchored, LEVEL0_RUNS};
-use super::default_cut;
 
 /// One run per level; the ratio of the level `k` above the last to the one above it is
 /// `ratio / scaling^k`, so small levels are merged less often and there are fewer of them: the number
@@ -15,9 +14,7 @@ use super::default_cut;
 /// the last level is less than `1 / (T - 1)` of it.
 pub(super) fn garnering(ratio: f64, scaling: f64, cut: CutSpec) -> Anchored {
     let ln_ratio = |distance: usize| ratio.ln() - distance as f64 * scaling.ln();
-    Anchored::new(LEVEL0_RUNS, ln_ratio, |distance| {
-        (1, default_cut(cut, 1, distance))
-    })
+    Anchored::new(LEVEL0_RUNS, ln_ratio, |_| 1, cut)
 }
 
 #[cfg(test)]

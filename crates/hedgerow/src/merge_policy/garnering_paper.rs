@@ -89,7 +89,8 @@ impl Policy for GarneringPaper {
                     )
                 }
             };
-            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, 1, distance))
+            let ratio_below = self.ratio / self.scaling.powf(distance.saturating_sub(1) as f64);
+            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, 1, ratio_below))
         };
         let mut levels: Vec<LevelTarget> = (0..depth).map(target).collect();
         levels[0] = LevelTarget::level0(LEVEL0_RUNS);

@@ -136,9 +136,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         let mut windows: Vec<(usize, u64, usize)> = Vec::new();
         for from in 0..bytes.len() {
             let mut sum = bytes[from];
-            for to in from + 1..bytes.len() {
-                sum = sum.saturating_add(bytes[to]);
-                let count = to + 1 - from;
+            for (count, more) in (2..).zip(&bytes[from + 1..]) {
+                sum = sum.saturating_add(*more);
                 if count > 2 && sum > share_bytes {
                     break;
                 }
