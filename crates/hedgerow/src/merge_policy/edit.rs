@@ -32,10 +32,12 @@ pub struct TreeEdit {
     pub added: Vec<(Placement, TableMeta)>,
     /// Every write of this partition numbered up to this is in its tables.
     pub flushed_through: Option<SeqNo>,
-    /// A partitioned full merge of a level begins (`Some`) or is over (`None`).
-    pub draining: Vec<(u8, Option<TableId>)>,
+    /// A sweep over the runs of a level up to a number begins (`Some`) or is over (`None`).
+    pub draining: Vec<(u8, Option<RunId>)>,
     /// The tree has so many levels from now on.
     pub depth: Option<u8>,
+    /// The merge policy counts so many levels from now on.
+    pub nominal_depth: Option<u8>,
 }
 
 impl TreeEdit {
@@ -48,6 +50,7 @@ impl TreeEdit {
             flushed_through: None,
             draining: Vec::new(),
             depth: None,
+            nominal_depth: None,
         }
     }
 }
