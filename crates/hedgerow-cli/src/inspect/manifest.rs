@@ -250,6 +250,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "flushed_through": edit.flushed_through.map(|seqno| seqno.0),
         "draining": draining.collect::<Vec<_>>(),
         "levels": edit.depth,
+        "shifted_to_levels": edit.shift_to,
     })
 }
 

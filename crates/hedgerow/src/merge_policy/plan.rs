@@ -59,6 +59,9 @@ pub(crate) enum Plan {
     /// Append or drop empty levels at the bottom.
     #[allow(dead_code, reason = "policies that grow from the top ask for it")]
     SetDepth(usize),
+    /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
+    /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
+    Shift(usize),
 }
 
 /// What the planner has to know of a job that runs.
@@ -80,7 +83,7 @@ impl RunningJob {
         let (inputs, target) = match plan {
             Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
             Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
-            Plan::Drain { .. } | Plan::SetDepth(_) => return None,
+            Plan::Drain { .. } | Plan::SetDepth(_) | Plan::Shift(_) => return None,
         };
         let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
         let mut job = RunningJob {

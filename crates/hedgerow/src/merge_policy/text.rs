@@ -282,6 +282,7 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
         ),
         Plan::Drain { level, through } => format!("drain L{level} through #{}", through.0),
         Plan::SetDepth(depth) => format!("set depth {depth}"),
+        Plan::Shift(depth) => format!("shift to depth {depth}"),
     }
 }
 

@@ -34,6 +34,7 @@ mod code {
 mod tag {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
+    pub(super) const SHIFT_TO: u64 = 5;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -203,6 +204,7 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     let mut fields = FieldWriter::new(out);
     fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
+    fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
     fields.finish();
 }
 
@@ -235,6 +237,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
                 edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
             }
             tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
             _ => fields.unknown(tag)?,
         }
     }

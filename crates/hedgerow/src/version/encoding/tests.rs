@@ -58,6 +58,7 @@ prop_compose! {
         draining in prop::collection::vec(
             (any::<u8>(), prop::option::of(any::<u64>().prop_map(TableId))), 0..3),
         depth in any::<Option<u8>>(),
+        shift_to in any::<Option<u8>>(),
     ) -> TreeEdit {
         TreeEdit {
             partition: PartitionId(partition),
@@ -67,6 +68,7 @@ prop_compose! {
             flushed_through: flushed_through.map(SeqNo),
             draining,
             depth,
+            shift_to,
         }
     }
 }
