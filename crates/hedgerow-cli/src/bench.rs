@@ -143,7 +143,7 @@ fn levels(text: &str) -> Result<Levels, String> {
     }
 }
 
-fn block_bytes(text: &str) -> Result<u32, String> {
+pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
     let unknown =
         || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
     let size = text.strip_prefix("block").ok_or_else(unknown)?;

@@ -138,6 +138,9 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.depth {
         lines[0] += &format!(", {}", counted(u64::from(depth), "level"));
     }
+    if let Some(depth) = edit.shift_to {
+        lines[0] += &format!(", shifted to {}", counted(u64::from(depth), "level"));
+    }
     for (level, through) in &edit.draining {
         lines.push(match through {
             Some(table) => format!("level {level} drains through table {}", table.0),

@@ -433,7 +433,7 @@ fn readers_and_writers_do_not_notice() {
             let found = keyspace.get(key(i)).unwrap();
             let found = found.map_or(0, |value| number(&value));
             assert!(found >= before, "key {i}: {found} after {before}");
-            if i % 64 == 0 {
+            if i.is_multiple_of(64) {
                 let snapshot = db.snapshot().unwrap();
                 let one = snapshot.get(&keyspace, key(i)).unwrap();
                 thread::yield_now();
