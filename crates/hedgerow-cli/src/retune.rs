@@ -83,7 +83,7 @@ fn size(text: &str) -> Result<Size, String> {
 impl Change {
     fn of(&self, design: Design) -> Design {
         Design {
-            policy: self.policy.unwrap_or(design.policy),
+            policy: self.policy.clone().unwrap_or(design.policy),
             compression: self.compression.unwrap_or(design.compression),
             index: self.index.unwrap_or(design.index),
             filter: self.filter.unwrap_or(design.filter),

@@ -217,11 +217,11 @@ impl Harness {
             if self.live.contains_key(name) {
                 continue;
             }
-            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design);
+            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design.clone());
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
             self.live.insert(name.to_owned(), Map::new());
             self.designs
-                .insert(name.to_owned(), vec![self.setup.design]);
+                .insert(name.to_owned(), vec![self.setup.design.clone()]);
             self.oracle.begin(name, true, true);
         }
         Ok(db)
@@ -579,7 +579,7 @@ impl Harness {
         let name = *self.random.pick(&NAMES);
         let (result, exists, what) = match round.db.existing_keyspace(name) {
             None => {
-                let (layout, design) = (self.setup.layout(), self.setup.design);
+                let (layout, design) = (self.setup.layout(), self.setup.design.clone());
                 let made = round.db.keyspace_with(name, layout, design);
                 (made.map(drop), true, "create")
             }
@@ -595,7 +595,7 @@ impl Harness {
                 }
                 if what != "clear" {
                     self.designs
-                        .insert(name.to_owned(), vec![self.setup.design]);
+                        .insert(name.to_owned(), vec![self.setup.design.clone()]);
                 }
             }
             Ended::NotDone => {}
@@ -603,7 +603,7 @@ impl Harness {
                 self.oracle.begin(name, exists, false);
                 if what == "create" {
                     let may_have = self.designs.entry(name.to_owned()).or_default();
-                    may_have.push(self.setup.design);
+                    may_have.push(self.setup.design.clone());
                 }
             }
         }
@@ -616,9 +616,9 @@ impl Harness {
         };
         let design = match self.random.one_in(2) {
             true => any_design(&mut self.random),
-            false => self.random.pick(&designs()).1,
+            false => self.random.pick(&designs()).1.clone(),
         };
-        let result = keyspace.retune(design);
+        let result = keyspace.retune(design.clone());
         let may_have = match self.ended(round, &format!("retune {name}"), result)? {
             Ended::Done => vec![design],
             Ended::NotDone => return Ok(()),

@@ -380,7 +380,7 @@ impl Generator {
             return crate::metamorphic::any_design(&mut self.random);
         }
         let designs = crate::metamorphic::designs();
-        self.random.pick(&designs).1
+        self.random.pick(&designs).1.clone()
     }
 
     fn upheaval(&mut self) -> Op {

@@ -29,17 +29,17 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         if cell.dropped.load(Ordering::Acquire) {
             return Err(write::dropped(&facts.name));
         }
-        let from = facts.design_owned().design;
+        let from = facts.design_owned().design.clone();
         if from == design {
             return Ok(());
         }
         let change = Change::SetDesign {
             id: facts.id,
-            design,
+            design: design.clone(),
         };
         engine.log_edit(writer, &mut manifest, vec![change])?;
         let active = engine.memory.plan.active();
-        facts.set_design(DesignInForce::derive(design, facts.layout, active));
+        facts.set_design(DesignInForce::derive(design.clone(), facts.layout, active));
         from
     };
     engine.tell(&Event::Retuned {

@@ -141,6 +141,9 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.shift_to {
         lines[0] += &format!(", shifted to {}", counted(u64::from(depth), "level"));
     }
+    if let Some(depth) = edit.nominal_depth {
+        lines[0] += &format!(", nominal depth {depth}");
+    }
     for (level, through) in &edit.draining {
         lines.push(match through {
             Some(table) => format!("level {level} drains through table {}", table.0),
@@ -254,6 +257,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "draining": draining.collect::<Vec<_>>(),
         "levels": edit.depth,
         "shifted_to_levels": edit.shift_to,
+        "nominal_depth": edit.nominal_depth,
     })
 }
 

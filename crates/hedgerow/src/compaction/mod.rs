@@ -18,8 +18,7 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::merge_policy::LevelTarget;
-use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::Targets;
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition, Work};
@@ -27,7 +26,9 @@ use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::version::{SuperVersion, Version};
 
-use planner::{Debt, Manual, ManualStep, PlanLimits, debt, fit_depth, place, plan, plan_level0};
+use planner::{
+    Debt, Manual, ManualStep, PlanLimits, debt, fit_depth, fitted_targets, place, plan, plan_level0,
+};
 
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
@@ -35,10 +36,9 @@ const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 const SLICE_TABLES: u64 = 16;
 
 /// What a design wants of each level of a tree.
-pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Vec<LevelTarget> {
-    design
-        .policy
-        .targets(&version.summary(design.memtable_bytes, design.table_bytes))
+pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
+    let summary = version.summary(design.memtable_bytes, design.table_bytes);
+    fitted_targets(&*design.policy, summary)
 }
 
 fn limits(engine: &Engine, design: &DesignInForce) -> PlanLimits {
@@ -57,7 +57,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             break;
         };
         let Some(job) = job else {
-            if let Err(error) = edit(engine, partition, &plan) {
+            if let Err(error) = job::run(engine, partition, &design, &plan) {
                 partition.work().merge_failure = Some(error.clone());
                 engine.tell(&Event::BackgroundError {
                     doing: "begin a merge",
@@ -111,15 +111,8 @@ fn begin(engine: &Engine, partition: &Partition) -> Option<Next> {
         return None;
     }
     let next = next(engine, partition, &work)?;
-    work.enter(&next);
+    work.running.extend(next.job.clone());
     Some(next)
-}
-
-impl Work {
-    fn enter(&mut self, next: &Next) {
-        self.running.extend(next.job.clone());
-        self.shifting = matches!(next.plan, Plan::Shift(_));
-    }
 }
 
 /// What is to be done next to a tree. Levels change their numbers only while no job knows them; as
@@ -130,7 +123,7 @@ fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
     let tree = partition.tree();
     let version = &tree.version;
     let (targets, limits) = (targets(&design, version), limits(engine, &design));
-    let plan = match shift_first(&design, version, work) {
+    let plan = match shift_first(&design, version, &targets, work) {
         None => plan(version, &targets, &work.running, &limits)?.0,
         Some(ManualStep::Run(shift)) => shift,
         Some(_) if work.running.iter().all(|job| job.top == 0) => return None,
@@ -142,11 +135,13 @@ fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
 
 /// A change of the numbers of levels, or waiting for it, where the tree has not the depth that the
 /// design wants. Levels are taken away only when nothing runs anyway.
-fn shift_first(design: &DesignInForce, version: &Version, work: &Work) -> Option<ManualStep> {
-    if work.shifting {
-        return Some(ManualStep::Wait);
-    }
-    let shift = fit_depth(version, design.policy.depth())?;
+fn shift_first(
+    design: &DesignInForce,
+    version: &Version,
+    targets: &Targets,
+    work: &Work,
+) -> Option<ManualStep> {
+    let shift = fit_depth(version, targets, design.policy.depth())?;
     if work.running.is_empty() {
         return Some(ManualStep::Run(shift));
     }
@@ -157,7 +152,7 @@ fn shift_first(design: &DesignInForce, version: &Version, work: &Work) -> Option
 fn end_retune(engine: &Engine, partition: &Partition) {
     let began = {
         let mut work = partition.work();
-        let idle = work.running.is_empty() && !work.shifting;
+        let idle = work.running.is_empty();
         if work.retuned_at.is_none() || !idle || next(engine, partition, &work).is_some() {
             return;
         }
@@ -256,11 +251,6 @@ pub(crate) fn claim<'a>(
     (lo, hi): (&[u8], &[u8]),
 ) -> Result<Claim<'a>> {
     let mut work = partition.work();
-    while work.shifting {
-        drop(work);
-        engine.scheduler.wait_until(|| !partition.work().shifting);
-        work = partition.work();
-    }
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
     let targets = targets(&design, &tree.version);
@@ -279,6 +269,7 @@ pub(crate) fn claim<'a>(
         target,
         lo: lo.to_vec(),
         hi: hi.to_vec(),
+        is_alone: false,
     });
     work.running.extend(job.clone());
     Ok(Claim {
@@ -286,29 +277,6 @@ pub(crate) fn claim<'a>(
         target,
         job,
     })
-}
-
-/// Carries out a plan that only edits the manifest.
-fn edit(engine: &Engine, partition: &Partition, plan: &Plan) -> Result<()> {
-    let _shifted = matches!(plan, Plan::Shift(_)).then_some(EndShift(engine, partition));
-    let mut edit = TreeEdit::new(partition.id);
-    match plan {
-        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
-        Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
-        Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
-        Plan::Merge { .. } | Plan::Move { .. } => return Ok(()),
-    }
-    engine.install(partition, edit, None)
-}
-
-/// However a shift ends, jobs may begin again.
-struct EndShift<'a>(&'a Engine, &'a Partition);
-
-impl Drop for EndShift<'_> {
-    fn drop(&mut self) {
-        self.1.work().shifting = false;
-        self.0.scheduler.notify_progress();
-    }
 }
 
 /// Tells the throttle how far merging is behind, over all trees.
@@ -350,16 +318,14 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
             engine.scheduler.wait_until(|| {
                 let work = partition.work();
                 failure = work.merge_failure.clone();
-                let idle = work.running.is_empty() && !work.shifting;
-                idle || engine.check_open().is_err()
+                work.running.is_empty() || engine.check_open().is_err()
             });
             if let Some(error) = failure {
                 return Err(error);
             }
             // Between the end of a job and the beginning of the next nothing runs, either.
             let work = partition.work();
-            let idle = work.running.is_empty() && !work.shifting;
-            if idle && next(engine, partition, &work).is_none() {
+            if work.running.is_empty() && next(engine, partition, &work).is_none() {
                 break;
             }
         }
@@ -403,33 +369,30 @@ pub(crate) fn compact(
             let tree = partition.tree_owned();
             let targets = targets(&design, &tree.version);
             let limits = limits(engine, &design);
-            let step = shift_first(&design, &tree.version, &work)
+            let step = shift_first(&design, &tree.version, &targets, &work)
                 .unwrap_or_else(|| manual.next(&tree.version, &targets, &work.running, &limits));
             match step {
                 ManualStep::Run(plan) => {
                     let job = RunningJob::of(&tree.version, &plan);
                     let next = Next { design, plan, job };
-                    work.enter(&next);
+                    work.running.extend(next.job.clone());
                     Ok(next)
                 }
-                ManualStep::Wait => Err((work.running.len(), work.shifting)),
+                ManualStep::Wait => Err(work.running.len()),
                 ManualStep::Done => break,
             }
         };
         match step {
-            Ok(Next { design, plan, job }) => match job {
-                Some(job) => {
-                    let result = job::run(engine, partition, &design, &plan);
+            Ok(Next { design, plan, job }) => {
+                let result = job::run(engine, partition, &design, &plan);
+                if let Some(job) = job {
                     end(engine, partition, &job, result.as_ref().err());
-                    progress.done_bytes += result?;
-                    engine.remove_obsolete();
                 }
-                None => edit(engine, partition, &plan)?,
-            },
-            Err((running, shifting)) => drop(engine.scheduler.wait_until(|| {
-                let work = partition.work();
-                let fewer = work.running.len() < running || (shifting && !work.shifting);
-                fewer || engine.check_open().is_err()
+                progress.done_bytes += result?;
+                engine.remove_obsolete();
+            }
+            Err(running) => drop(engine.scheduler.wait_until(|| {
+                partition.work().running.len() < running || engine.check_open().is_err()
             })),
         }
     }

@@ -187,7 +187,7 @@ impl<'a> OutputTables<'a> {
             seqno_override: self.seqno_override,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: match design.filter {
+            filter_bits_per_key: match design.filter_at(self.level) {
                 FilterSpec::None => None,
                 FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
             },

@@ -71,7 +71,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     let design = state.facts.design_owned();
     let mut stats = KeyspaceStats {
         name: state.facts.name.clone(),
-        design: design.design,
+        design: design.design.clone(),
         partitions: state.partitions.len(),
         ..KeyspaceStats::default()
     };

@@ -40,6 +40,8 @@ pub struct TreeEdit {
     /// those below change their numbers. It comes before all else: the rest of the edit, and every
     /// later one, names levels by their new numbers.
     pub shift_to: Option<u8>,
+    /// The merge policy counts so many levels from now on.
+    pub nominal_depth: Option<u8>,
 }
 
 impl TreeEdit {
@@ -53,6 +55,7 @@ impl TreeEdit {
             draining: Vec::new(),
             depth: None,
             shift_to: None,
+            nominal_depth: None,
         }
     }
 }

@@ -83,7 +83,7 @@ impl DesignInForce {
         let table_bytes = design
             .table_bytes
             .unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
-        let policy = merge_policy::policy(design.policy);
+        let policy = merge_policy::policy(&design.policy);
         Arc::new(DesignInForce {
             design,
             policy,
@@ -152,8 +152,6 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
-    /// The numbers of levels are about to change: no job begins.
-    pub(crate) shifting: bool,
     /// When the tree was given another design, until it has the shape that this wants.
     pub(crate) retuned_at: Option<Duration>,
     /// Why the last flush failed, until it is tried again.

@@ -19,6 +19,11 @@ fn designs() -> Vec<Design> {
     };
     vec![
         of("leveling:2"),
+        of("tiering:4"),
+        of("garnering-paper:2,0.8"),
+        of("lazy-leveling:4"),
+        of("bush:3"),
+        of("garnering:4,0.6"),
         of("leveling:100,whole-level"),
         of("leveling:3,partitioned"),
         Design {
@@ -83,9 +88,9 @@ fn trees_come_from_every_shape_to_every_other_and_merging_stops() {
     let expected = contents(&keyspace);
     for from in designs() {
         for to in designs() {
-            keyspace.retune(from).unwrap();
+            keyspace.retune(from.clone()).unwrap();
             keyspace.wait_until_merged().unwrap();
-            keyspace.retune(to).unwrap();
+            keyspace.retune(to.clone()).unwrap();
             assert_eq!(keyspace.design(), to);
             assert_eq!(contents(&keyspace), expected, "{from:?} to {to:?}");
             keyspace.wait_until_merged().unwrap();
@@ -289,9 +294,9 @@ fn what_is_refused_changes_nothing() {
         assert_eq!(kind(refused), ErrorKind::InvalidArgument);
     }
     assert_eq!(disk.operations(), before);
-    let good = designs()[0];
+    let good = designs().remove(0);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    assert_eq!(kind(keyspace.retune(good)), ErrorKind::NoSpace);
+    assert_eq!(kind(keyspace.retune(good.clone())), ErrorKind::NoSpace);
     disk.set_capacity_bytes(None);
     assert_eq!(keyspace.design(), old);
     assert_eq!(*told.lock().unwrap(), Vec::<String>::new());
@@ -299,14 +304,14 @@ fn what_is_refused_changes_nothing() {
 
     let reader = builder(&disk).read_only(true).open().unwrap();
     let of_reader = reader.existing_keyspace("plain").unwrap();
-    assert_eq!(kind(of_reader.retune(good)), ErrorKind::Unsupported);
-    assert_eq!(kind(of_reader.retune(old)), ErrorKind::Unsupported);
+    assert_eq!(kind(of_reader.retune(good.clone())), ErrorKind::Unsupported);
+    assert_eq!(kind(of_reader.retune(old.clone())), ErrorKind::Unsupported);
 
     let other = db.keyspace("other", Layout::sorted()).unwrap();
     db.drop_keyspace("other").unwrap();
-    assert_eq!(kind(other.retune(good)), ErrorKind::Closed);
+    assert_eq!(kind(other.retune(good.clone())), ErrorKind::Closed);
     db.close().unwrap();
-    assert_eq!(kind(keyspace.retune(good)), ErrorKind::Closed);
+    assert_eq!(kind(keyspace.retune(good.clone())), ErrorKind::Closed);
     assert_eq!(plain_design(&disk.kill()), old);
 }
 
@@ -321,11 +326,11 @@ fn a_manifest_that_fails_poisons_and_keeps_the_design_in_force() {
     let disk = SimStorage::new(7);
     let db = open(&disk);
     let keyspace = filled(&db, 1, 300);
-    let (old, new) = (keyspace.design(), designs()[0]);
+    let (old, new) = (keyspace.design(), designs().remove(0));
     disk.fail_path_after(OpClass::Sync, "MANIFEST", 0, Fault::Io);
-    assert_eq!(kind(keyspace.retune(new)), ErrorKind::Poisoned);
+    assert_eq!(kind(keyspace.retune(new.clone())), ErrorKind::Poisoned);
     disk.clear_faults();
-    assert_eq!(kind(keyspace.retune(new)), ErrorKind::Poisoned);
+    assert_eq!(kind(keyspace.retune(new.clone())), ErrorKind::Poisoned);
     assert_eq!(keyspace.design(), old);
     drop((db, keyspace));
     let found = plain_design(&disk.crash());
@@ -376,7 +381,7 @@ fn a_crash_in_the_middle_is_like_any_other() {
             let keyspace = db.existing_keyspace("plain").unwrap();
             let old = keyspace.design();
             disk.crash_after(count);
-            let retuned = keyspace.retune(new);
+            let retuned = keyspace.retune(new.clone());
             let merged = keyspace.wait_until_merged();
             let survived = !disk.power_lost();
             assert!(retuned.is_ok() || !survived, "{retuned:?}");
@@ -386,7 +391,7 @@ fn a_crash_in_the_middle_is_like_any_other() {
             let keyspace = db.existing_keyspace("plain").unwrap();
             match retuned {
                 Ok(()) => assert_eq!(keyspace.design(), new),
-                Err(_) => assert!([old, new].contains(&keyspace.design())),
+                Err(_) => assert!([old, new.clone()].contains(&keyspace.design())),
             }
             assert_eq!(contents(&keyspace), expected, "{count} of {new:?}");
             keyspace.wait_until_merged().unwrap();
@@ -496,11 +501,11 @@ fn a_bulk_load_is_of_the_design_that_it_began_with() {
     keyspace.retune(small()).unwrap();
     let large = Design {
         table_bytes: Some(1 << 20),
-        ..designs()[0]
+        ..designs().remove(0)
     };
     let entries = (0..3000).map(|i| {
         if i == 1500 {
-            keyspace.retune(large).unwrap();
+            keyspace.retune(large.clone()).unwrap();
         }
         Ok::<_, hedgerow::Error>((key(i), value(i)))
     });
