@@ -131,7 +131,7 @@ pub(crate) struct Arguments {
     from: Vec<PathBuf>,
 }
 
-fn block_bytes(text: &str) -> Result<u32, String> {
+pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
     let unknown =
         || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
     let size = text.strip_prefix("block").ok_or_else(unknown)?;

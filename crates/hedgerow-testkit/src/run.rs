@@ -437,11 +437,7 @@ impl Runner {
                 self.db()?.drop_keyspace(keyspace)?;
             }
             Op::Create { keyspace } => self.create(keyspace)?,
-            Op::Design { keyspace, design } => {
-                self.keyspace(keyspace)?.contains_key(b"k")?;
-                let layout = self.setup.layout();
-                self.db()?.keyspace_with(keyspace, layout, design.clone())?;
-            }
+            Op::Retune { keyspace, design } => self.keyspace(keyspace)?.retune(design.clone())?,
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),
             Op::Reopen => self.reopen()?,

@@ -13,7 +13,6 @@ use hedgerow_io::{Environment, ReadMode};
 
 use crate::batch::{self, Batch};
 use crate::checkpoint;
-use crate::compaction;
 use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
@@ -22,8 +21,8 @@ use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
 use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
-use crate::partition::DesignInForce;
 use crate::recover::{self, OpenOptions};
+use crate::retune;
 use crate::snapshot::Snapshot;
 use crate::stats::{DbStats, Event};
 use crate::verify::{self, VerifyProgress, VerifyReport};
@@ -211,7 +210,7 @@ impl Db {
     }
 
     /// Opens or creates a keyspace with a design; one that exists with another design gets this
-    /// one, and its tables take it on as they are merged.
+    /// one as by [`Keyspace::retune`].
     ///
     /// # Errors
     /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds.
@@ -258,7 +257,7 @@ impl Db {
         if let Some(design) = design
             && cell.facts.design().design != design
         {
-            self.set_design(&cell, design)?;
+            retune::retune(&self.engine, &cell, design)?;
         }
         Ok(Keyspace::new(&self.engine, &cell))
     }
@@ -304,26 +303,6 @@ impl Db {
             .catalog
             .store(Arc::new(engine.catalog.load().with(&cell, &state)));
         Ok(cell)
-    }
-
-    fn set_design(&self, cell: &Arc<KeyspaceCell>, design: Design) -> Result<()> {
-        let engine = &self.engine;
-        let writer = engine.writer()?;
-        {
-            let mut manifest = writer.manifest();
-            let change = Change::SetDesign {
-                id: cell.facts.id,
-                design: design.clone(),
-            };
-            engine.log_edit(writer, &mut manifest, vec![change])?;
-            let active = engine.memory.plan.active();
-            cell.facts
-                .set_design(DesignInForce::derive(design, cell.facts.layout, active));
-        }
-        for partition in &cell.state.load().partitions {
-            compaction::schedule(engine, partition);
-        }
-        Ok(())
     }
 
     /// Drops a keyspace with everything in it. Durable when it returns; its handles are `Closed`

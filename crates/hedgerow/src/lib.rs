@@ -48,6 +48,7 @@ mod flush;
 mod read;
 mod recover;
 mod repair;
+mod retune;
 mod scan;
 mod verify;
 mod write;

@@ -1,5 +1,5 @@
 //! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
-//! change whenever the database is opened. Both are recorded in the manifest.
+//! change at any time. Both are recorded in the manifest.
 
 mod policy;
 
@@ -153,8 +153,9 @@ pub enum Residency {
     Paged,
 }
 
-/// How a keyspace stores what it is given: may change at every open; files of an earlier design
-/// stay readable until they are merged away.
+/// How a keyspace stores what it is given: may change at any time
+/// ([`Keyspace::retune`](crate::Keyspace::retune)); files of an earlier design stay readable until
+/// they are merged away.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();

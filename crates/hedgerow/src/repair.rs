@@ -418,7 +418,8 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
     let pages: BTreeMap<TableId, &Arc<FilePages>> =
         tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
     let mut merged = merge(sources);
-    let mut output = OutputTables::new(engine, partition, level, run, Vec::new())?;
+    let design = partition.keyspace.design_owned();
+    let mut output = OutputTables::new(engine, partition, design, level, run, Vec::new())?;
     let mut retain = Retain::new(&[]);
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

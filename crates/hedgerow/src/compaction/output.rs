@@ -3,6 +3,7 @@
 //! down would then be expensive.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
 use crate::options::FilterSpec;
-use crate::partition::Partition;
+use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
 
@@ -28,9 +29,9 @@ pub(crate) type Below = (Vec<u8>, u64);
 pub(crate) struct OutputTables<'a> {
     engine: &'a Engine,
     partition: &'a Partition,
+    design: Arc<DesignInForce>,
     level: usize,
     run: RunId,
-    table_bytes: u64,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -58,6 +59,7 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         level: usize,
         run: RunId,
         below: Vec<Below>,
@@ -67,9 +69,9 @@ impl<'a> OutputTables<'a> {
         Ok(OutputTables {
             engine,
             partition,
+            design,
             level,
             run,
-            table_bytes: partition.keyspace.design().table_bytes,
             held_bytes_max: usize::MAX,
             seqno_override: None,
             settled: None,
@@ -89,11 +91,12 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn of_bulk_load(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         seqno: SeqNo,
         held_bytes_max: usize,
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
-        let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+        let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -104,9 +107,10 @@ impl<'a> OutputTables<'a> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
         if !same_key {
             self.pass(entry.key);
-            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
+            let table_bytes = self.design.table_bytes;
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * table_bytes;
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= self.table_bytes
+                c.writer.estimated_bytes() >= table_bytes
                     || c.held_bytes >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };
@@ -174,7 +178,7 @@ impl<'a> OutputTables<'a> {
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
-        let design = &facts.design().design;
+        let design = &self.design.design;
         let options = TableOptions {
             id,
             keyspace: facts.id.0,

@@ -241,6 +241,11 @@ impl Tree {
                 self.apply(&edit, &[]);
                 return None;
             }
+            Plan::Shift(depth) => {
+                edit.shift_to = Some(*depth as u8);
+                self.apply(&edit, &[]);
+                return None;
+            }
             Plan::Merge { inputs, target, .. } => (*target, inputs.clone(), false),
             Plan::Move { input, target, .. } => (*target, vec![input.clone()], true),
         };

@@ -58,6 +58,9 @@ pub(crate) enum Plan {
     Drain { level: usize, through: RunId },
     /// Append or drop empty levels at the bottom, and remember how many the policy counts.
     SetDepth { depth: usize, nominal_depth: u8 },
+    /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
+    /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
+    Shift(usize),
 }
 
 /// What the planner has to know of a job that runs.
@@ -82,7 +85,7 @@ impl RunningJob {
             Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
             Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
             Plan::Drain { .. } => return None,
-            Plan::SetDepth { .. } => return Some(RunningJob::alone()),
+            Plan::SetDepth { .. } | Plan::Shift(_) => return Some(RunningJob::alone()),
         };
         let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
         let mut job = RunningJob {

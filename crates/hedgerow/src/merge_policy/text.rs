@@ -289,6 +289,7 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_target(target)
         ),
         Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),
+        Plan::Shift(depth) => format!("shift to depth {depth}"),
         Plan::SetDepth {
             depth,
             nominal_depth,

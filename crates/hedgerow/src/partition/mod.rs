@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use hedgerow_mem::ChunkPool;
@@ -118,6 +119,11 @@ impl KeyspaceFacts {
         self.design.load()
     }
 
+    /// The design now, for as long as a job goes on that began with it.
+    pub(crate) fn design_owned(&self) -> Arc<DesignInForce> {
+        self.design.load_full()
+    }
+
     pub(crate) fn set_design(&self, design: Arc<DesignInForce>) {
         self.design.store(design);
     }
@@ -146,6 +152,8 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
+    /// When the tree was given another design, until it has the shape that this wants.
+    pub(crate) retuned_at: Option<Duration>,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

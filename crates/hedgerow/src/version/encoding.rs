@@ -35,6 +35,7 @@ mod tag {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
     pub(super) const NOMINAL_DEPTH: u64 = 5;
+    pub(super) const SHIFT_TO: u64 = 7;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -205,6 +206,7 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
     fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
+    fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
     fields.finish();
 }
 
@@ -237,6 +239,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
                 edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
             }
             tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
             tag::NOMINAL_DEPTH => {
                 edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
             }

@@ -57,6 +57,31 @@ pub(crate) struct State {
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
 }
 
+impl Tree {
+    /// Levels come or go under level 0: those below get other numbers.
+    fn shift(&mut self, depth: u8) -> Result<()> {
+        let by = i16::from(depth) - i16::from(self.depth);
+        let shifted = |level: u8| match u8::try_from(i16::from(level) + by) {
+            _ if level == 0 => Ok(0),
+            Ok(shifted) if shifted > 0 => Ok(shifted),
+            _ => Err(misfit(format!(
+                "level {level} is in use when a tree of {} levels is shifted to {depth}",
+                self.depth
+            ))),
+        };
+        // A sweep ends without an edit that says so: an empty level may still have one here.
+        let sweeps = std::mem::take(&mut self.draining).into_iter();
+        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
+        let draining = draining.collect();
+        for (place, _) in self.tables.values_mut() {
+            place.level = shifted(place.level)?;
+        }
+        self.draining = draining;
+        self.depth = depth;
+        Ok(())
+    }
+}
+
 impl State {
     /// What some edits, the first of them a snapshot, amount to.
     pub(crate) fn replay(edits: &[Edit]) -> Result<State> {
@@ -226,6 +251,9 @@ impl State {
         let Some(tree) = self.trees.get_mut(&partition) else {
             return Err(misfit(format!("there is no partition {}", partition.0)));
         };
+        if let Some(depth) = edit.shift_to {
+            tree.shift(depth)?;
+        }
         for id in &edit.removed {
             if tree.tables.remove(id).is_none() {
                 return Err(no_table("removed", *id, partition));

@@ -14,6 +14,8 @@ pub(crate) struct Debt {
     pub(crate) level0_bytes: u64,
     /// Levels over their target, level 0 included.
     pub(crate) levels_over: u32,
+    /// Bytes above the capacity of their level, or in more runs than it may have.
+    pub(crate) misplaced_bytes: u64,
 }
 
 /// The debt of a tree: what is over goes down a level and takes along what it overlaps there,
@@ -67,6 +69,8 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         } else {
             (held - target.capacity_bytes as f64).max(0.0)
         };
+        let misplaced = (over - incoming).max(0.0) as u64;
+        debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(misplaced);
         incoming = 0.0;
         if over <= 0.0 || held <= 0.0 {
             continue;

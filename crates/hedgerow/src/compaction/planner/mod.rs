@@ -19,6 +19,7 @@
 //!   that nothing keeps; so planning ends when nothing is written.
 
 mod debt;
+mod depth;
 mod draft;
 mod level0;
 mod manual;
@@ -35,6 +36,7 @@ use crate::merge_policy::{Cut, LevelTarget, Targets};
 use crate::page::TableId;
 
 pub(crate) use debt::{Debt, debt};
+pub(crate) use depth::{fit_depth, fitted_targets};
 use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
@@ -65,6 +67,18 @@ pub(crate) fn plan<T: Facts>(
         return Some((plan, DEPTH_URGENCY));
     }
     Planner::new(shape, targets, running, limits).next()
+}
+
+/// As [`plan`], but only out of level 0, which may fill up while deeper levels have to wait.
+pub(crate) fn plan_level0<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    running: &[RunningJob],
+    limits: &PlanLimits,
+) -> Option<Plan> {
+    let planner = Planner::new(shape, targets, running, limits);
+    let due = planner.urgency(0) >= 1.0;
+    due.then(|| planner.plan_level0()).flatten()
 }
 
 /// The urgency of a level that the design has no use for: before a level 0 that has just come due

@@ -98,6 +98,7 @@ prop_compose! {
         draining in prop::collection::vec(
             (any::<u8>(), prop::option::of(any::<u64>().prop_map(RunId))), 0..3),
         depth in any::<Option<u8>>(),
+        shift_to in any::<Option<u8>>(),
         nominal_depth in any::<Option<u8>>(),
     ) -> TreeEdit {
         TreeEdit {
@@ -108,6 +109,7 @@ prop_compose! {
             flushed_through: flushed_through.map(SeqNo),
             draining,
             depth,
+            shift_to,
             nominal_depth,
         }
     }

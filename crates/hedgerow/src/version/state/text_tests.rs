@@ -4,7 +4,7 @@
 //! ```text
 //! keyspace 1 users hash:2 partitions 1 2 depth 3     drop 1     replace 1 partitions 3 4
 //! design 1 leveling:8 bloom:12                       counters 10 3 4
-//! tree 1 -3 ~4@1.0.7 +5@0.0.9:a..c flushed=12 drain=1:9 drain=2:none depth=4
+//! tree 1 -3 ~4@1.0.7 +5@0.0.9:a..c flushed=12 drain=1:9 drain=2:none depth=4 shift=5
 //! log 7     closed 7:4096 99     opened
 //! state     print it, after a check that its snapshot replays to the same
 //! reset     begin another history
@@ -67,6 +67,7 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
             match word.split_once('=').unwrap() {
                 ("flushed", seqno) => edit.flushed_through = Some(SeqNo(seqno.parse().unwrap())),
                 ("depth", depth) => edit.depth = Some(depth.parse().unwrap()),
+                ("shift", depth) => edit.shift_to = Some(depth.parse().unwrap()),
                 ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
