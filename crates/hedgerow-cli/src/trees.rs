@@ -17,6 +17,8 @@ pub(crate) struct Row {
     /// What it may hold; the last level holds what there is, level 0 a number of runs.
     pub(crate) target_bytes: Option<u64>,
     pub(crate) hits: Option<u64>,
+    /// Filter bits per key: of the tables that are there, and of those that are written now.
+    pub(crate) filter_bits: Option<(f64, f64)>,
 }
 
 /// The memtables and the levels of a keyspace, from the newest data to the oldest.
@@ -30,6 +32,7 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         bytes: stats.memtable_bytes,
         target_bytes: memtable_bytes,
         hits: None,
+        filter_bits: None,
     };
     let levels = stats.levels.iter().map(|level| Row {
         name: format!("level {}", level.level),
@@ -40,6 +43,7 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         bytes: level.bytes,
         target_bytes: level.target_bytes,
         hits: Some(level.hits),
+        filter_bits: Some((level.filter_bits_per_key, level.filter_bits_allotted)),
     });
     std::iter::once(memtable).chain(levels).collect()
 }
@@ -131,6 +135,8 @@ pub(crate) fn object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
                 "bytes": row.bytes,
                 "target_bytes": row.target_bytes,
                 "hits": row.hits,
+                "filter_bits_per_key": row.filter_bits.map(|bits| bits.0),
+                "filter_bits_allotted": row.filter_bits.map(|bits| bits.1),
             })
         })
         .collect();

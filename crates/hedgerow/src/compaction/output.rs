@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
+use crate::filter::allocation;
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
-use crate::options::FilterSpec;
 use crate::partition::Partition;
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
+
+use super::filters;
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
 const OVERLAP_TABLES_MAX: u64 = 10;
@@ -31,6 +33,8 @@ pub(crate) struct OutputTables<'a> {
     level: usize,
     run: RunId,
     table_bytes: u64,
+    /// Filter bits per key, on average over the tables.
+    filter_bits: f64,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -62,12 +66,14 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let mut below = below.into_iter();
         let next_below = below.next();
+        let filter_bits = filters::allot(engine, partition, &partition.tree().version);
         Ok(OutputTables {
             engine,
             partition,
             level,
             run,
             table_bytes: partition.keyspace.design().table_bytes,
+            filter_bits: filter_bits.get(level).copied().unwrap_or_default(),
             held_bytes_max: usize::MAX,
             seqno_override: None,
             below,
@@ -91,6 +97,9 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
         let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+        // It will be put as deep as it can.
+        let filter_bits = filters::allot(engine, partition, &partition.tree().version);
+        output.filter_bits = filter_bits.last().copied().unwrap_or_default();
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -149,6 +158,8 @@ impl<'a> OutputTables<'a> {
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
+        let written = self.finished.iter().map(|meta| meta.entries).sum();
+        filters::steer(self.engine, self.partition, written);
         Ok(std::mem::take(&mut self.finished))
     }
 
@@ -183,10 +194,7 @@ impl<'a> OutputTables<'a> {
             seqno_override: self.seqno_override,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: match design.filter {
-                FilterSpec::None => None,
-                FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
-            },
+            filter_bits_per_key: allocation::of_table(self.filter_bits, id),
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

@@ -82,6 +82,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         }
         stats.debt_bytes += compaction::tree_debt(partition, &tree).bytes;
         let targets = compaction::targets(partition, &tree.version);
+        let allotted = compaction::filters::allot(engine, partition, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
                 let hits = engine
@@ -92,6 +93,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
+                    filter_bits_allotted: allotted.get(i).copied().unwrap_or_default(),
                     ..LevelStats::default()
                 });
             }
@@ -102,6 +104,8 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
+            let filters = level.tables().map(|table| table.meta().filter_bytes);
+            sum.filter_bytes += filters.sum::<u64>();
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)
@@ -117,6 +121,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             .sum::<u64>();
     }
     levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
+    for level in &mut levels {
+        level.filter_bits_per_key = 8.0 * level.filter_bytes as f64 / level.entries.max(1) as f64;
+    }
     stats.levels = levels;
     stats
 }

@@ -5,6 +5,7 @@
 //! A group may hold several probes over different intervals; masks are shifted and joined by the
 //! caller. Filters do no I/O: a paged filter asks for the page that it wants to see.
 
+pub(crate) mod allocation;
 pub(crate) mod bloom;
 #[cfg(test)]
 mod conformance;

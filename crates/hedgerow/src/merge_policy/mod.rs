@@ -5,6 +5,7 @@
 //! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
 //! the same code.
 
+pub(crate) mod at_capacity;
 #[cfg(test)]
 mod conformance;
 pub(crate) mod edit;
@@ -66,6 +67,17 @@ pub(crate) struct Summary {
     pub(crate) levels: Vec<LevelSummary>,
     pub(crate) memtable_bytes: u64,
     pub(crate) table_bytes: u64,
+}
+
+impl Summary {
+    /// What an entry takes on average; `None` for an empty tree.
+    pub(crate) fn entry_bytes(&self) -> Option<f64> {
+        let sum = |of: fn(&LevelSummary) -> u64| -> f64 {
+            self.levels.iter().map(|level| of(level) as f64).sum()
+        };
+        let entries = sum(|level| level.entries);
+        (entries > 0.0).then(|| (sum(|level| level.bytes) / entries).max(1.0))
+    }
 }
 
 /// A merge policy.

@@ -15,6 +15,7 @@ use hedgerow_mem::ChunkPool;
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
+use crate::filter::allocation::Controller;
 use crate::key_order::{Order, Sorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
@@ -146,6 +147,8 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
+    /// Steers the bits of filters.
+    pub(crate) filters: Controller,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

@@ -79,6 +79,13 @@ pub(crate) fn encode_design(design: &Design, out: &mut Vec<u8>) {
             varint::put(out, 1);
             out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
         }
+        FilterSpec::Monkey { bits_per_key: None } => varint::put(out, 2),
+        FilterSpec::Monkey {
+            bits_per_key: Some(bits_per_key),
+        } => {
+            varint::put(out, 3);
+            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
+        }
     }
     let residency = match design.residency {
         Residency::Auto => 0,
@@ -109,6 +116,10 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
             0 => FilterSpec::None,
             1 => FilterSpec::Bloom {
                 bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
+            },
+            2 => FilterSpec::Monkey { bits_per_key: None },
+            3 => FilterSpec::Monkey {
+                bits_per_key: Some(f32::from_bits(reader.u32("filter bits per key")?)),
             },
             code => return Err(unknown("filter", code)),
         },

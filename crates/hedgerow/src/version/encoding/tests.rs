@@ -18,12 +18,21 @@ pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     })
 }
 
+pub(crate) fn any_filter() -> impl Strategy<Value = FilterSpec> {
+    prop_oneof![
+        Just(FilterSpec::None),
+        (1.0f32..=32.0).prop_map(|bits_per_key| FilterSpec::Bloom { bits_per_key }),
+        prop::option::of(0.1f32..=20.0)
+            .prop_map(|bits_per_key| FilterSpec::Monkey { bits_per_key }),
+    ]
+}
+
 prop_compose! {
     pub(crate) fn any_design()(
         ratio in 2u32..=100,
         cut in prop::sample::select(vec![CutSpec::OneTable, CutSpec::PartitionedFull, CutSpec::WholeLevel]),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
-        bits in prop::option::of(1.0f32..=32.0),
+        filter in any_filter(),
         residency in prop::sample::select(vec![Residency::Auto, Residency::Resident, Residency::Paged]),
         block_bytes in 512u32..=256 << 10,
         table_bytes in prop::option::of(4u64 << 10..=4 << 30),
@@ -33,7 +42,7 @@ prop_compose! {
             policy: PolicySpec::Leveling { ratio, cut },
             compression,
             index: IndexSpec::Fence,
-            filter: bits.map_or(FilterSpec::None, |bits_per_key| FilterSpec::Bloom { bits_per_key }),
+            filter,
             residency,
             block_bytes,
             table_bytes,
