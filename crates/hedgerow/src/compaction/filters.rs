@@ -6,7 +6,7 @@
 //! bit of filter saves reads of absent keys, the same bit of page cache reads of any key.
 
 use crate::engine::Engine;
-use crate::filter::allocation::{BLOOM, Level};
+use crate::filter::allocation::{self, BLOOM, Level};
 use crate::merge_policy::at_capacity::at_capacity;
 use crate::options::FilterSpec;
 use crate::partition::Partition;
@@ -21,41 +21,45 @@ const BITS_FIRST: f64 = 10.0;
 /// The bits per key of filters of tables that are written now, by level, on average over the tables
 /// of the level.
 pub(crate) fn allot(engine: &Engine, partition: &Partition, version: &Version) -> Vec<f64> {
-    let depth = version.depth();
-    match partition.keyspace.design().design.filter {
-        FilterSpec::None => vec![0.0; depth],
-        FilterSpec::Bloom { bits_per_key } => vec![f64::from(bits_per_key); depth],
-        FilterSpec::Monkey { bits_per_key } => {
-            let bits_per_key = bits_per_key.map(f64::from);
-            match price(engine, partition, version, bits_per_key) {
-                Some((levels, ln_price)) => {
-                    let ln_theta = partition.work().filters.ln_theta();
-                    BLOOM.at_price(&levels, ln_price + ln_theta)
-                }
-                None => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
-            }
-        }
-    }
+    let ln_theta = partition.work().filters.ln_theta();
+    by_level(engine, partition, version, ln_theta).0
 }
 
-/// The levels of a tree at their capacities, and the price of their filters; `None` while the tree is
-/// empty.
-fn price(
+/// The bits per key of each level, and the levels at their capacities, if the tree is not empty.
+fn by_level(
     engine: &Engine,
     partition: &Partition,
     version: &Version,
-    bits_per_key: Option<f64>,
-) -> Option<(Vec<Level>, f64)> {
+    ln_theta: f64,
+) -> (Vec<f64>, Option<Vec<Level>>) {
     let design = partition.keyspace.design();
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    let levels = at_capacity(&summary, &design.policy.targets(&summary))?;
-    let ln_price = match bits_per_key {
-        Some(bits) => BLOOM.ln_price(&levels, bits),
-        None => BLOOM
-            .ln_price(&levels, engine.memory.filter_bits_per_key())
-            .max(ln_price_of_page_cache(summary.entry_bytes()?)),
+    let levels = at_capacity(&summary, &design.policy.targets(&summary));
+    let monkey = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
+        (Some(levels), Some(entry_bytes)) => {
+            let ln_price = match bits_per_key {
+                Some(bits) => BLOOM.ln_price(levels, bits),
+                None => BLOOM
+                    .ln_price(levels, engine.memory.filter_bits_per_key())
+                    .max(ln_price_of_page_cache(entry_bytes)),
+            };
+            BLOOM.at_price(levels, ln_price + ln_theta)
+        }
+        _ => vec![bits_per_key.unwrap_or(BITS_FIRST); version.depth()],
     };
-    Some((levels, ln_price))
+    // Levels may name filters of their own; mostly they share one.
+    let mut shared = (FilterSpec::None, Vec::new());
+    let bits = |level| match design.design.filter_at(level) {
+        FilterSpec::None => 0.0,
+        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+        spec @ FilterSpec::Monkey { bits_per_key } => {
+            if shared.0 != spec {
+                shared = (spec, monkey(bits_per_key.map(f64::from)));
+            }
+            shared.1[level]
+        }
+    };
+    ((0..version.depth()).map(bits).collect(), levels)
 }
 
 /// What a bit of page cache gains: of `n` entries of `e` bytes, it keeps `1 / (8 n e)` of what any get
@@ -67,12 +71,11 @@ fn ln_price_of_page_cache(entry_bytes: f64) -> f64 {
 /// So many entries of a tree are being written: steers what later tables have, so that all together
 /// have what is allotted.
 pub(crate) fn steer(engine: &Engine, partition: &Partition, written: u64) {
-    let FilterSpec::Monkey { bits_per_key } = partition.keyspace.design().design.filter else {
+    let FilterSpec::Monkey { .. } = partition.keyspace.design().design.filter else {
         return;
     };
     let version = partition.tree().version.clone();
-    let bits_per_key = bits_per_key.map(f64::from);
-    let Some((levels, ln_price)) = price(engine, partition, &version, bits_per_key) else {
+    let (bits, Some(levels)) = by_level(engine, partition, &version, 0.0) else {
         return;
     };
     let sum = |of: fn(&TableMeta) -> u64| -> f64 {
@@ -80,7 +83,7 @@ pub(crate) fn steer(engine: &Engine, partition: &Partition, written: u64) {
     };
     let entries = sum(|meta| meta.entries);
     let used = 8.0 * sum(|meta| meta.filter_bytes) / entries;
-    let wanted = BLOOM.average(&levels, ln_price);
+    let wanted = allocation::average(&levels, &bits);
     let part = written as f64 / entries;
     partition.work().filters.steer(used, wanted, part);
 }

@@ -182,7 +182,7 @@ impl<'a> OutputTables<'a> {
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
-        let design = facts.design().design;
+        let design = &facts.design().design;
         let options = TableOptions {
             id,
             keyspace: facts.id.0,

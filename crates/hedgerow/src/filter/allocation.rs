@@ -105,17 +105,6 @@ impl Curve {
         levels.iter().map(bits).collect()
     }
 
-    /// The bits per key of all levels together at a price.
-    pub(crate) fn average(&self, levels: &[Level], ln_price: f64) -> f64 {
-        let bits = self.at_price(levels, ln_price);
-        let taken = levels
-            .iter()
-            .zip(bits)
-            .map(|(level, bits)| level.entries * bits);
-        let entries: f64 = levels.iter().map(|level| level.entries).sum();
-        taken.sum::<f64>() / entries
-    }
-
     /// The price at which filters take so many bits per key on average; the highest if that is even
     /// less than none.
     /// Cost: 60 times a binary search for each level, some microseconds.
@@ -129,7 +118,7 @@ impl Curve {
         let mut high = first - filled().map(ln_share).fold(f64::MAX, f64::min);
         for _ in 0..HALVINGS {
             let middle = (low + high) / 2.0;
-            if self.average(levels, middle) > bits_per_key {
+            if average(levels, &self.at_price(levels, middle)) > bits_per_key {
                 low = middle;
             } else {
                 high = middle;
@@ -137,6 +126,16 @@ impl Curve {
         }
         high
     }
+}
+
+/// The bits per key of all levels together, of so many in each.
+pub(crate) fn average(levels: &[Level], bits: &[f64]) -> f64 {
+    let taken = levels
+        .iter()
+        .zip(bits)
+        .map(|(level, bits)| level.entries * bits);
+    let entries: f64 = levels.iter().map(|level| level.entries).sum();
+    taken.sum::<f64>() / entries
 }
 
 /// The filter of one table of a level that has `bits` per key on average: below one bit, some tables

@@ -5,52 +5,49 @@
 
 use crate::filter::allocation::Level;
 
-use super::{LevelTarget, Summary};
+use super::{LevelSummary, LevelTarget, Summary};
 
 /// The levels of a tree at their capacities, from 0; `None` if the tree is empty, so that the size of
 /// its entries is not known.
 pub(crate) fn at_capacity(summary: &Summary, targets: &[LevelTarget]) -> Option<Vec<Level>> {
     let entry_bytes = summary.entry_bytes()?;
-    let mut levels: Vec<Level> = summary
-        .levels
-        .iter()
-        .zip(targets)
-        .enumerate()
-        .map(|(i, (level, target))| match (i, target.capacity_bytes) {
-            (0, _) => Level {
-                entries: f64::from(target.runs_max) * summary.memtable_bytes as f64 / entry_bytes,
-                weight: f64::from(target.runs_max.max(1)),
-            },
-            // The last, or one that is to be emptied.
-            (_, 0 | u64::MAX) => Level {
-                entries: level.entries as f64,
-                weight: f64::from(level.runs.max(1)),
-            },
-            (_, capacity) => Level {
-                entries: capacity as f64 / entry_bytes,
-                weight: f64::from(target.runs_max.max(1)),
-            },
-        })
-        .collect();
+    let level = |(i, level): (usize, &LevelSummary)| match targets.get(i) {
+        Some(target) if i == 0 => Level {
+            entries: f64::from(target.runs_max) * summary.memtable_bytes as f64 / entry_bytes,
+            weight: f64::from(target.runs_max.max(1)),
+        },
+        Some(target) if !matches!(target.capacity_bytes, 0 | u64::MAX) => Level {
+            entries: target.capacity_bytes as f64 / entry_bytes,
+            weight: f64::from(target.runs_max.max(1)),
+        },
+        // The last, or one that is to be emptied.
+        _ => Level {
+            entries: level.entries as f64,
+            weight: f64::from(level.runs.max(1)),
+        },
+    };
+    let mut levels: Vec<Level> = summary.levels.iter().enumerate().map(level).collect();
     // What others hold beyond their capacities comes down, in a young tree all of it; and what fills
     // level 0 comes next.
-    if let Some((last, above)) = levels.split_last_mut() {
-        let all: f64 = summary
-            .levels
-            .iter()
-            .map(|level| level.entries as f64)
-            .sum();
-        let elsewhere: f64 = above.iter().map(|level| level.entries).sum();
-        let level0 = above.first().map_or(0.0, |level| level.entries);
-        last.entries = last.entries.max(all - elsewhere).max(level0);
-    }
+    let last = targets.len().min(levels.len()).saturating_sub(1);
+    let all: f64 = summary
+        .levels
+        .iter()
+        .map(|level| level.entries as f64)
+        .sum();
+    let elsewhere: f64 =
+        levels.iter().map(|level| level.entries).sum::<f64>() - levels[last].entries;
+    levels[last].entries = levels[last]
+        .entries
+        .max(all - elsewhere)
+        .max(levels[0].entries);
     Some(levels)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LevelSummary, Leveling, Policy};
     use super::*;
+    use crate::options::PolicySpec;
 
     /// A tree of leveling with ratio 10 and memtables of 1 MB, entries of 100 bytes.
     fn levels(bytes: [u64; 5]) -> Vec<(f64, f64)> {
@@ -65,8 +62,9 @@ mod tests {
                 .to_vec(),
             memtable_bytes: 1_000_000,
             table_bytes: 100_000,
+            nominal_depth: 0,
         };
-        let targets = Leveling::new(10, crate::merge_policy::Cut::OneTable).targets(&summary);
+        let targets = crate::merge_policy::policy(&PolicySpec::default()).targets(&summary);
         let levels = at_capacity(&summary, &targets).unwrap_or_default();
         levels.iter().map(|l| (l.entries, l.weight)).collect()
     }

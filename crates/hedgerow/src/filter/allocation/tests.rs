@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn all_bits_are_allotted_and_smaller_runs_get_more(levels in any_levels(), bits in 0.0..20.0) {
         let allotted = allot(&BLOOM, &levels, bits);
-        let average = BLOOM.average(&levels, BLOOM.ln_price(&levels, bits));
+        let average = average(&levels, &allotted);
         prop_assert!((average - bits).abs() < 1e-6, "{average} {bits}");
         let more = allot(&BLOOM, &levels, bits + 1.0);
         for (a, more) in levels.iter().zip(&allotted).zip(more) {
