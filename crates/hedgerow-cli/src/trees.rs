@@ -66,13 +66,13 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
         .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)));
     let longest = sizes.max().unwrap_or(0);
     let heading = format!(
-        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
-        "size", "target", "runs", "tables", "entries", "tombstones"
+        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
+        "size", "target", "runs", "tables", "entries", "tombstones", "filter bits"
     );
     let some = |n: u64| if n == 0 { String::new() } else { count(n) };
     let line = |row: &Row| {
         let line = format!(
-            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
             row.name,
             bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
             bytes(row.bytes),
@@ -81,6 +81,8 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
             some(row.tables as u64),
             count(row.entries),
             some(row.tombstones),
+            row.filter_bits
+                .map_or_else(String::new, |bits| format!("{:.1}", bits.0)),
         );
         line.trim_end().to_owned()
     };

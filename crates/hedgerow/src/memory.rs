@@ -3,7 +3,7 @@
 //! | part | share | why |
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
-//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache |
+//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it |
 //! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
