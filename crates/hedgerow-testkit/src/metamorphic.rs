@@ -40,6 +40,12 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Bloom { bits_per_key };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for bits_per_key in [0.2, 2.0, 8.0] {
+        let filter = FilterSpec::Monkey {
+            bits_per_key: Some(bits_per_key),
+        };
+        add(&filter.to_string(), &|design| design.filter = filter);
+    }
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
     add("resident", &|design| design.residency = Residency::Resident);
@@ -154,6 +160,11 @@ pub fn any_design(random: &mut Random) -> Design {
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
         filter: match random.below(4) {
             0 => FilterSpec::None,
+            1 => FilterSpec::Monkey {
+                bits_per_key: random
+                    .one_in(2)
+                    .then_some(random.range(1, 100) as f32 / 10.0),
+            },
             _ => FilterSpec::Bloom {
                 bits_per_key: random.range(10, 160) as f32 / 10.0,
             },

@@ -138,6 +138,15 @@ pub enum FilterSpec {
         /// Filter bits per key, 1.0 to 32.0; fractions are kept.
         bits_per_key: f32,
     },
+    /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
+    /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
+    /// key-value store", 2017). Where bits gain too little, tables have no filter.
+    Monkey {
+        /// Filter bits per key, 0.1 to 20.0, on average over all levels; `None` leaves it to the
+        /// memory budget: what the indexes leave of their common share, as far as it gains more
+        /// than a larger page cache would.
+        bits_per_key: Option<f32>,
+    },
 }
 
 /// Where the indexes and filters of tables are kept.
@@ -199,7 +208,7 @@ impl Default for Design {
             policy: PolicySpec::default(),
             compression: Compression::default(),
             index: IndexSpec::default(),
-            filter: FilterSpec::Bloom { bits_per_key: 10.0 },
+            filter: FilterSpec::Monkey { bits_per_key: None },
             residency: Residency::default(),
             block_bytes: 4096,
             table_bytes: None,
@@ -242,6 +251,30 @@ impl Design {
     }
 }
 
+impl FilterSpec {
+    pub(crate) fn check(&self) -> Result<()> {
+        let (bits, min, max, otherwise) = match *self {
+            FilterSpec::Bloom { bits_per_key } => {
+                let otherwise = "fewer let most keys pass, more hardly fewer";
+                (bits_per_key, 1.0, 32.0, otherwise)
+            }
+            FilterSpec::Monkey {
+                bits_per_key: Some(bits_per_key),
+            } => {
+                let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
+                (bits_per_key, 0.1, 20.0, otherwise)
+            }
+            FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
+        };
+        if (min..=max).contains(&bits) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "expected {min} to {max} filter bits per key, found {bits}: {otherwise}"
+        )))
+    }
+}
+
 fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&found) {
         return Ok(());
@@ -251,24 +284,15 @@ fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     )))
 }
 
-impl FilterSpec {
-    fn check(&self) -> Result<()> {
-        match self {
-            FilterSpec::Bloom { bits_per_key } if !(1.0..=32.0).contains(bits_per_key) => {
-                Err(Error::invalid(format!(
-                    "expected 1 to 32 filter bits per key, found {bits_per_key}"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 impl fmt::Display for FilterSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
+            FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
+            FilterSpec::Monkey {
+                bits_per_key: Some(bits),
+            } => write!(f, "monkey:{bits}"),
         }
     }
 }
@@ -276,20 +300,25 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none` or `bloom:BITS`.
+    /// `none`, `bloom:BITS`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
-        if spec == "none" {
-            return Ok(FilterSpec::None);
+        let bits = |bits: &str| bits.parse().map_err(|_| unknown());
+        match spec.split_once(':') {
+            None if spec == "none" => Ok(FilterSpec::None),
+            None if spec == "monkey" => Ok(FilterSpec::Monkey { bits_per_key: None }),
+            Some(("bloom", per_key)) => Ok(FilterSpec::Bloom {
+                bits_per_key: bits(per_key)?,
+            }),
+            Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
+                bits_per_key: Some(bits(per_key)?),
+            }),
+            _ => Err(unknown()),
         }
-        let bits = spec.strip_prefix("bloom:").ok_or_else(unknown)?;
-        Ok(FilterSpec::Bloom {
-            bits_per_key: bits.parse().map_err(|_| unknown())?,
-        })
     }
 }
 
@@ -349,8 +378,10 @@ mod tests {
                 .all(read_back)
         );
         assert!(
-            [FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }]
+            [None, Some(4.25)]
+                .map(|bits_per_key| FilterSpec::Monkey { bits_per_key })
                 .into_iter()
+                .chain([FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }])
                 .all(read_back)
         );
     }

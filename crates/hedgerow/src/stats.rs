@@ -243,6 +243,13 @@ pub struct LevelStats {
     pub tombstones: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// Bytes of the filters among them.
+    pub filter_bytes: u64,
+    /// Filter bits per key of the tables that are there, on average.
+    pub filter_bits_per_key: f64,
+    /// Filter bits per key, on average, of tables that are written to the level now; of the first
+    /// partition.
+    pub filter_bits_allotted: f64,
     /// What the policy wants the level to hold; `None` for the last level, and where runs count.
     pub target_bytes: Option<u64>,
     /// Runs at which they are merged; a level below level 0 with a target of 1 has one.

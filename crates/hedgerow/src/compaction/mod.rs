@@ -4,6 +4,7 @@
 //! to keep, [`output`] where to cut the result. [`job`] carries one plan out; this file asks for
 //! plans whenever a flush or a job has ended, and on a user's demand.
 
+pub(crate) mod filters;
 pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod planner;

@@ -63,6 +63,8 @@ pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> Tabl
         path: 0,
         file_bytes: bytes,
         raw_bytes: bytes,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: (bytes / 128).max(1),
         tombstones: 0,
         range_tombstones: 0,

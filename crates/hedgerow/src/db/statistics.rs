@@ -88,6 +88,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         stats.misplaced_bytes += debt.misplaced_bytes;
         stats.levels_over = stats.levels_over.max(debt.levels_over as usize);
         stats.retuning |= partition.work().retuned_at.is_some();
+        let allotted = compaction::filters::allot(engine, partition, &design, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
                 let hits = engine
@@ -98,6 +99,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
+                    filter_bits_allotted: allotted.get(i).copied().unwrap_or_default(),
                     ..LevelStats::default()
                 });
             }
@@ -109,6 +111,8 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
+            let filters = level.tables().map(|table| table.meta().filter_bytes);
+            sum.filter_bytes += filters.sum::<u64>();
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)
@@ -124,6 +128,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             .sum::<u64>();
     }
     levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
+    for level in &mut levels {
+        level.filter_bits_per_key = 8.0 * level.filter_bytes as f64 / level.entries.max(1) as f64;
+    }
     stats.levels = levels;
     stats
 }

@@ -6,6 +6,7 @@
 //! the same code.
 
 mod anchored;
+pub(crate) mod at_capacity;
 mod garnering;
 mod garnering_paper;
 mod presets;
@@ -125,6 +126,17 @@ pub(crate) struct Summary {
     pub(crate) table_bytes: u64,
     /// How many levels the policy counted when it last changed that; 0 where none counts.
     pub(crate) nominal_depth: u8,
+}
+
+impl Summary {
+    /// What an entry takes on average; `None` for an empty tree.
+    pub(crate) fn entry_bytes(&self) -> Option<f64> {
+        let sum = |of: fn(&LevelSummary) -> u64| -> f64 {
+            self.levels.iter().map(|level| of(level) as f64).sum()
+        };
+        let entries = sum(|level| level.entries);
+        (entries > 0.0).then(|| (sum(|level| level.bytes) / entries).max(1.0))
+    }
 }
 
 /// A merge policy.

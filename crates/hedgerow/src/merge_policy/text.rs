@@ -158,6 +158,8 @@ pub(crate) fn parse_table(text: &str) -> Result<TableMeta> {
         path: 0,
         file_bytes: bytes,
         raw_bytes: bytes,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: usual_entries(bytes),
         tombstones: 0,
         range_tombstones: 0,

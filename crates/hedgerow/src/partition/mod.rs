@@ -16,6 +16,7 @@ use hedgerow_mem::ChunkPool;
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
+use crate::filter::allocation::Controller;
 use crate::key_order::{Order, Sorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
@@ -154,6 +155,8 @@ pub(crate) struct Work {
     pub(crate) running: Vec<RunningJob>,
     /// When the tree was given another design, until it has the shape that this wants.
     pub(crate) retuned_at: Option<Duration>,
+    /// Steers the bits of filters.
+    pub(crate) filters: Controller,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

@@ -270,6 +270,13 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 1);
             out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
         }
+        FilterSpec::Monkey { bits_per_key: None } => varint::put(out, 2),
+        FilterSpec::Monkey {
+            bits_per_key: Some(bits_per_key),
+        } => {
+            varint::put(out, 3);
+            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
+        }
     }
 }
 
@@ -278,6 +285,10 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         0 => Ok(FilterSpec::None),
         1 => Ok(FilterSpec::Bloom {
             bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
+        }),
+        2 => Ok(FilterSpec::Monkey { bits_per_key: None }),
+        3 => Ok(FilterSpec::Monkey {
+            bits_per_key: Some(f32::from_bits(reader.u32("filter bits per key")?)),
         }),
         code => Err(unknown("filter", code)),
     }

@@ -126,6 +126,12 @@ fn bad_arguments_are_refused_with_their_bounds() {
             filter: FilterSpec::Bloom { bits_per_key: 0.5 },
             ..Design::default()
         },
+        Design {
+            filter: FilterSpec::Monkey {
+                bits_per_key: Some(21.0),
+            },
+            ..Design::default()
+        },
     ] {
         let refused = db.keyspace_with("k", Layout::sorted(), design.clone());
         assert_eq!(kind(refused), ErrorKind::InvalidArgument, "{design:?}");

@@ -15,6 +15,7 @@ mod concurrency;
 mod corruption;
 mod explain;
 mod faults;
+mod filters;
 mod golden;
 mod inspect;
 mod log;

@@ -144,6 +144,8 @@ impl Writer {
             path: options.path,
             file_bytes: 0,
             raw_bytes: 0,
+            index_bytes: 0,
+            filter_bytes: 0,
             entries: 0,
             tombstones: 0,
             range_tombstones: 0,
@@ -220,6 +222,7 @@ impl Writer {
     /// Writes everything behind the blocks.
     fn write_tail(&mut self) -> Result<()> {
         let out = &mut self.out;
+        let blocks_end = out.offset;
         let filter = match self.filter.take() {
             Some(filter) => Some(filter.finish(out.offset, |page| {
                 out.write_raw_page(page)?;
@@ -227,8 +230,10 @@ impl Writer {
             })?),
             None => None,
         };
+        self.meta.filter_bytes = out.offset - blocks_end;
         let index = std::mem::take(&mut self.index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
+        self.meta.index_bytes = out.offset - blocks_end - self.meta.filter_bytes;
 
         let mut facts = Vec::new();
         self.meta.encode(&mut facts);

@@ -28,8 +28,12 @@ fn any_cut() -> impl Strategy<Value = CutSpec> {
 }
 
 fn any_filter() -> impl Strategy<Value = FilterSpec> {
-    let bloom = |bits_per_key| FilterSpec::Bloom { bits_per_key };
-    prop_oneof![Just(FilterSpec::None), (1.0f32..=32.0).prop_map(bloom)]
+    prop_oneof![
+        Just(FilterSpec::None),
+        (1.0f32..=32.0).prop_map(|bits_per_key| FilterSpec::Bloom { bits_per_key }),
+        prop::option::of(0.1f32..=20.0)
+            .prop_map(|bits_per_key| FilterSpec::Monkey { bits_per_key }),
+    ]
 }
 
 prop_compose! {

@@ -18,6 +18,8 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
         path: 0,
         file_bytes: 4096,
         raw_bytes: 5000,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: 10,
         tombstones: 0,
         range_tombstones: 0,
