@@ -22,3 +22,4 @@ mod log;
 mod memory;
 mod read_only;
 mod retune;
+mod sweeps;
