@@ -6,9 +6,9 @@
 //! goes through the digits of a counter. Of the `r` merges into a level of ratio `r` the last and
 //! largest is saved: `(r - 1) / 2` writes of an entry where sweeps one by one need `(r + 1) / 2`.
 
+use crate::merge_policy::Cut;
 use crate::merge_policy::plan::{Plan, Reason};
 use crate::merge_policy::shape::{Facts, Run};
-use crate::merge_policy::{Cut, LevelTarget};
 
 use super::Planner;
 use super::draft::Draft;
@@ -50,12 +50,9 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// Whether a level, which can be carried, is swept or will have to be when these bytes have come.
     fn is_full_with(&self, level: usize, incoming: u64) -> bool {
         let data = &self.shape.levels[level];
-        let target = self.target(level);
-        can_be_carried(&target)
-            && !data.is_empty()
-            && self.next_level(level).is_some()
-            && (data.draining.is_some()
-                || incoming.saturating_add(data.bytes()) > target.capacity_bytes)
+        let bytes = incoming.saturating_add(data.bytes());
+        let is_full = bytes > self.target(level).capacity_bytes;
+        self.can_be_carried(level) && !data.is_empty() && (data.draining.is_some() || is_full)
     }
 
     /// Whether slices of a level that go through the next one, and through those below that are swept,
@@ -84,9 +81,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         (1..level).any(|upper| {
             let data = &self.shape.levels[upper];
             data.draining.is_some()
-                && can_be_carried(&self.target(upper))
                 && self.next_level(upper) == Some(level)
-                && !self.is_swept(upper, level)
+                && self.can_be_carried(upper)
         })
     }
 
@@ -152,14 +148,19 @@ impl<'s, T: Facts> Planner<'s, T> {
         let Some((lo, hi)) = draft.range().filter(|_| data.draining.is_some()) else {
             return false;
         };
-        can_be_carried(&self.target(level))
+        self.can_be_carried(level)
             && data.runs().all(|(_, run)| {
                 let mut tables = run.overlapping(lo, hi).iter();
                 tables.all(|table| data.sweep_awaits(run.id, table.meta()))
             })
     }
-}
 
-fn can_be_carried(target: &LevelTarget) -> bool {
-    target.runs_max <= 1 && target.cut == Cut::PartitionedFull && target.capacity_bytes > 0
+    /// Whether a level is one run that goes down in slices into one run.
+    fn can_be_carried(&self, level: usize) -> bool {
+        let target = self.target(level);
+        let next = self.next_level(level);
+        target.cut == Cut::PartitionedFull
+            && target.capacity_bytes > 0
+            && next.is_some_and(|next| !self.is_swept(level, next))
+    }
 }
