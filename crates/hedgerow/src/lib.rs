@@ -49,6 +49,7 @@ mod read;
 mod recover;
 mod repair;
 mod scan;
+mod simulate;
 mod verify;
 mod write;
 
@@ -95,6 +96,7 @@ pub use options::{
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
+pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{

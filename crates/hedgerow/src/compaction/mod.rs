@@ -32,7 +32,7 @@ use planner::{Debt, Manual, ManualStep, PlanLimits, debt, place, plan};
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 /// A slice of a level reads about this many tables' worth.
-const SLICE_TABLES: u64 = 16;
+pub(crate) const SLICE_TABLES: u64 = 16;
 
 /// What the policy in force wants of each level of a tree.
 pub(crate) fn targets(partition: &Partition, version: &Version) -> Vec<LevelTarget> {

@@ -16,7 +16,7 @@ use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
-const OVERLAP_TABLES_MAX: u64 = 10;
+pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
 /// How often a long output asks whether to go on and how fast.
 const PACE_BYTES: u64 = 128 << 10;
 
