@@ -19,6 +19,7 @@ mod load;
 mod put;
 mod repair;
 mod scan;
+mod simulate;
 mod stats;
 mod tour;
 mod verify;
@@ -72,6 +73,7 @@ enum Command {
     Compact(compact::Arguments),
     Checkpoint(checkpoint::Arguments),
     Bench(Box<bench::Arguments>),
+    Simulate(simulate::Arguments),
     Tour(tour::Arguments),
     Completions(completions::Arguments),
 }
@@ -106,6 +108,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
+        Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
         Command::Completions(arguments) => completions::run(arguments, &mut output),
     }

@@ -7,7 +7,7 @@ use crate::merge_policy::shape::{Facts, Shape};
 
 use super::merge::Segment;
 use super::random::Random;
-use super::table::{Content, Table, number, share};
+use super::table::{Content, Table, number};
 use super::workload::{Mass, Workload};
 
 /// Cuts one output.
@@ -16,6 +16,8 @@ pub(super) struct Cutter {
     overlap_bytes_max: f64,
     /// Ends and sizes of the tables of the level below, in key order.
     below: Vec<(u64, f64)>,
+    /// How many of them the output has passed.
+    passed: usize,
 }
 
 impl Cutter {
@@ -41,41 +43,53 @@ impl Cutter {
             table_bytes: if evenly { bytes / count } else { table_bytes },
             overlap_bytes_max: OVERLAP_TABLES_MAX as f64 * table_bytes,
             below,
+            passed: 0,
         }
     }
 
-    /// The tables of an output, in key order. Sizes vary by chance as those of so many entries do:
-    /// `unit_bytes` are the bytes of a real table.
+    /// The tables of an output, in key order. Their sizes are exact, their borders lie where chance
+    /// puts them among so many keys: `unit_bytes` are the bytes of a real table.
     pub(super) fn cut(
-        &self,
+        mut self,
         segments: &[Segment],
         workload: &Workload,
         random: &mut Random,
         unit_bytes: f64,
     ) -> Vec<Content> {
-        let entries = (unit_bytes / workload.put_bytes).max(1.0);
-        let mut draw = || (1.0 + random.normal() / entries.sqrt()).max(0.5);
+        let deviation = (workload.put_bytes / unit_bytes).min(1.0).sqrt();
         let mut tables = Vec::new();
-        let mut below = self.below.as_slice();
-        let mut full = self.table_bytes * draw();
-        let mut wide = self.wide(&mut below, 0);
+        // A table is full with the first entry that reaches its size.
+        let mut full_bytes = self.table_bytes + random.uniform() * workload.put_bytes;
+        let mut wide_at = self.wide(0);
         let mut current: Option<Content> = None;
         for segment in segments {
-            let mut from = segment.keys.start;
-            while from < segment.keys.end {
-                let density = segment.bytes / (segment.keys.end - segment.keys.start) as f64;
+            let mut rest = segment.keys.clone();
+            let mut part_left = 1.0;
+            while !rest.is_empty() {
+                let begin = current.as_ref().map_or(rest.start, |it| it.keys.start);
                 let held = current.as_ref().map_or(0.0, |content| content.bytes);
-                let room = (full - held) / density.max(f64::MIN_POSITIVE);
-                let full_at = from.saturating_add(room.max(1.0) as u64);
-                let wide_at = wide.max(from + 1);
-                let to = full_at.min(wide_at).min(segment.keys.end);
-                take(&mut current, segment, from..to);
-                if to == full_at || to == wide_at {
-                    tables.extend(current.take().filter(|content| content.bytes > 0.0));
-                    full = self.table_bytes * draw();
-                    wide = self.wide(&mut below, to);
+                let width = (rest.end - rest.start) as f64;
+                let bytes_left = segment.bytes * part_left;
+                let wide_part = wide_at.saturating_sub(rest.start) as f64 / width;
+                let full_part = (full_bytes - held) / bytes_left.max(f64::MIN_POSITIVE);
+                let (mut part, mut end) = (1.0, rest.end);
+                if full_part < wide_part.min(1.0) && width > 2.0 {
+                    let exact = rest.start as f64 + full_part * width;
+                    let off = random.normal() * deviation * (exact - begin as f64);
+                    part = full_part;
+                    end = ((exact + off) as u64).clamp(rest.start + 1, rest.end - 1);
+                } else if wide_part < 1.0 {
+                    end = wide_at.max(rest.start + 1);
+                    part = (end - rest.start) as f64 / width;
                 }
-                from = to;
+                take(&mut current, segment, part * part_left, rest.start..end);
+                part_left *= 1.0 - part;
+                if part < 1.0 {
+                    tables.extend(current.take().filter(|content| content.bytes > 0.0));
+                    full_bytes = self.table_bytes + random.uniform() * workload.put_bytes;
+                    wide_at = self.wide(end);
+                }
+                rest.start = end;
             }
         }
         tables.extend(current.filter(|content| content.bytes > 0.0));
@@ -83,11 +97,11 @@ impl Cutter {
     }
 
     /// Where a table that begins at a key overlaps too much below.
-    fn wide(&self, below: &mut &[(u64, f64)], from: u64) -> u64 {
-        let passed = below.partition_point(|(end, _)| *end <= from);
-        *below = &below[passed..];
+    fn wide(&mut self, from: u64) -> u64 {
+        let ahead = &self.below[self.passed..];
+        self.passed += ahead.partition_point(|(end, _)| *end <= from);
         let mut overlap_bytes = 0.0;
-        for (end, bytes) in *below {
+        for (end, bytes) in &self.below[self.passed..] {
             overlap_bytes += bytes;
             if overlap_bytes > self.overlap_bytes_max {
                 return *end;
@@ -115,9 +129,8 @@ fn below(shape: &Shape<Table>, level: usize, range: &Range<u64>) -> Vec<(u64, f6
     below
 }
 
-/// Adds part of a segment to a table.
-fn take(current: &mut Option<Content>, segment: &Segment, keys: Range<u64>) {
-    let part = share(&keys, &segment.keys);
+/// Adds a part of a segment to a table, which is then said to lie between these keys.
+fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range<u64>) {
     let content = current.get_or_insert_with(|| Content {
         keys: keys.start..keys.start,
         bytes: 0.0,

@@ -13,6 +13,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// From 0 to 1.
+    pub(super) fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// About normally distributed with deviation 1: the sum of the four quarters of a number.
     pub(super) fn normal(&mut self) -> f64 {
         let bits = self.next();

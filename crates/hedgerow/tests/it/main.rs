@@ -20,3 +20,4 @@ mod inspect;
 mod log;
 mod memory;
 mod read_only;
+mod simulate;

@@ -1,0 +1,87 @@
+//! The simulator against the engine: the same writes, the same sizes.
+#![allow(clippy::print_stdout, reason = "the measurement is printed")]
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Compression, Db, Design, Layout, Overwrites, PolicySpec, Simulation, simulate};
+
+use crate::support::DIR;
+
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 100;
+const MEMTABLE_BYTES: u64 = 64 << 10;
+const MEMORY_BUDGET: u64 = 16 << 20;
+
+fn design(policy: PolicySpec) -> Design {
+    Design {
+        policy,
+        compression: Compression::None,
+        memtable_bytes: Some(MEMTABLE_BYTES),
+        table_bytes: Some(MEMTABLE_BYTES),
+        ..Design::default()
+    }
+}
+
+/// A number without a pattern for each number, different ones for different ones.
+fn scattered(i: u64) -> u64 {
+    let mut z = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Bytes of tables written per byte of keys and values.
+fn measured(design: Design, entries: u64, key_of: impl Fn(u64) -> u64) -> f64 {
+    let disk = SimStorage::new(1);
+    let db = Db::builder(DIR)
+        .environment(Environment::simulated(&disk, 7))
+        .memory_budget(MEMORY_BUDGET)
+        .open()
+        .unwrap();
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    let value = [7; VALUE_BYTES];
+    for i in 0..entries {
+        let mut key = [0; KEY_BYTES];
+        key[..8].copy_from_slice(&scattered(key_of(i)).to_be_bytes());
+        key[8..].copy_from_slice(&key_of(i).to_be_bytes());
+        keyspace.put(key, value).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    db.stats().write_amplification()
+}
+
+#[test]
+fn writes_are_what_the_simulator_says() {
+    let entries = 300_000;
+    let keys = entries / 4;
+    for (policy, overwrites, tolerance) in [
+        ("leveling:4,partitioned", Overwrites::None, 0.03),
+        ("leveling:4,partitioned", Overwrites::Uniform, 0.03),
+        ("leveling:4,whole-level", Overwrites::Uniform, 0.03),
+        ("leveling:4", Overwrites::Uniform, 0.03),
+        // The engine finds tables whose borders lie better than those of virtual ones.
+        ("leveling:10", Overwrites::None, 0.06),
+    ] {
+        let design = design(policy.parse().unwrap());
+        let measured = measured(design, entries, |i| match overwrites {
+            Overwrites::None => i,
+            _ => scattered(!i) % keys,
+        });
+        let report = simulate(&Simulation {
+            entries,
+            key_bytes: KEY_BYTES as u64,
+            value_bytes: VALUE_BYTES as u64,
+            design,
+            memory_budget: MEMORY_BUDGET,
+            overwrites,
+            keys: Some(keys),
+            ..Simulation::default()
+        })
+        .unwrap();
+        let predicted = report.points.last().unwrap().write_amplification;
+        let off = predicted / measured - 1.0;
+        println!("{policy} {overwrites:?}: measured {measured:.2}, predicted {predicted:.2}");
+        assert!(off.abs() < tolerance, "{policy} {overwrites:?}: {off}");
+    }
+}
