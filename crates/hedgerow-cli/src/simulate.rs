@@ -16,7 +16,8 @@ use crate::output::{Output, bytes, count};
 const EXAMPLES: &str = "\
 Examples:
   hedgerow simulate --entries 1e11 --key-size 16 --value-size 100 --policy leveling:10
-  hedgerow simulate --entries 1e9 --overwrites zipf --deletes 0.1 --memory-budget 1GiB --picture growth.svg";
+  hedgerow simulate --entries 1e9 --overwrites zipf --deletes 0.1 --memory-budget 1GiB --picture growth.svg
+  hedgerow simulate --entries 1e9 --levels '0=runs:4;1-2=tiering:8;3=leveling:8'";
 
 /// Lets the planner merge virtual tables: levels, runs, amplification over a store's growth.
 ///
@@ -37,6 +38,10 @@ pub(crate) struct Arguments {
     /// The merge policy, as of `hedgerow bench`
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
+    /// A table of levels in place of a policy, such as
+    /// `0=runs:4;1-2=tiering:8;3=leveling:8,partitioned`
+    #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
+    levels: Option<PolicySpec>,
     /// Which keys are written: none (each is new), uniform, zipf
     #[arg(long, value_name = "KEYS", default_value = "none", value_parser = overwrites)]
     overwrites: Overwrites,
@@ -94,7 +99,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         key_bytes: arguments.key_size,
         value_bytes: arguments.value_size,
         design: Design {
-            policy: arguments.policy,
+            policy: arguments
+                .levels
+                .as_ref()
+                .unwrap_or(&arguments.policy)
+                .clone(),
             memtable_bytes: arguments.memtable_size,
             table_bytes: arguments.table_size,
             ..Design::default()

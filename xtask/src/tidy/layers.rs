@@ -27,6 +27,7 @@ const ROWS: &[&[&str]] = &[
         "checkpoint",
         "verify",
         "bulk_load",
+        "retune",
         "write",
         "flush",
         "simulate",
@@ -52,8 +53,8 @@ const ROWS: &[&[&str]] = &[
         "codec",
         "page",
         "entry",
-        "options",
         "stats",
+        "options",
         "error",
     ],
 ];

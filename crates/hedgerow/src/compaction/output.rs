@@ -3,17 +3,20 @@
 //! down would then be expensive.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
+use crate::filter::allocation;
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
-use crate::options::FilterSpec;
-use crate::partition::Partition;
+use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
+
+use super::filters;
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
 pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
@@ -28,12 +31,16 @@ pub(crate) type Below = (Vec<u8>, u64);
 pub(crate) struct OutputTables<'a> {
     engine: &'a Engine,
     partition: &'a Partition,
+    design: Arc<DesignInForce>,
     level: usize,
     run: RunId,
-    table_bytes: u64,
+    /// Filter bits per key, on average over the tables.
+    filter_bits: f64,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
+    /// See [`TableOptions::settled`].
+    pub(crate) settled: Option<SeqNo>,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
@@ -56,20 +63,24 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         level: usize,
         run: RunId,
         below: Vec<Below>,
     ) -> Result<OutputTables<'a>> {
         let mut below = below.into_iter();
         let next_below = below.next();
+        let filter_bits = filters::allot(engine, partition, &design, &partition.tree().version);
         Ok(OutputTables {
             engine,
             partition,
+            design,
             level,
             run,
-            table_bytes: partition.keyspace.design().table_bytes,
+            filter_bits: filter_bits.get(level).copied().unwrap_or_default(),
             held_bytes_max: usize::MAX,
             seqno_override: None,
+            settled: None,
             below,
             next_below,
             overlap_bytes: 0,
@@ -86,11 +97,15 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn of_bulk_load(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         seqno: SeqNo,
         held_bytes_max: usize,
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
-        let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+        let filter_bits = filters::allot(engine, partition, &design, &partition.tree().version);
+        let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
+        // It will be put as deep as it can.
+        output.filter_bits = filter_bits.last().copied().unwrap_or_default();
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -101,9 +116,10 @@ impl<'a> OutputTables<'a> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
         if !same_key {
             self.pass(entry.key);
-            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
+            let table_bytes = self.design.table_bytes;
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * table_bytes;
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= self.table_bytes
+                c.writer.estimated_bytes() >= table_bytes
                     || c.held_bytes >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };
@@ -149,6 +165,8 @@ impl<'a> OutputTables<'a> {
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
+        let written = self.finished.iter().map(|meta| meta.entries).sum();
+        filters::steer(self.engine, self.partition, &self.design, written);
         Ok(std::mem::take(&mut self.finished))
     }
 
@@ -171,7 +189,7 @@ impl<'a> OutputTables<'a> {
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
-        let design = facts.design().design;
+        let design = &self.design.design;
         let options = TableOptions {
             id,
             keyspace: facts.id.0,
@@ -181,12 +199,10 @@ impl<'a> OutputTables<'a> {
             path: 0,
             hash_seed: facts.seed,
             seqno_override: self.seqno_override,
+            settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: match design.filter {
-                FilterSpec::None => None,
-                FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
-            },
+            filter_bits_per_key: allocation::of_table(self.filter_bits, id),
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

@@ -115,7 +115,7 @@ fn point(tree: &Tree, runs: f64) -> GrowthPoint {
         .shape
         .levels
         .iter()
-        .zip(&targets)
+        .zip(targets.iter())
         .enumerate()
         .filter(|(_, (level, _))| !level.is_empty())
         .map(|(number, (level, target))| {

@@ -50,6 +50,8 @@ impl Table {
             path: 0,
             file_bytes: bytes.round() as u64,
             raw_bytes: bytes.round() as u64,
+            index_bytes: 0,
+            filter_bytes: 0,
             entries: sum(|mass| mass.entries()).round() as u64,
             tombstones: sum(|mass| mass.tombstones).round() as u64,
             range_tombstones: 0,

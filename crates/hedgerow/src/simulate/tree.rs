@@ -7,7 +7,7 @@ use crate::compaction::planner::{self, PlanLimits};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::Result;
 use crate::memtable::ENTRY_OVERHEAD_BYTES;
-use crate::merge_policy::LevelTarget;
+use crate::merge_policy::Targets;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
@@ -88,11 +88,9 @@ impl Tree {
         self.design.table_bytes
     }
 
-    pub(super) fn targets(&self) -> Vec<LevelTarget> {
+    pub(super) fn targets(&self) -> Targets {
         let (memtable, table) = (self.design.memtable_bytes, self.design.table_bytes);
-        self.design
-            .policy
-            .targets(&self.shape.summary(memtable, table))
+        planner::fitted_targets(&*self.design.policy, self.shape.summary(memtable, table))
     }
 
     /// Fills a memtable, or what is left of so many entries, and makes it the newest run of level 0.
@@ -123,7 +121,14 @@ impl Tree {
                 Plan::Drain { level, through } => {
                     edit.draining = vec![(*level as u8, Some(*through))];
                 }
-                Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
+                Plan::SetDepth {
+                    depth,
+                    nominal_depth,
+                } => {
+                    edit.depth = Some(*depth as u8);
+                    edit.nominal_depth = Some(*nominal_depth);
+                }
+                Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
                 Plan::Move { input, target, .. } => self.move_down(&mut edit, input, target),
                 Plan::Merge { inputs, target, .. } => {
                     tables = self.merge(&mut edit, inputs, target);

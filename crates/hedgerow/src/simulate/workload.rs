@@ -5,6 +5,8 @@
 //! the other: a key of an older layer is also in a newer one, which holds a share `f` of the class,
 //! with probability `f`.
 
+use crate::compaction::filters::BITS_FIRST;
+use crate::memory::MemoryPlan;
 use crate::options::FilterSpec;
 
 use super::Simulation;
@@ -168,6 +170,11 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
     let filter_bits = match simulation.design.filter {
         FilterSpec::None => 0.0,
         FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+        FilterSpec::Monkey { bits_per_key } => {
+            let resident = MemoryPlan::new(simulation.memory_budget).resident as f64;
+            let left = (8.0 * resident / simulation.entries as f64).min(BITS_FIRST);
+            bits_per_key.map_or(left, f64::from)
+        }
     };
     BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64 + filter_bits / 8.0
 }
@@ -183,11 +190,11 @@ fn zipf(keys: u64) -> Vec<Class> {
             2 * from - 1
         }
         .min(keys);
-        // The integral over [from - 1/2, to + 1/2] is the sum but for a thousandth.
+        // The integral over [from - 1/2, to + 1/2] is the sum of many but for a thousandth.
         let power = |x: f64| x.powf(1.0 - THETA) / (1.0 - THETA);
-        let share = match from {
-            1 => 1.0,
-            _ => power(to as f64 + 0.5) - power(from as f64 - 0.5),
+        let share = match from == to {
+            true => (from as f64).powf(-THETA),
+            false => power(to as f64 + 0.5) - power(from as f64 - 0.5),
         };
         classes.push(Class {
             keys: (to - from + 1) as f64,

@@ -64,7 +64,7 @@ fn writes_are_what_the_simulator_says() {
         ("leveling:10", Overwrites::None, 0.06),
     ] {
         let design = design(policy.parse().unwrap());
-        let measured = measured(design, entries, |i| match overwrites {
+        let measured = measured(design.clone(), entries, |i| match overwrites {
             Overwrites::None => i,
             _ => scattered(!i) % keys,
         });
