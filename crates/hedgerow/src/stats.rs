@@ -60,9 +60,11 @@ pub(crate) struct Stats {
     /// Keys and values of puts and deletes.
     pub(crate) user_bytes: Counter,
     pub(crate) flush_bytes: Counter,
+    pub(crate) flush_entries: Counter,
     pub(crate) bulk_load_bytes: Counter,
     pub(crate) merge_read_bytes: Counter,
     pub(crate) merge_write_bytes: Counter,
+    pub(crate) merge_entries: Counter,
     pub(crate) flushes: Counter,
     pub(crate) merges: Counter,
     pub(crate) moves: Counter,
@@ -400,12 +402,16 @@ pub struct DbStats {
     pub log_live_bytes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
+    /// Entries written by flushes.
+    pub flush_entries: u64,
     /// Bytes of tables written by bulk loads.
     pub bulk_load_bytes: u64,
     /// Bytes of tables read by merges.
     pub merge_read_bytes: u64,
     /// Bytes of tables written by merges.
     pub merge_write_bytes: u64,
+    /// Entries written by merges.
+    pub merge_entries: u64,
     /// Flushes.
     pub flushes: u64,
     /// Merges.
