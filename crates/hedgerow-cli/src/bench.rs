@@ -304,7 +304,7 @@ fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<()
     Ok(())
 }
 
-fn failure(error: hedgerow_bench::Error) -> Failure {
+pub(crate) fn failure(error: hedgerow_bench::Error) -> Failure {
     match error.downcast::<hedgerow::Error>() {
         Ok(error) => Failure::from(*error),
         Err(error) => Failure::new(Exit::Failure, error.to_string()),

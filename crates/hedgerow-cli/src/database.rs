@@ -2,7 +2,7 @@
 //! beside a writer if there is one; to write what is there; to write, making what is missing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use hedgerow::{Builder, Db, Keyspace, Layout};
@@ -73,6 +73,18 @@ impl DatabaseArguments {
     fn builder(&self) -> Builder {
         Db::builder(&self.db).memory_budget(self.memory_budget)
     }
+}
+
+/// A keyspace of a database, to be read with little memory.
+pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), Failure> {
+    let arguments = KeyspaceArguments {
+        database: DatabaseArguments {
+            db: db.to_path_buf(),
+            memory_budget: 64 << 20,
+        },
+        name: keyspace.to_owned(),
+    };
+    arguments.open_to_read()
 }
 
 impl KeyspaceArguments {

@@ -4,6 +4,7 @@
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
 // The subcommands.
+mod advise;
 mod bench;
 mod checkpoint;
 mod compact;
@@ -71,6 +72,7 @@ enum Command {
     Repair(repair::Arguments),
     Compact(compact::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
     Tour(tour::Arguments),
     Completions(completions::Arguments),
@@ -105,6 +107,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Repair(arguments) => repair::run(arguments, &mut output)?,
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
+        Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
         Command::Completions(arguments) => completions::run(arguments, &mut output),
