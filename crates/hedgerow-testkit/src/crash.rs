@@ -211,7 +211,7 @@ impl Harness {
             if self.live.contains_key(name) {
                 continue;
             }
-            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design);
+            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design.clone());
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
             self.live.insert(name.to_owned(), Map::new());
             self.oracle.begin(name, true, true);
@@ -569,7 +569,7 @@ impl Harness {
         let name = *self.random.pick(&NAMES);
         let (result, exists, what) = match round.db.existing_keyspace(name) {
             None => {
-                let (layout, design) = (self.setup.layout(), self.setup.design);
+                let (layout, design) = (self.setup.layout(), self.setup.design.clone());
                 let made = round.db.keyspace_with(name, layout, design);
                 (made.map(drop), true, "create")
             }

@@ -377,7 +377,7 @@ impl Generator {
 
     fn design(&mut self) -> Design {
         let designs = crate::metamorphic::designs();
-        self.random.pick(&designs).1
+        self.random.pick(&designs).1.clone()
     }
 
     fn upheaval(&mut self) -> Op {

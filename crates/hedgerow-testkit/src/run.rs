@@ -213,7 +213,7 @@ impl Runner {
         let db = self.db()?;
         let keyspace = match db.existing_keyspace(name) {
             Some(_) => db.keyspace(name, self.setup.layout())?,
-            None => db.keyspace_with(name, self.setup.layout(), self.setup.design)?,
+            None => db.keyspace_with(name, self.setup.layout(), self.setup.design.clone())?,
         };
         self.handles.insert(name.to_owned(), keyspace);
         Ok(())
@@ -440,7 +440,7 @@ impl Runner {
             Op::Design { keyspace, design } => {
                 self.keyspace(keyspace)?.contains_key(b"k")?;
                 let layout = self.setup.layout();
-                self.db()?.keyspace_with(keyspace, layout, *design)?;
+                self.db()?.keyspace_with(keyspace, layout, design.clone())?;
             }
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),

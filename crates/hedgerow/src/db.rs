@@ -247,7 +247,7 @@ impl Db {
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
         let cell = match found {
             Some(cell) => cell,
-            None => self.create_keyspace(name, layout, design.unwrap_or_default())?,
+            None => self.create_keyspace(name, layout, design.clone().unwrap_or_default())?,
         };
         if cell.facts.layout != layout {
             return Err(Error::invalid(format!(
@@ -278,11 +278,11 @@ impl Db {
         let id = crate::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
         let count = layout.partitioning.count() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-        let depth = crate::merge_policy::policy(design.policy).depth() as u8;
+        let depth = crate::merge_policy::policy(&design.policy).depth() as u8;
         let description = KeyspaceDescription {
             name: name.to_owned(),
             layout,
-            design,
+            design: design.clone(),
             seed: seed(engine, id.0),
             partitions: (first..first + count).map(PartitionId).collect(),
             depth,
@@ -313,7 +313,7 @@ impl Db {
             let mut manifest = writer.manifest();
             let change = Change::SetDesign {
                 id: cell.facts.id,
-                design,
+                design: design.clone(),
             };
             engine.log_edit(writer, &mut manifest, vec![change])?;
             let active = engine.memory.plan.active();

@@ -84,7 +84,7 @@ impl Keyspace {
 
     /// The design in force.
     pub fn design(&self) -> Design {
-        self.cell.facts.design().design
+        self.cell.facts.design().design.clone()
     }
 
     // ---- writing ----

@@ -1,10 +1,14 @@
 //! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
 //! change whenever the database is opened. Both are recorded in the manifest.
 
+mod policy;
+
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
+
+pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
 ///
@@ -102,40 +106,6 @@ impl Layout {
     }
 }
 
-/// How a merge out of a level is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum CutSpec {
-    /// One table at a time, the one that overlaps least with the level below.
-    #[default]
-    OneTable,
-    /// All of a full level, in slices of the key range.
-    PartitionedFull,
-    /// A whole level at once.
-    WholeLevel,
-}
-
-/// Which sorted runs a tree has, and when they are merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PolicySpec {
-    /// One run per level, each level `ratio` times (2 to 100) the one above.
-    Leveling {
-        /// The ratio of the sizes of neighbouring levels.
-        ratio: u32,
-        /// How merges are cut.
-        cut: CutSpec,
-    },
-}
-
-impl Default for PolicySpec {
-    fn default() -> Self {
-        PolicySpec::Leveling {
-            ratio: 10,
-            cut: CutSpec::default(),
-        }
-    }
-}
-
 /// How the pages of a table are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -196,11 +166,11 @@ pub enum Residency {
 ///     filter: FilterSpec::Bloom { bits_per_key: 12.5 },
 ///     ..Design::default()
 /// };
-/// let counters = db.keyspace_with("counters", Layout::sorted(), design)?;
+/// let counters = db.keyspace_with("counters", Layout::sorted(), design.clone())?;
 /// assert_eq!(counters.design(), design);
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     /// The merge policy.
     pub policy: PolicySpec,
@@ -238,22 +208,29 @@ impl Default for Design {
 }
 
 impl Design {
+    /// The filter of a table written into a level: the design's, unless a table of levels names
+    /// another.
+    pub fn filter_at(&self, level: usize) -> FilterSpec {
+        let named = self.policy.level(level).and_then(|level| level.filter);
+        named.unwrap_or(self.filter)
+    }
+
+    /// The index of a table written into a level: the design's, unless a table of levels names
+    /// another.
+    pub fn index_at(&self, level: usize) -> IndexSpec {
+        let named = self.policy.level(level).and_then(|level| level.index);
+        named.unwrap_or(self.index)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
-        let PolicySpec::Leveling { ratio, .. } = self.policy;
-        check_range("a size ratio", u64::from(ratio), 2, 100)?;
+        self.policy.check()?;
         check_range(
             "a block size in bytes",
             u64::from(self.block_bytes),
             512,
             256 << 10,
         )?;
-        if let FilterSpec::Bloom { bits_per_key } = self.filter
-            && !(1.0..=32.0).contains(&bits_per_key)
-        {
-            return Err(Error::invalid(format!(
-                "expected 1 to 32 filter bits per key, found {bits_per_key}"
-            )));
-        }
+        self.filter.check()?;
         if let Some(bytes) = self.table_bytes {
             check_range("a table size in bytes", bytes, 4 << 10, 4 << 30)?;
         }
@@ -273,40 +250,16 @@ fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     )))
 }
 
-impl fmt::Display for PolicySpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicySpec::Leveling { ratio, cut } = self;
-        write!(f, "leveling:{ratio}")?;
-        match cut {
-            CutSpec::OneTable => Ok(()),
-            CutSpec::PartitionedFull => write!(f, ",partitioned"),
-            CutSpec::WholeLevel => write!(f, ",whole-level"),
+impl FilterSpec {
+    fn check(&self) -> Result<()> {
+        match self {
+            FilterSpec::Bloom { bits_per_key } if !(1.0..=32.0).contains(bits_per_key) => {
+                Err(Error::invalid(format!(
+                    "expected 1 to 32 filter bits per key, found {bits_per_key}"
+                )))
+            }
+            _ => Ok(()),
         }
-    }
-}
-
-impl FromStr for PolicySpec {
-    type Err = Error;
-
-    /// `leveling:RATIO`, with `,one-table`, `,partitioned` or `,whole-level` for the cut.
-    fn from_str(spec: &str) -> Result<Self> {
-        let unknown = || {
-            Error::invalid(format!(
-                "expected a merge policy such as `leveling:10` or `leveling:10,whole-level`, found `{spec}`"
-            ))
-        };
-        let parameters = spec.strip_prefix("leveling:").ok_or_else(unknown)?;
-        let (ratio, cut) = match parameters.split_once(',') {
-            None => (parameters, CutSpec::default()),
-            Some((ratio, "one-table")) => (ratio, CutSpec::OneTable),
-            Some((ratio, "partitioned")) => (ratio, CutSpec::PartitionedFull),
-            Some((ratio, "whole-level")) => (ratio, CutSpec::WholeLevel),
-            Some(_) => return Err(unknown()),
-        };
-        Ok(PolicySpec::Leveling {
-            ratio: ratio.parse().map_err(|_| unknown())?,
-            cut,
-        })
     }
 }
 
@@ -396,16 +349,6 @@ mod tests {
         );
         assert!(
             [FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }]
-                .into_iter()
-                .all(read_back)
-        );
-        let cuts = [
-            CutSpec::OneTable,
-            CutSpec::PartitionedFull,
-            CutSpec::WholeLevel,
-        ];
-        assert!(
-            cuts.map(|cut| PolicySpec::Leveling { ratio: 4, cut })
                 .into_iter()
                 .all(read_back)
         );

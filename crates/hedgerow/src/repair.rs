@@ -258,7 +258,7 @@ fn describe(
             id,
             name: keyspace.name.clone(),
             layout: keyspace.layout,
-            design: keyspace.design,
+            design: keyspace.design.clone(),
             seed: keyspace.seed,
             partitions: keyspace.partitions.clone(),
             depth: keyspace.depth,
@@ -322,13 +322,14 @@ fn above_partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<u32> {
 /// A keyspace of which only tables are known.
 fn guess(id: KeyspaceId, seed: u64) -> Keyspace {
     let design = Design::default();
+    let depth = merge_policy::policy(&design.policy).depth() as u8;
     Keyspace {
         name: format!("keyspace-{}", id.0),
         layout: Layout::sorted(),
         design,
         seed,
         partitions: Vec::new(),
-        depth: merge_policy::policy(design.policy).depth() as u8,
+        depth,
     }
 }
 

@@ -138,6 +138,9 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.depth {
         lines[0] += &format!(", {}", counted(u64::from(depth), "level"));
     }
+    if let Some(depth) = edit.nominal_depth {
+        lines[0] += &format!(", nominal depth {depth}");
+    }
     for (level, through) in &edit.draining {
         lines.push(match through {
             Some(table) => format!("level {level} drains through table {}", table.0),
@@ -250,6 +253,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "flushed_through": edit.flushed_through.map(|seqno| seqno.0),
         "draining": draining.collect::<Vec<_>>(),
         "levels": edit.depth,
+        "nominal_depth": edit.nominal_depth,
     })
 }
 

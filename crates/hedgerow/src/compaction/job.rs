@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{Engine, lock};
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::MergeIter;
@@ -40,8 +40,28 @@ pub(crate) fn run(engine: &Arc<Engine>, partition: &Arc<Partition>, plan: &Plan)
     match plan {
         Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
         Plan::Merge { inputs, target, .. } => merge(engine, partition, inputs, target),
-        Plan::Drain { .. } | Plan::SetDepth(_) => Ok(0),
+        Plan::Drain { .. } | Plan::SetDepth { .. } => {
+            engine.install(partition, edit_of(partition.id, plan), None)?;
+            Ok(0)
+        }
     }
+}
+
+/// The edit of a plan that takes no tables.
+fn edit_of(partition: PartitionId, plan: &Plan) -> TreeEdit {
+    let mut edit = TreeEdit::new(partition);
+    match plan {
+        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
+        Plan::SetDepth {
+            depth,
+            nominal_depth,
+        } => {
+            edit.depth = Some(*depth as u8);
+            edit.nominal_depth = Some(*nominal_depth);
+        }
+        Plan::Merge { .. } | Plan::Move { .. } => {}
+    }
+    edit
 }
 
 /// The tables overlap nothing below: they change their place and nothing else.

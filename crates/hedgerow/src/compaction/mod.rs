@@ -18,8 +18,7 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::merge_policy::LevelTarget;
-use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::Targets;
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::page::TableId;
 use crate::partition::{Partition, Work};
@@ -35,7 +34,7 @@ const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 const SLICE_TABLES: u64 = 16;
 
 /// What the policy in force wants of each level of a tree.
-pub(crate) fn targets(partition: &Partition, version: &Version) -> Vec<LevelTarget> {
+pub(crate) fn targets(partition: &Partition, version: &Version) -> Targets {
     let design = partition.keyspace.design();
     design
         .policy
@@ -58,7 +57,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             break;
         };
         let Some(job) = job else {
-            if let Err(error) = drain(engine, partition, &plan) {
+            if let Err(error) = job::run(engine, partition, &plan) {
                 engine.tell(&Event::BackgroundError {
                     doing: "begin a merge",
                     error,
@@ -221,6 +220,7 @@ pub(crate) fn claim<'a>(
         target,
         lo: lo.to_vec(),
         hi: hi.to_vec(),
+        is_alone: false,
     });
     work.running.extend(job.clone());
     Ok(Claim {
@@ -228,16 +228,6 @@ pub(crate) fn claim<'a>(
         target,
         job,
     })
-}
-
-fn drain(engine: &Engine, partition: &Partition, plan: &Plan) -> Result<()> {
-    let mut edit = TreeEdit::new(partition.id);
-    match plan {
-        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
-        Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
-        Plan::Merge { .. } | Plan::Move { .. } => return Ok(()),
-    }
-    engine.install(partition, edit, None)
 }
 
 /// Tells the throttle how far merging is behind, over all trees.
@@ -344,7 +334,7 @@ pub(crate) fn compact(
                 progress.done_bytes += result?;
                 engine.remove_obsolete();
             }
-            Some((plan, None)) => drain(engine, partition, &plan)?,
+            Some((plan, None)) => drop(job::run(engine, partition, &plan)?),
             None => {
                 let running = partition.work().running.len();
                 engine.scheduler.wait_until(|| {

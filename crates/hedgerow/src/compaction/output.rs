@@ -171,7 +171,7 @@ impl<'a> OutputTables<'a> {
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
-        let design = facts.design().design;
+        let design = &facts.design().design;
         let options = TableOptions {
             id,
             keyspace: facts.id.0,
@@ -183,7 +183,7 @@ impl<'a> OutputTables<'a> {
             seqno_override: self.seqno_override,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: match design.filter {
+            filter_bits_per_key: match design.filter_at(self.level) {
                 FilterSpec::None => None,
                 FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
             },

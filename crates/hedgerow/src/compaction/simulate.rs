@@ -11,7 +11,8 @@ use crate::entry::{PartitionId, SeqNo, Tag};
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
-use crate::merge_policy::{Cut, LevelTarget, Leveling, Policy, Summary};
+use crate::merge_policy::{self, Policy, Summary, Targets};
+use crate::options::{CutSpec, PolicySpec};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
@@ -123,7 +124,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn targets(&self) -> Vec<LevelTarget> {
+    pub(super) fn targets(&self) -> Targets {
         self.policy.targets(&self.shape.summary(
             self.memtable_entries * ENTRY_BYTES,
             self.table_entries * ENTRY_BYTES,
@@ -230,8 +231,13 @@ impl Tree {
                 self.apply(&edit, &[]);
                 return None;
             }
-            Plan::SetDepth(depth) => {
+            Plan::SetDepth {
+                depth,
+                nominal_depth,
+            } => {
                 edit.depth = Some(*depth as u8);
+                edit.nominal_depth = Some(*nominal_depth);
+                self.written_bytes.resize(*depth, 0);
                 self.apply(&edit, &[]);
                 return None;
             }
@@ -391,12 +397,12 @@ fn retained(
 
 /// A policy with the capacities between level 0 and the last level multiplied.
 #[derive(Debug)]
-struct Scaled(Leveling, u64);
+struct Scaled(Arc<dyn Policy>, u64);
 
 impl Policy for Scaled {
-    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
+    fn targets(&self, summary: &Summary) -> Targets {
         let mut targets = self.0.targets(summary);
-        for target in &mut targets {
+        for target in &mut targets.levels {
             target.capacity_bytes = target.capacity_bytes.saturating_mul(self.1);
         }
         targets
@@ -474,17 +480,18 @@ fn write_amplification_of_the_three_cuts() {
         "policy", "cut", "keys", "cost", "levels", "space mean", "space max", "largest merge"
     );
     let cuts = [
-        (Cut::OneTable, 1),
-        (Cut::PartitionedFull, 1),
-        (Cut::PartitionedFull, 2),
-        (Cut::WholeLevel, 1),
-        (Cut::WholeLevel, 2),
+        (CutSpec::OneTable, 1),
+        (CutSpec::PartitionedFull, 1),
+        (CutSpec::PartitionedFull, 2),
+        (CutSpec::WholeLevel, 1),
+        (CutSpec::WholeLevel, 2),
     ];
     let new = u64::from(u32::MAX);
     let updates = MEMTABLES * MEMTABLE_ENTRIES / 4;
-    for (ratio, keys) in [(10, new), (10, updates), (4, new)] {
+    for (ratio, keys) in [(10.0, new), (10.0, updates), (4.0, new)] {
         for (cut, scale) in cuts {
-            let cost = grow(Scaled(Leveling::new(ratio, cut), scale), keys);
+            let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
+            let cost = grow(Scaled(policy, scale), keys);
             println!(
                 "{:12} {:18} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
                 format!("leveling:{ratio}"),

@@ -36,6 +36,8 @@ pub struct TreeEdit {
     pub draining: Vec<(u8, Option<TableId>)>,
     /// The tree has so many levels from now on.
     pub depth: Option<u8>,
+    /// The merge policy counts so many levels from now on.
+    pub nominal_depth: Option<u8>,
 }
 
 impl TreeEdit {
@@ -48,6 +50,7 @@ impl TreeEdit {
             flushed_through: None,
             draining: Vec::new(),
             depth: None,
+            nominal_depth: None,
         }
     }
 }

@@ -217,6 +217,8 @@ fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
 pub(crate) struct Shape<T> {
     /// Level 0 first: newer data is in smaller levels.
     pub(crate) levels: Vec<Level<T>>,
+    /// See [`Summary::nominal_depth`].
+    pub(crate) nominal_depth: u8,
     places: BTreeMap<TableId, (Placement, T)>,
 }
 
@@ -231,6 +233,7 @@ impl<T: Facts> Shape<T> {
         assert!((1..=LEVELS_MAX).contains(&ranges.len()), "S4");
         Shape {
             levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
+            nominal_depth: 0,
             places: BTreeMap::new(),
         }
     }
@@ -267,6 +270,7 @@ impl<T: Facts> Shape<T> {
             levels: self.levels.iter().map(Level::summary).collect(),
             memtable_bytes,
             table_bytes,
+            nominal_depth: self.nominal_depth,
         }
     }
 

@@ -281,7 +281,10 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_target(target)
         ),
         Plan::Drain { level, through } => format!("drain L{level} through #{}", through.0),
-        Plan::SetDepth(depth) => format!("set depth {depth}"),
+        Plan::SetDepth {
+            depth,
+            nominal_depth,
+        } => format!("set depth {depth} nominal {nominal_depth}"),
     }
 }
 

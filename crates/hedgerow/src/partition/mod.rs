@@ -82,7 +82,7 @@ impl DesignInForce {
         let table_bytes = design
             .table_bytes
             .unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
-        let policy = merge_policy::policy(design.policy);
+        let policy = merge_policy::policy(&design.policy);
         Arc::new(DesignInForce {
             design,
             policy,

@@ -34,6 +34,7 @@ mod code {
 mod tag {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
+    pub(super) const NOMINAL_DEPTH: u64 = 5;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -203,6 +204,7 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     let mut fields = FieldWriter::new(out);
     fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
+    fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
     fields.finish();
 }
 
@@ -235,6 +237,9 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
                 edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
             }
             tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tag::NOMINAL_DEPTH => {
+                edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
+            }
             _ => fields.unknown(tag)?,
         }
     }
@@ -242,7 +247,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
 }
 
 /// A count and so many items, each at least one byte.
-fn list<'a, T>(
+pub(super) fn list<'a, T>(
     reader: &mut ByteReader<'a>,
     what: &str,
     mut item: impl FnMut(&mut ByteReader<'a>) -> Result<T>,

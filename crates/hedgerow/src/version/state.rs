@@ -36,6 +36,8 @@ pub(crate) struct Tree {
     /// By level.
     pub(crate) draining: BTreeMap<u8, TableId>,
     pub(crate) depth: u8,
+    /// What the merge policy counts; 0 if it does not.
+    pub(crate) nominal_depth: u8,
 }
 
 /// The whole description.
@@ -80,7 +82,7 @@ impl State {
                 Keyspace {
                     name: name.clone(),
                     layout: *layout,
-                    design: *design,
+                    design: design.clone(),
                     seed: *seed,
                     partitions: partitions.clone(),
                     depth: *depth,
@@ -98,7 +100,7 @@ impl State {
                 self.remove_trees(&old);
                 self.add_trees(*id)?;
             }
-            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = *design,
+            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = design.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
                 next_table,
@@ -130,7 +132,7 @@ impl State {
                 id,
                 name: keyspace.name.clone(),
                 layout: keyspace.layout,
-                design: keyspace.design,
+                design: keyspace.design.clone(),
                 seed: keyspace.seed,
                 partitions: keyspace.partitions.clone(),
                 depth: keyspace.depth,
@@ -144,6 +146,7 @@ impl State {
             change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
             change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
+            change.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
             if change != TreeEdit::new(partition) {
                 edit.push(Change::Tree(change));
             }
@@ -197,6 +200,7 @@ impl State {
                 flushed_through: SeqNo(0),
                 draining: BTreeMap::new(),
                 depth: keyspace.depth,
+                nominal_depth: 0,
             };
             if self.trees.insert(partition, tree).is_some() {
                 return Err(misfit(format!("partition {} is used twice", partition.0)));
@@ -257,6 +261,9 @@ impl State {
         }
         if let Some(depth) = edit.depth {
             tree.depth = depth;
+        }
+        if let Some(depth) = edit.nominal_depth {
+            tree.nominal_depth = depth;
         }
         Ok(())
     }

@@ -99,17 +99,13 @@ fn bad_arguments_are_refused_with_their_bounds() {
             ErrorKind::InvalidArgument
         );
     }
-    let ratio = |ratio| PolicySpec::Leveling {
-        ratio,
-        cut: Default::default(),
-    };
     for design in [
         Design {
             block_bytes: 511,
             ..Design::default()
         },
         Design {
-            policy: ratio(1),
+            policy: PolicySpec::leveling(1.0),
             ..Design::default()
         },
         Design {

@@ -28,8 +28,8 @@ use std::collections::HashSet;
 
 use crate::entry::SeqNo;
 use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, Group, RUNS_MAX, Run, RunId, Shape};
-use crate::merge_policy::{Cut, LevelTarget};
+use crate::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, RunId, Shape};
+use crate::merge_policy::{Cut, LevelTarget, Targets};
 use crate::page::TableId;
 
 pub(crate) use debt::{Debt, debt};
@@ -52,10 +52,16 @@ pub(crate) struct PlanLimits {
 /// many times over its target the level is. Below 1 it is not necessary, merely useful.
 pub(crate) fn plan<T: Facts>(
     shape: &Shape<T>,
-    targets: &[LevelTarget],
+    targets: &Targets,
     running: &[RunningJob],
     limits: &PlanLimits,
 ) -> Option<(Plan, f64)> {
+    if running.iter().any(|job| job.is_alone) {
+        return None;
+    }
+    if let Some(plan) = plan_depth(shape, targets, running) {
+        return Some((plan, DEPTH_URGENCY));
+    }
     Planner::new(shape, targets, running, limits).next()
 }
 
@@ -64,6 +70,28 @@ pub(crate) fn plan<T: Facts>(
 const DRAIN_URGENCY: f64 = 2.0;
 /// The urgency of dropping tombstones early.
 const TOMBSTONE_URGENCY: f64 = 0.5;
+
+/// A tree gets the levels that its policy wants before anything is planned for them.
+const DEPTH_URGENCY: f64 = f64::INFINITY;
+
+/// New levels can be appended whatever runs; levels are dropped when they are empty and nothing runs
+/// that might fill them.
+fn plan_depth<T: Facts>(
+    shape: &Shape<T>,
+    targets: &Targets,
+    running: &[RunningJob],
+) -> Option<Plan> {
+    let droppable = |level: &Level<T>| running.is_empty() && level.is_empty();
+    let dropped = shape.levels.iter().rev().take_while(|it| droppable(it));
+    let least = shape.depth() - dropped.count();
+    let depth = targets.levels.len().max(least);
+    let nominal_depth = targets.nominal_depth;
+    let is_so = depth == shape.depth() && nominal_depth == shape.nominal_depth;
+    (!is_so).then_some(Plan::SetDepth {
+        depth,
+        nominal_depth,
+    })
+}
 
 struct Planner<'s, T> {
     shape: &'s Shape<T>,

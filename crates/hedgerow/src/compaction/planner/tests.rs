@@ -5,9 +5,18 @@ use std::sync::Arc;
 
 use super::*;
 use crate::compaction::simulate::{Random, Tree};
-use crate::merge_policy::{Leveling, Policy, Summary};
+use crate::merge_policy::{Policy, Summary, Targets, policy};
+use crate::options::{CutSpec, PolicySpec};
 
-const CUTS: [Cut; 3] = [Cut::OneTable, Cut::PartitionedFull, Cut::WholeLevel];
+const CUTS: [CutSpec; 3] = [
+    CutSpec::OneTable,
+    CutSpec::PartitionedFull,
+    CutSpec::WholeLevel,
+];
+
+fn leveling(ratio: f64, cut: CutSpec) -> Arc<dyn Policy> {
+    policy(&PolicySpec::leveling(ratio).cut(cut))
+}
 
 /// Stepped merge: what a later policy will say, to hold the planner to it.
 #[derive(Debug)]
@@ -18,7 +27,7 @@ struct Tiering {
 }
 
 impl Policy for Tiering {
-    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
+    fn targets(&self, summary: &Summary) -> Targets {
         let last = self.levels - 1;
         let runs_max = |level| {
             if level == last {
@@ -34,7 +43,8 @@ impl Policy for Tiering {
                 ranges: 1,
                 cut: Cut::WholeLevel,
             })
-            .collect()
+            .collect::<Vec<_>>()
+            .into()
     }
 
     fn depth(&self) -> usize {
@@ -82,8 +92,8 @@ fn flush(tree: &mut Tree, random: &mut Random, keys: Keys, round: u64, delete_pe
 fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
     let mut policies: Vec<(Arc<dyn Policy>, usize)> = Vec::new();
     for cut in CUTS {
-        for ratio in [2, 4, 10] {
-            policies.push((Arc::new(Leveling::new(ratio, cut)), 7));
+        for ratio in [2.0, 4.0, 10.0] {
+            policies.push((leveling(ratio, cut), 7));
         }
     }
     for last_runs in [1, 4] {
@@ -181,10 +191,10 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
     );
     for round in 0..160 {
         if round == 50 {
-            tree.policy = Arc::new(Leveling::new(4, Cut::OneTable));
+            tree.policy = leveling(4.0, CutSpec::OneTable);
         }
         if round == 100 {
-            tree.policy = Arc::new(Leveling::new(10, Cut::PartitionedFull));
+            tree.policy = leveling(10.0, CutSpec::PartitionedFull);
         }
         if round == 130 {
             tree.policy = Arc::new(Tiering {
@@ -203,7 +213,7 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
 #[test]
 fn a_tree_of_tombstones_becomes_empty() {
     for cut in CUTS {
-        let mut tree = Tree::new(Arc::new(Leveling::new(4, cut)), 7);
+        let mut tree = Tree::new(leveling(4.0, cut), 7);
         for round in 0..40_u32 {
             tree.flush((0..64).map(|i| (round * 64 + i, false)));
             tree.settle();
@@ -220,7 +230,7 @@ fn a_tree_of_tombstones_becomes_empty() {
 
 #[test]
 fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
-    let mut tree = Tree::new(Arc::new(Leveling::new(4, Cut::OneTable)), 7);
+    let mut tree = Tree::new(leveling(4.0, CutSpec::OneTable), 7);
     for round in 0..8_u32 {
         tree.flush((0..64).map(|i| (round * 64 + i, false)));
     }
@@ -291,6 +301,7 @@ fn jobs_wait_for_each_other_where_their_outputs_would_mix() {
         },
         lo: b"f".to_vec(),
         hi: b"m".to_vec(),
+        is_alone: false,
     };
     // (running, other): whether the other one has to wait, over the same keys.
     for (running, (top, level), waits) in [

@@ -20,7 +20,7 @@ use crate::entry::PartitionId;
 use crate::error::Result;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::text;
-use crate::merge_policy::{self, Policy};
+use crate::merge_policy::{self, Policy, Targets};
 use crate::table::TableMeta;
 
 type Tree = Shape<Arc<TableMeta>>;
@@ -194,13 +194,13 @@ impl Runner {
         }
     }
 
-    fn targets(&self) -> Vec<LevelTarget> {
+    fn targets(&self) -> Targets {
         match &self.policy {
             Some(policy) => {
                 let summary = self.shape.summary(self.memtable_bytes, self.table_bytes);
                 policy.targets(&summary)
             }
-            None => self.explicit.clone(),
+            None => self.explicit.clone().into(),
         }
     }
 
@@ -211,7 +211,7 @@ impl Runner {
             let (name, value) = word.split_once('=').expect("name=value");
             match name {
                 "policy" => {
-                    self.policy = Some(merge_policy::policy(value.parse()?));
+                    self.policy = Some(merge_policy::policy(&value.parse()?));
                 }
                 "memtable" => self.memtable_bytes = text::parse_bytes(value)?,
                 "table" => self.table_bytes = text::parse_bytes(value)?,
@@ -377,7 +377,13 @@ impl Runner {
                 edit.moved = input.tables.iter().map(|id| (*id, place(target))).collect();
             }
             Plan::Drain { level, through } => edit.draining = vec![(*level as u8, Some(*through))],
-            Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
+            Plan::SetDepth {
+                depth,
+                nominal_depth,
+            } => {
+                edit.depth = Some(*depth as u8);
+                edit.nominal_depth = Some(*nominal_depth);
+            }
         }
         self.shape.apply(&edit, |meta| Arc::new(meta.clone()))?;
         self.shape.check()

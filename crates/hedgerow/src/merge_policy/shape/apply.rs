@@ -25,6 +25,7 @@ impl<T: Facts> Shape<T> {
     ) -> Result<()> {
         let depth = edit.depth.map(usize::from);
         self.grow(depth)?;
+        self.nominal_depth = edit.nominal_depth.unwrap_or(self.nominal_depth);
 
         let moved_ids: Vec<TableId> = edit.moved.iter().map(|(id, _)| *id).collect();
         let mut swept = vec![None; self.levels.len()];

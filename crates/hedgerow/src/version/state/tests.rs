@@ -79,7 +79,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             id: KeyspaceId(state.next_keyspace),
             name: format!("k{}", state.next_keyspace),
             layout: *layout,
-            design: *design,
+            design: design.clone(),
             seed: 7,
             partitions: new_partitions(layout),
             depth: *depth,
@@ -96,7 +96,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
         }
         Step::Design(choice, design) => Change::SetDesign {
             id: pick(&state.keyspaces, *choice)?,
-            design: *design,
+            design: design.clone(),
         },
         Step::Tree(choice, remove, shift, add) => {
             let partition = pick(&state.trees, *choice)?;
@@ -119,6 +119,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             }
             edit.flushed_through = (*add > 1).then_some(SeqNo(*remove as u64));
             edit.depth = (*add > 2).then_some(*shift as u8);
+            edit.nominal_depth = edit.depth;
             Change::Tree(edit)
         }
         Step::Drain(choice, level, on) => {

@@ -17,7 +17,7 @@ use std::path::Path;
 use super::tests::meta;
 use super::*;
 use crate::merge_policy::shape::RunId;
-use crate::options::{Partitioning, PolicySpec};
+use crate::options::Partitioning;
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words
@@ -67,6 +67,7 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
             match word.split_once('=').unwrap() {
                 ("flushed", seqno) => edit.flushed_through = Some(SeqNo(seqno.parse().unwrap())),
                 ("depth", depth) => edit.depth = Some(depth.parse().unwrap()),
+                ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
                     let through = id.parse().ok().map(TableId);
@@ -139,7 +140,6 @@ fn print(state: &State, out: &mut String) {
             Partitioning::Single => "single".to_owned(),
             Partitioning::Hash(n) => format!("hash:{n}"),
         };
-        let PolicySpec::Leveling { .. } = k.design.policy;
         writeln!(
             out,
             "= keyspace {} `{}` {division} {} {} partitions {}",
@@ -154,6 +154,9 @@ fn print(state: &State, out: &mut String) {
     for (id, tree) in &state.trees {
         write!(out, "= tree {} of {}", id.0, tree.keyspace.0).unwrap();
         write!(out, " depth {}", tree.depth).unwrap();
+        if tree.nominal_depth > 0 {
+            write!(out, " nominal {}", tree.nominal_depth).unwrap();
+        }
         writeln!(out, " flushed through {}", tree.flushed_through.0).unwrap();
         for (id, (at, meta)) in &tree.tables {
             writeln!(
