@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Keyspace, Layout};
+use hedgerow::{Builder, Db, Design, Keyspace, Layout};
 
 use crate::arguments;
 use crate::exit::{Exit, Failure};
@@ -88,6 +88,11 @@ pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), 
 }
 
 impl KeyspaceArguments {
+    /// The directory of the database, and the memory that it may use.
+    pub(crate) fn place(&self) -> (&Path, u64) {
+        (&self.database.db, self.database.memory_budget)
+    }
+
     pub(crate) fn open_to_read(&self) -> Result<(Db, Keyspace), Failure> {
         self.find(self.database.open_to_read()?)
     }
@@ -97,12 +102,21 @@ impl KeyspaceArguments {
     }
 
     /// Makes the database if it is missing, and the keyspace with `layout`. One that is there keeps
-    /// the layout it has.
-    pub(crate) fn open_or_create(&self, layout: Layout) -> Result<(Db, Keyspace), Failure> {
+    /// the layout it has, and its design unless another one is given.
+    pub(crate) fn open_or_create(
+        &self,
+        layout: Layout,
+        design: Option<Design>,
+    ) -> Result<(Db, Keyspace), Failure> {
         let db = self.database.open_or_create()?;
-        let keyspace = match db.existing_keyspace(&self.name) {
-            Some(keyspace) => keyspace,
-            None => db.keyspace(&self.name, layout)?,
+        let keyspace = match (db.existing_keyspace(&self.name), design) {
+            (Some(keyspace), None) => keyspace,
+            (Some(keyspace), Some(design)) => {
+                let layout = keyspace.layout();
+                drop(keyspace);
+                db.keyspace_with(&self.name, layout, design)?
+            }
+            (None, design) => db.keyspace_with(&self.name, layout, design.unwrap_or_default())?,
         };
         Ok((db, keyspace))
     }

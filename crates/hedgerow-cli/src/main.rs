@@ -27,6 +27,7 @@ mod verify;
 // What they share.
 mod arguments;
 mod database;
+mod design_file;
 mod encoding;
 mod exit;
 mod interrupt;

@@ -6,13 +6,16 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use hedgerow::Design;
 use hedgerow::advisor::{
-    Advice, Constraints, Device, Geometry, Mix, Objective, Prediction, Workload, advise,
+    Advice, Constraints, Device, Expected, Geometry, Mix, Objective, Prediction, Tree, Workload,
+    advise, expect,
 };
 use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 
 use crate::arguments;
+use crate::design_file;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count};
 
@@ -24,6 +27,8 @@ and a last level of one run without filters, all of it in memory. `-` is an inde
 Examples:
   hedgerow advise --mix get=0.3,miss=0.1,scan=0.1,put=0.5 --entries 1e8 --memory-budget 256MiB
   hedgerow advise --mix put=1 --entries 1e9 --device hdd --space-max 1.5 --picture memory.svg
+  hedgerow advise --entries 1e7 --price leveling:10 --write best.design
+  hedgerow bench fillrandom,readrandom --design best.design
   hedgerow advise --measure-device /data --measure-size 8GiB
   hedgerow advise --db people --mix get=0.9,put=0.1
   hedgerow advise --table autumn";
@@ -92,6 +97,12 @@ pub(crate) struct Arguments {
     /// How many designs are shown
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
+    /// Shows what this design would cost, too: a file, or a policy such as `leveling:10`
+    #[arg(long, value_name = "DESIGN")]
+    price: Option<String>,
+    /// Writes the best design to a file, for `--design FILE` of put, load and bench
+    #[arg(long, value_name = "FILE", conflicts_with = "hypothetical")]
+    write: Option<PathBuf>,
     /// Draws the cost against the memory to an SVG file
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -128,6 +139,27 @@ impl Arguments {
             true => openable.hypothetical(true),
             false => openable,
         }
+    }
+
+    /// The design to be priced, by its name, and what it makes of the workload's entries.
+    fn priced(
+        &self,
+        workload: &Workload,
+        device: &Device,
+    ) -> Result<Option<(String, Expected)>, Failure> {
+        let Some(name) = &self.price else {
+            return Ok(None);
+        };
+        let path = Path::new(name);
+        let design = match path.exists() {
+            true => design_file::read(path)?,
+            false => Design {
+                policy: name.parse()?,
+                ..Design::default()
+            },
+        };
+        let expected = expect(&design, workload, device, self.memory_budget)?;
+        Ok(Some((name.clone(), expected)))
     }
 
     fn workload(&self) -> Result<Workload, Failure> {
@@ -196,14 +228,31 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let shown = &found[..found.len().min(arguments.top.max(1))];
     let curve = curve(arguments, &workload, &device)?;
+    let priced = arguments.priced(&workload, &device)?;
     print_workload(arguments, &workload, &device, output);
     print_designs(shown, output);
+    if let Some((name, expected)) = &priced {
+        let prediction = expected.tree.predict(&workload, &device);
+        output.line(format_args!("{}", row(&prediction, name, &expected.tree)));
+    }
     print_curve(&curve, arguments.memory_budget, output);
     if let Some(path) = &arguments.picture {
         picture(path, arguments, &curve)?;
         output.line(format_args!("\nwrote {}", path.display()));
     }
+    if let Some(path) = &arguments.write {
+        write_file(path, &design_text(&workload, &device, &found[0]))?;
+        output.line(format_args!("\nwrote {}", path.display()));
+    }
+    let priced = priced.map(|(name, expected)| {
+        json!({
+            "design": name,
+            "tree": expected.tree.to_string(),
+            "predicted": prediction_object(&expected.tree.predict(&workload, &device)),
+        })
+    });
     output.object(&json!({
+        "priced": priced,
         "workload": workload_object(&workload),
         "device": profile::object(&device),
         "memory_bytes": arguments.memory_budget,
@@ -350,22 +399,43 @@ fn print_designs(designs: &[Advice], output: &mut Output) {
         "us/op", "get", "miss", "scan", "put", "reads/get", "writes", "space", "runs", "ratios"
     ));
     for advice in designs {
-        let it = &advice.prediction;
-        output.line(format_args!(
-            "  {:>9.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2} {:>10.3} {:>7.1} {:>6.2} {:>6.1}  {:<22} {}",
-            it.cost_us,
-            it.hit_us,
-            it.miss_us,
-            it.scan_us,
-            it.put_us,
-            it.hit_reads,
-            it.entry_writes,
-            it.space,
-            it.runs,
-            geometry_text(advice),
-            advice.tree
-        ));
+        let row = row(&advice.prediction, &geometry_text(advice), &advice.tree);
+        output.line(format_args!("{row}"));
     }
+}
+
+fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {
+    format!(
+        "  {:>9.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2} {:>10.3} {:>7.1} {:>6.2} {:>6.1}  {ratios:<22} {tree}",
+        it.cost_us,
+        it.hit_us,
+        it.miss_us,
+        it.scan_us,
+        it.put_us,
+        it.hit_reads,
+        it.entry_writes,
+        it.space,
+        it.runs,
+    )
+}
+
+/// The file of a design, which says what it is for.
+fn design_text(workload: &Workload, device: &Device, best: &Advice) -> String {
+    let it = &best.prediction;
+    format!(
+        "# For {} entries of {} + {} bytes, {}, on {}: {:.2} us per operation,\n\
+         # {:.1} writes of an entry, {:.2} times the data, {} of memory.\n{}",
+        count(workload.entries as u64),
+        workload.key_bytes.round(),
+        workload.value_bytes.round(),
+        workload.mix,
+        device.name,
+        it.cost_us,
+        it.entry_writes,
+        it.space,
+        bytes(it.memory.total() as u64),
+        best.design(device),
+    )
 }
 
 fn geometry_text(advice: &Advice) -> String {
@@ -383,8 +453,8 @@ fn object(advice: &Advice) -> Value {
     let levels = advice.tree.levels.iter().map(|level| {
         json!({
             "entries": level.entries,
-            "ratio": level.ratio,
             "runs": level.runs,
+            "writes": level.writes,
             "filter": format!("{:?}", level.filter).to_lowercase(),
             "bits_per_key": level.filter_bits(),
             "index": format!("{:?}", level.index).to_lowercase(),

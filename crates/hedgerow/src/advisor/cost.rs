@@ -43,10 +43,10 @@ pub enum Index {
 pub struct Level {
     /// What it holds when full.
     pub entries: f64,
-    /// Its capacity over that of the level above (or over a memtable).
-    pub ratio: f64,
     /// Sorted runs, at most.
     pub runs: u32,
+    /// How often an entry is written into it.
+    pub writes: f64,
     /// Its filters.
     pub filter: Filter,
     /// The rate of false positives of one filter; 1 without one.
@@ -146,11 +146,13 @@ pub enum Merges {
 }
 
 impl Merges {
-    /// How often an entry is written into a level that `arrivals` runs fill.
+    /// How often an entry is written into a level of at most `runs` runs that is full after so many
+    /// arrivals.
     pub(crate) fn writes(self, arrivals: f64, runs: u32) -> f64 {
+        let per_run = (arrivals / f64::from(runs)).max(1.0);
         match self {
-            Merges::OneTable if runs == 1 => arrivals + 1.0,
-            _ => (arrivals + 1.0) / 2.0,
+            Merges::OneTable if runs == 1 => per_run + 1.0,
+            _ => (per_run + 1.0) / 2.0,
         }
     }
 }
@@ -164,17 +166,6 @@ pub(crate) fn runs_average(runs: u32) -> f64 {
 }
 
 impl Level {
-    /// Runs that arrive from above until the level is full, per run that it ends up with.
-    fn arrivals(&self, at_once: f64) -> f64 {
-        let runs = f64::from(self.runs);
-        (self.ratio / at_once).max(runs) / runs
-    }
-
-    /// Entry writes per entry; `at_once` runs arrive together.
-    pub(crate) fn writes(&self, at_once: f64, merges: Merges) -> f64 {
-        merges.writes(self.arrivals(at_once), self.runs)
-    }
-
     /// Bits of filter per entry.
     pub fn filter_bits(&self) -> f64 {
         let (slope, offset) = self.filter.bits(self.runs);
@@ -191,13 +182,7 @@ impl Level {
     }
 
     /// What operations cost in this level.
-    pub(crate) fn costs(
-        &self,
-        workload: &Workload,
-        device: &Device,
-        at_once: f64,
-        merges: Merges,
-    ) -> Costs {
+    pub(crate) fn costs(&self, workload: &Workload, device: &Device) -> Costs {
         let runs = runs_average(self.runs);
         let (asked, insert_us) = match self.filter {
             Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
@@ -213,7 +198,7 @@ impl Level {
             miss_us: asked * probe_us + wrong_miss * visit_us,
             hit_us: (asked + 1.0) / 2.0 * probe_us + (1.0 + wrong_hit) * visit_us,
             seek_us: runs * visit_us,
-            put_us: self.writes(at_once, merges) * rewrite_us + insert_us,
+            put_us: self.writes * rewrite_us + insert_us,
             miss_reads: wrong_miss * reads,
             hit_reads: (1.0 + wrong_hit) * reads,
             seek_reads: runs * reads,

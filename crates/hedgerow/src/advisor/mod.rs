@@ -26,9 +26,11 @@
 
 mod autumn;
 mod cost;
+mod design;
 mod device;
 mod entropy;
 mod geometry;
+mod growth;
 mod search;
 mod slimdb;
 mod tree;
@@ -39,6 +41,7 @@ mod tests;
 
 pub use autumn::{Growth, PaperPolicy, Symbols};
 pub use cost::{Costs, Filter, Index, Level, Merges};
+pub use design::{Expected, expect};
 pub use device::{Device, Objective};
 pub use entropy::{bits_for, bits_of_saturation, entropy, false_positives};
 pub use geometry::{Capacities, Geometry, sizes};

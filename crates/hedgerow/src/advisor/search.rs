@@ -206,10 +206,9 @@ fn solve(
     let mut tree = Tree {
         level0_runs: capacities.level0_runs,
         levels: within(&levels, budget)?,
-        merges: constraints.merges,
         memtables_bytes,
     };
-    search.fill_memory(&mut tree, &shares);
+    tree.fill_memory(workload, device, constraints.memory_bytes);
     let prediction = tree.predict(workload, device);
     let is_worn = prediction.entry_writes > constraints.entry_writes_max;
     (workload.mix.put == 0.0 || !is_worn).then_some(Advice {
@@ -285,16 +284,16 @@ impl Search<'_> {
                     }
                     let level = |cached| Level {
                         entries: self.capacities.entries[i],
-                        ratio: self.capacities.ratios[i],
                         runs,
+                        writes: self.constraints.merges.writes(steps[i], runs),
                         filter,
                         false_positives: 1.0,
                         index,
                         cached,
                     };
-                    choices.push(self.choice(i, share, level(0.0)));
+                    choices.push(self.choice(share, level(0.0)));
                     if filter == Filter::None && index == Index::Fence {
-                        choices.push(self.choice(i, share, level(1.0)));
+                        choices.push(self.choice(share, level(1.0)));
                     }
                 }
             }
@@ -302,16 +301,13 @@ impl Search<'_> {
         choices
     }
 
-    fn choice(&self, i: usize, share: Share, level: Level) -> Choice {
+    fn choice(&self, share: Share, level: Level) -> Choice {
         let cost = |false_positives| {
-            self.cost(
-                i,
-                share,
-                &Level {
-                    false_positives,
-                    ..level
-                },
-            )
+            let level = Level {
+                false_positives,
+                ..level
+            };
+            self.cost(share, &level)
         };
         let (never, always) = (cost(0.0), cost(1.0));
         let (slope, _) = level.filter.bits(level.runs);
@@ -326,9 +322,8 @@ impl Search<'_> {
         }
     }
 
-    fn cost(&self, i: usize, share: Share, level: &Level) -> f64 {
-        let at_once = Tree::at_once(self.capacities.level0_runs, i);
-        let costs = level.costs(self.workload, self.device, at_once, self.constraints.merges);
+    fn cost(&self, share: Share, level: &Level) -> f64 {
+        let costs = level.costs(self.workload, self.device);
         share.weigh(self.workload, &costs)
     }
 
@@ -346,26 +341,6 @@ impl Search<'_> {
             levels.push(choice.level);
             space(&levels, self.workload) <= self.constraints.space_max + 1e-9
         });
-    }
-
-    /// Keeps data in memory as far as there is memory left, first where a byte saves most.
-    fn fill_memory(&self, tree: &mut Tree, shares: &[Share]) {
-        let used = tree.predict(self.workload, self.device).memory.total();
-        let mut left = self.constraints.memory_bytes - used;
-        let mut gains: Vec<(f64, usize)> = Vec::new();
-        for (i, level) in tree.levels.iter().enumerate() {
-            let cost = |cached| self.cost(i, shares[i], &Level { cached, ..*level });
-            gains.push(((cost(0.0) - cost(1.0)) / level.entries, i));
-        }
-        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (gain, i) in gains {
-            let level = &mut tree.levels[i];
-            let bytes = level.entries * self.workload.entry_bytes();
-            if gain > 0.0 && level.cached == 0.0 && left > 0.0 {
-                level.cached = (left / bytes).min(1.0);
-                left -= level.cached * bytes;
-            }
-        }
     }
 }
 

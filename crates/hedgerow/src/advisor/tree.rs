@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cost::{Base, Filter, Index, Level, Merges, Share, runs_average};
+use super::cost::{Base, Filter, Index, Level, Share, runs_average};
 use super::device::Device;
 use super::workload::Workload;
 
@@ -13,8 +13,6 @@ pub struct Tree {
     pub level0_runs: f64,
     /// From level 1, the smallest, down.
     pub levels: Vec<Level>,
-    /// How merges are cut.
-    pub merges: Merges,
     /// What memtables take, active and sealed ones together.
     pub memtables_bytes: f64,
 }
@@ -71,9 +69,32 @@ impl Memory {
 }
 
 impl Tree {
-    /// How many runs reach a level at once.
-    pub(crate) fn at_once(level0_runs: f64, level: usize) -> f64 {
-        if level == 0 { level0_runs } else { 1.0 }
+    /// Keeps data in memory as far as there is memory left, first where a byte saves most.
+    pub(crate) fn fill_memory(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
+        let mut left = memory_bytes - self.predict(workload, device).memory.total();
+        let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
+        let shares = Share::of(&sizes);
+        let gain = |level: &Level, share: &Share| {
+            let cost = |cached| {
+                let costs = Level { cached, ..*level }.costs(workload, device);
+                share.weigh(workload, &costs)
+            };
+            (cost(0.0) - cost(1.0)) / level.entries
+        };
+        let gains = self.levels.iter().zip(&shares);
+        let mut gains: Vec<(f64, usize)> = gains
+            .enumerate()
+            .map(|(i, (level, share))| (gain(level, share), i))
+            .collect();
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (gain, i) in gains {
+            let level = &mut self.levels[i];
+            let bytes = level.entries * workload.entry_bytes();
+            if gain > 0.0 && level.cached == 0.0 && left > 0.0 && bytes > 0.0 {
+                level.cached = (left / bytes).min(1.0);
+                left -= level.cached * bytes;
+            }
+        }
     }
 
     /// What the tree costs when it is full. Arithmetic only.
@@ -92,9 +113,8 @@ impl Tree {
             ..Prediction::default()
         };
         sum.memory.memtables = self.memtables_bytes;
-        for (i, (level, share)) in self.levels.iter().zip(Share::of(&sizes)).enumerate() {
-            let at_once = Tree::at_once(self.level0_runs, i);
-            let costs = level.costs(workload, device, at_once, self.merges);
+        for (level, share) in self.levels.iter().zip(Share::of(&sizes)) {
+            let costs = level.costs(workload, device);
             sum.cost_us += share.weigh(workload, &costs);
             sum.miss_us += costs.miss_us;
             sum.hit_us += share.here * costs.hit_us + share.below * costs.miss_us;
@@ -104,7 +124,7 @@ impl Tree {
             sum.miss_reads += costs.miss_reads;
             sum.hit_reads += share.here * costs.hit_reads + share.below * costs.miss_reads;
             sum.seek_reads += costs.seek_reads;
-            sum.entry_writes += level.writes(at_once, self.merges);
+            sum.entry_writes += level.writes;
             sum.runs += runs_average(level.runs);
             sum.memory.filters += level.entries * level.filter_bits() / 8.0;
             sum.memory.indexes += level.entries * level.index.bits(workload, device) / 8.0;

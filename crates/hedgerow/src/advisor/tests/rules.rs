@@ -8,8 +8,8 @@ use crate::advisor::{
 fn filtered(entries: f64, false_positives: f64) -> Level {
     Level {
         entries,
-        ratio: 10.0,
         runs: 1,
+        writes: 1.0,
         filter: Filter::Bloom,
         false_positives,
         index: Index::Fence,
@@ -187,11 +187,10 @@ fn one_level_by_hand() {
         level0_runs: 1.0,
         levels: vec![Level {
             runs: 3,
-            ratio: 9.0,
+            writes: Merges::Full.writes(9.0, 3),
             cached: 0.5,
             ..filtered(1e6, 0.01)
         }],
-        merges: Merges::Full,
         memtables_bytes: 1e6,
     };
     let found = tree.predict(&workload, &device);
