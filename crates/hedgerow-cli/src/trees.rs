@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) bytes: u64,
     /// What it may hold; the last level holds what there is, level 0 a number of runs.
     pub(crate) target_bytes: Option<u64>,
+    /// How many runs it may have.
+    pub(crate) target_runs: usize,
     pub(crate) hits: Option<u64>,
 }
 
@@ -29,6 +31,7 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         tables: 0,
         bytes: stats.memtable_bytes,
         target_bytes: memtable_bytes,
+        target_runs: 0,
         hits: None,
     };
     let levels = stats.levels.iter().map(|level| Row {
@@ -39,6 +42,7 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         tables: level.tables,
         bytes: level.bytes,
         target_bytes: level.target_bytes,
+        target_runs: level.target_runs,
         hits: Some(level.hits),
     });
     std::iter::once(memtable).chain(levels).collect()
@@ -66,6 +70,10 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
         "size", "target", "runs", "tables", "entries", "tombstones"
     );
     let some = |n: u64| if n == 0 { String::new() } else { count(n) };
+    let runs = |row: &Row| match row.target_runs {
+        0 | 1 => some(row.runs as u64),
+        target => format!("{}/{target}", row.runs),
+    };
     let line = |row: &Row| {
         let line = format!(
             "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
@@ -73,7 +81,7 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
             bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
             bytes(row.bytes),
             row.target_bytes.map(bytes).unwrap_or_default(),
-            some(row.runs as u64),
+            runs(row),
             some(row.tables as u64),
             count(row.entries),
             some(row.tombstones),
@@ -130,6 +138,7 @@ pub(crate) fn object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
                 "tombstones": row.tombstones,
                 "bytes": row.bytes,
                 "target_bytes": row.target_bytes,
+                "target_runs": row.target_runs,
                 "hits": row.hits,
             })
         })

@@ -223,8 +223,10 @@ pub struct LevelStats {
     pub tombstones: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// What the policy wants the level to hold; `None` for the last level.
+    /// What the policy wants the level to hold; `None` for the last level, and where runs count.
     pub target_bytes: Option<u64>,
+    /// How many sorted runs the policy wants at most.
+    pub target_runs: usize,
     /// Gets answered here since the database was opened (over all keyspaces).
     pub hits: u64,
 }

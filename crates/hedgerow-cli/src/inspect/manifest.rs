@@ -143,7 +143,7 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     }
     for (level, through) in &edit.draining {
         lines.push(match through {
-            Some(table) => format!("level {level} drains through table {}", table.0),
+            Some(run) => format!("level {level} drains through run {}", run.0),
             None => format!("level {level} is drained"),
         });
     }

@@ -102,6 +102,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
+            sum.target_runs = targets.get(i).map_or(1, |target| target.runs_max as usize);
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)

@@ -9,7 +9,9 @@
 //!
 //! A policy of this kind is data: a [`Step`] for each distance from the last level.
 
-use super::{Cut, LevelTarget, Policy, Summary, Targets};
+use crate::options::CutSpec;
+
+use super::{Cut, LevelTarget, Policy, Summary, Targets, default_cut};
 
 /// Runs in level 0 that leveled trees merge down together. More make merging cheaper (they divide the
 /// cost of the first merge) and reads dearer.
@@ -51,21 +53,25 @@ pub(crate) struct Anchored {
 
 impl Anchored {
     /// With a step for each distance. `ln_ratio` is the natural logarithm of the ratio of the
-    /// capacities of the level at a distance and of the one above it.
+    /// capacities of the level at a distance and of the one above it; `runs_max` are the runs of a
+    /// level at a distance.
     pub(super) fn new(
         level0_runs: u32,
         ln_ratio: impl Fn(usize) -> f64,
-        level: impl Fn(usize) -> (u32, Cut),
+        runs_max: impl Fn(usize) -> u32,
+        cut: CutSpec,
     ) -> Anchored {
         let mut ln_share = 0.0;
+        let mut ln_below = f64::INFINITY;
         let step = |distance| {
-            let (runs_max, cut) = level(distance);
+            let runs_max = runs_max(distance);
             let step = Step {
                 ln_share,
                 runs_max,
-                cut,
+                cut: default_cut(cut, runs_max, ln_below.exp()),
             };
-            ln_share -= ln_ratio(distance);
+            ln_below = ln_ratio(distance);
+            ln_share -= ln_below;
             step
         };
         Anchored {

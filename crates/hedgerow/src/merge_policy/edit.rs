@@ -32,8 +32,8 @@ pub struct TreeEdit {
     pub added: Vec<(Placement, TableMeta)>,
     /// Every write of this partition numbered up to this is in its tables.
     pub flushed_through: Option<SeqNo>,
-    /// A partitioned full merge of a level begins (`Some`) or is over (`None`).
-    pub draining: Vec<(u8, Option<TableId>)>,
+    /// A sweep over the runs of a level up to a number begins (`Some`) or is over (`None`).
+    pub draining: Vec<(u8, Option<RunId>)>,
     /// The tree has so many levels from now on.
     pub depth: Option<u8>,
     /// The merge policy counts so many levels from now on.

@@ -89,7 +89,8 @@ impl Policy for GarneringPaper {
                     )
                 }
             };
-            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, 1, distance))
+            let ratio_below = self.ratio / self.scaling.powf(distance.saturating_sub(1) as f64);
+            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, 1, ratio_below))
         };
         let mut levels: Vec<LevelTarget> = (0..depth).map(target).collect();
         levels[0] = LevelTarget::level0(LEVEL0_RUNS);
@@ -102,5 +103,67 @@ impl Policy for GarneringPaper {
     /// A new tree has one level; the others are added as it grows.
     fn depth(&self) -> usize {
         2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Specification of the models, 1.9 (`reference/garnering.py`), in memtables.
+    #[test]
+    fn capacities_are_those_of_the_reference() {
+        let expected: [(f64, &[f64]); 8] = [
+            (0.8, &[3.13, 7.81, 15.6]),
+            (0.8, &[3.91, 12.2, 30.5, 61.0]),
+            (0.8, &[4.88, 19.1, 59.6, 149.0, 298.0]),
+            (0.8, &[6.10, 29.8, 116.0, 364.0, 910.0, 1819.0]),
+            (0.4, &[12.5, 62.5, 125.0]),
+            (0.4, &[31.3, 391.0, 1953.0, 3906.0]),
+            (0.4, &[78.1, 2441.0, 3.05e4, 1.53e5, 3.05e5]),
+            (0.4, &[195.0, 1.53e4, 4.77e5, 5.96e6, 2.98e7, 5.96e7]),
+        ];
+        for (scaling, capacities) in expected {
+            let policy = GarneringPaper {
+                ratio: 2.0,
+                scaling,
+            };
+            for (at, expected) in capacities.iter().enumerate() {
+                let found = policy.capacity(at + 1, capacities.len());
+                let error = (found / expected - 1.0).abs();
+                assert!(
+                    error < 0.005,
+                    "c={scaling} level {}: {found} {expected}",
+                    at + 1
+                );
+            }
+        }
+    }
+
+    /// The table of level counts of 1.9: entries of 116 bytes, memtables of 64 MiB; physical levels
+    /// where a last level that is not full yet makes them fewer. A tree is filled level by level.
+    #[test]
+    fn level_counts_are_those_of_the_reference() {
+        let expected = [
+            (2.0, 0.8, [3, 5, 6, 7, 8, 9]),
+            (3.0, 0.8, [3, 4, 5, 6, 7, 8]),
+            (5.0, 0.8, [2, 3, 4, 5, 6, 7]),
+            (2.0, 0.6, [3, 4, 5, 6, 6, 7]),
+            (2.0, 0.4, [3, 3, 4, 5, 5, 6]),
+            (5.0, 0.4, [2, 3, 3, 4, 4, 5]),
+            (10.0, 1.0, [2, 3, 4, 5, 6, 7]),
+        ];
+        for (ratio, scaling, counts) in expected {
+            let policy = GarneringPaper { ratio, scaling };
+            for (exponent, expected) in (7..).zip(counts) {
+                let memtables = 10_f64.powi(exponent) * 116.0 / f64::from(64 << 20);
+                let holds = |levels: &usize| {
+                    let all = (1..=*levels).map(|level| policy.capacity(level, *levels));
+                    all.sum::<f64>() >= memtables
+                };
+                let found = (1..).find(holds);
+                assert_eq!(found, Some(expected), "T={ratio} c={scaling} 10^{exponent}");
+            }
+        }
     }
 }

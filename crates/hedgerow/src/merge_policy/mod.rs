@@ -161,14 +161,18 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
     }
 }
 
-/// How merges out of a level of so many runs, at a distance from the last one, are cut, where the
-/// options leave it open. The numbers behind it are in `docs/design/0003-merge-cuts.md`.
-fn default_cut(spec: CutSpec, runs_max: u32, _distance: usize) -> Cut {
+/// Up to this ratio of the next level to a level, merges of all of it in slices cost less than those of
+/// one table at a time, which can choose where the least lies below.
+const SLICED_RATIO_MAX: f64 = 6.5;
+
+/// How merges out of a level of so many runs, with a next level so many times larger, are cut where the
+/// options leave it open (`docs/design/0003-merge-cuts.md`).
+fn default_cut(spec: CutSpec, runs_max: u32, ratio_below: f64) -> Cut {
     match spec {
         CutSpec::OneTable => Cut::OneTable,
         CutSpec::PartitionedFull => Cut::PartitionedFull,
         CutSpec::WholeLevel => Cut::WholeLevel,
-        CutSpec::Auto if runs_max > 1 => Cut::PartitionedFull,
+        CutSpec::Auto if runs_max > 1 || ratio_below <= SLICED_RATIO_MAX => Cut::PartitionedFull,
         CutSpec::Auto => Cut::OneTable,
     }
 }

@@ -53,9 +53,9 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
-    /// Begin a partitioned full merge of a level: an edit that says `draining`. The sweep is over
+    /// Begin a sweep over a level, of the runs up to a number: an edit that says `draining`. It is over
     /// by itself when an edit takes the last awaited table down ([`super::shape::Shape::apply`]).
-    Drain { level: usize, through: TableId },
+    Drain { level: usize, through: RunId },
     /// Append or drop empty levels at the bottom, and remember how many the policy counts.
     SetDepth { depth: usize, nominal_depth: u8 },
 }

@@ -4,17 +4,15 @@ use crate::options::{CutSpec, LevelSpec};
 
 use super::anchored::{Anchored, LEVEL0_RUNS, round};
 use super::garnering::garnering;
-use super::{LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut};
+use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut};
 
 /// `runs` runs in every level but the last, which has one: the merges of tiering where they are many,
 /// the reads and the space of leveling where the data is \[Dostoevsky, section 4.1\].
 pub(super) fn lazy_leveling(runs: u32) -> Anchored {
-    let level = |distance| {
-        let runs = if distance == 0 { 1 } else { runs };
-        (runs, default_cut(CutSpec::Auto, runs, distance))
-    };
+    let runs_max = |distance| if distance == 0 { 1 } else { runs };
     let ln_ratio = |_| f64::from(runs).ln();
-    Anchored::new(runs.min(LEVEL0_RUNS_MAX), ln_ratio, level)
+    let level0_runs = runs.min(LEVEL0_RUNS_MAX);
+    Anchored::new(level0_runs, ln_ratio, runs_max, CutSpec::Auto)
 }
 
 /// Leveling whose base level holds at least `ratio` merges out of level 0: one level fewer, since
@@ -37,14 +35,11 @@ pub(super) fn bush(ratio: f64) -> Anchored {
         0 => ratio.ln(),
         _ => ratio.ln() * 2.0_f64.powi(distance as i32 - 1),
     };
-    let level = |distance: usize| {
-        let runs = match distance {
-            0 => 1,
-            _ => ln_ratio(distance).exp().round().min(f64::from(RUNS_MAX)) as u32,
-        };
-        (runs, default_cut(CutSpec::Auto, runs, distance))
+    let runs_max = |distance: usize| match distance {
+        0 => 1,
+        _ => ln_ratio(distance).exp().round().min(f64::from(RUNS_MAX)) as u32,
     };
-    Anchored::new(LEVEL0_RUNS, ln_ratio, level)
+    Anchored::new(LEVEL0_RUNS, ln_ratio, runs_max, CutSpec::Auto)
 }
 
 /// A table of levels written by hand, counted from the top: level 0 has the capacity of its runs in
@@ -60,16 +55,17 @@ impl Policy for Table {
     fn targets(&self, summary: &Summary) -> Targets {
         let depth = summary.levels.len().max(self.depth());
         let last = self.levels.len() - 1;
-        let unused = LevelTarget::leveled(0, default_cut(CutSpec::Auto, 1, 1));
+        let unused = LevelTarget::leveled(0, Cut::PartitionedFull);
         let mut targets = vec![unused; depth];
         targets[0] = LevelTarget::level0(self.levels[0].runs.min(LEVEL0_RUNS_MAX));
         let mut capacity = summary.memtable_bytes.max(1) as f64 * f64::from(self.levels[0].runs);
         for (level, spec) in self.levels.iter().enumerate().skip(1) {
             capacity *= spec.ratio;
-            let (at, distance) = match level == last {
-                true => (depth - 1, 0),
-                false => (level, last - level),
-            };
+            let at = if level == last { depth - 1 } else { level };
+            let ratio_below = self
+                .levels
+                .get(level + 1)
+                .map_or(f64::INFINITY, |it| it.ratio);
             // What has as many runs as its ratio is full when they are there.
             let by_runs = spec.runs > 1 && spec.ratio <= f64::from(spec.runs);
             targets[at] = LevelTarget {
@@ -79,7 +75,7 @@ impl Policy for Table {
                 },
                 runs_max: spec.runs,
                 ranges: 1,
-                cut: default_cut(spec.cut, spec.runs, distance),
+                cut: default_cut(spec.cut, spec.runs, ratio_below),
             };
         }
         targets.into()

@@ -116,11 +116,11 @@ impl<T: Facts> Group<T> {
 pub(crate) struct Level<T> {
     /// In key order; the first one's lower bound is empty.
     pub(crate) groups: Vec<Group<T>>,
-    /// While a partitioned full merge is under way. It sweeps the level in key order; the number
-    /// is the largest of the level's tables when it began.
-    pub(crate) draining: Option<TableId>,
-    /// How far the sweep has come: keys above this still go down, whatever was merged into them
-    /// meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
+    /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
+    /// that come later have larger numbers and stay.
+    pub(crate) draining: Option<RunId>,
+    /// How far the sweep has come in that run, in key order: keys above this still go down, whatever
+    /// was merged into them meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
     /// begins again, which is merely more merging than necessary.
     pub(crate) drained_to: Option<Vec<u8>>,
     totals: Totals,
@@ -189,12 +189,16 @@ impl<T: Facts> Level<T> {
     }
 
     /// Whether a table still has to go down in the sweep that is under way.
-    pub(crate) fn sweep_awaits(&self, table: &TableMeta) -> bool {
-        self.draining.is_some()
-            && self
-                .drained_to
-                .as_ref()
-                .is_none_or(|key| table.largest_key > *key)
+    pub(crate) fn sweep_awaits(&self, run: RunId, table: &TableMeta) -> bool {
+        let is_behind = |key: &Vec<u8>| table.largest_key <= *key;
+        self.draining.is_some_and(|through| {
+            run < through || run == through && !self.drained_to.as_ref().is_some_and(is_behind)
+        })
+    }
+
+    /// The number of the newest run of any group.
+    pub(crate) fn newest_run(&self) -> Option<RunId> {
+        self.runs().map(|(_, run)| run.id).max()
     }
 }
 

@@ -221,7 +221,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
         let level = body.varint_as("level")?;
         let through = match body.varint("draining state")? {
             0 => None,
-            1 => Some(table(body)?),
+            1 => Some(RunId(body.varint("run")?)),
             other => {
                 return Err(Error::corruption(format!(
                     "expected a draining state of 0 or 1, found {other}"

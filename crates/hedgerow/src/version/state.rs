@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
+use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout};
 use crate::page::TableId;
 use crate::table::TableMeta;
@@ -34,7 +35,7 @@ pub(crate) struct Tree {
     pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
     pub(crate) flushed_through: SeqNo,
     /// By level.
-    pub(crate) draining: BTreeMap<u8, TableId>,
+    pub(crate) draining: BTreeMap<u8, RunId>,
     pub(crate) depth: u8,
     /// What the merge policy counts; 0 if it does not.
     pub(crate) nominal_depth: u8,

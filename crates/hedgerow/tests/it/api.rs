@@ -127,7 +127,7 @@ fn bad_arguments_are_refused_with_their_bounds() {
             ..Design::default()
         },
     ] {
-        let refused = db.keyspace_with("k", Layout::sorted(), design);
+        let refused = db.keyspace_with("k", Layout::sorted(), design.clone());
         assert_eq!(kind(refused), ErrorKind::InvalidArgument, "{design:?}");
     }
     assert!(db.keyspaces().is_empty());

@@ -46,7 +46,21 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         } else {
             target.runs_max.max(2)
         };
-        let over = if summary.runs >= runs_due {
+        let next = (level + 1..shape.depth()).find(|next| used(*next));
+        let has_room = target.capacity_bytes < u64::MAX && held <= target.capacity_bytes as f64;
+        if level > 0
+            && summary.runs >= runs_due
+            && target.runs_max > 1
+            && (next.is_none() || has_room)
+        {
+            // Neighbours are merged in place, about a share of the level.
+            debt.levels_over += 1;
+            bytes += held / f64::from(target.runs_max);
+            incoming = 0.0;
+            continue;
+        }
+        let is_swept = shape.levels[level].draining.is_some() && target.runs_max > 1;
+        let over = if summary.runs >= runs_due || is_swept {
             held
         } else if target.capacity_bytes == u64::MAX {
             0.0
@@ -58,7 +72,7 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
             continue;
         }
         debt.levels_over += 1;
-        let Some(next) = (level + 1..shape.depth()).find(|next| used(*next)) else {
+        let Some(next) = next else {
             if summary.runs > 1 {
                 bytes += over;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::compaction::simulate::{Random, Tree};
-use crate::merge_policy::{Policy, Summary, Targets, policy};
+use crate::merge_policy::{Policy, policy};
 use crate::options::{CutSpec, PolicySpec};
 
 const CUTS: [CutSpec; 3] = [
@@ -16,40 +16,6 @@ const CUTS: [CutSpec; 3] = [
 
 fn leveling(ratio: f64, cut: CutSpec) -> Arc<dyn Policy> {
     policy(&PolicySpec::leveling(ratio).cut(cut))
-}
-
-/// Stepped merge: what a later policy will say, to hold the planner to it.
-#[derive(Debug)]
-struct Tiering {
-    runs: u32,
-    levels: usize,
-    last_runs: u32,
-}
-
-impl Policy for Tiering {
-    fn targets(&self, summary: &Summary) -> Targets {
-        let last = self.levels - 1;
-        let runs_max = |level| {
-            if level == last {
-                self.last_runs
-            } else {
-                self.runs
-            }
-        };
-        (0..summary.levels.len())
-            .map(|level| LevelTarget {
-                capacity_bytes: if level < self.levels { u64::MAX } else { 0 },
-                runs_max: runs_max(level),
-                ranges: 1,
-                cut: Cut::WholeLevel,
-            })
-            .collect::<Vec<_>>()
-            .into()
-    }
-
-    fn depth(&self) -> usize {
-        self.levels
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,16 +62,19 @@ fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
             policies.push((leveling(ratio, cut), 7));
         }
     }
-    for last_runs in [1, 4] {
-        let levels = 4;
-        policies.push((
-            Arc::new(Tiering {
-                runs: 4,
-                levels,
-                last_runs,
-            }),
-            levels,
-        ));
+    for spec in [
+        "tiering:3",
+        "garnering:2,0.6",
+        "lazy-leveling:3",
+        "front-loaded:3",
+        "bush:2",
+        "garnering-paper:2,0.8",
+        "0=runs:2;1=tiering:3;2=fluid:3,6;3=leveling:4,partitioned;4=tiering:2;5=leveling:2",
+        "0=runs:3;1=tiering:4",
+    ] {
+        let policy = policy(&spec.parse().unwrap());
+        let depth = policy.depth();
+        policies.push((policy, depth));
     }
     policies
 }
@@ -181,14 +150,7 @@ fn running_of(job: &crate::compaction::simulate::Job) -> RunningJob {
 #[test]
 fn a_changed_policy_turns_the_tree_into_its_shape() {
     let mut random = Random(3);
-    let mut tree = Tree::new(
-        Arc::new(Tiering {
-            runs: 4,
-            levels: 4,
-            last_runs: 4,
-        }),
-        7,
-    );
+    let mut tree = Tree::new(policy(&PolicySpec::tiering(4)), 7);
     for round in 0..160 {
         if round == 50 {
             tree.policy = leveling(4.0, CutSpec::OneTable);
@@ -197,11 +159,25 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
             tree.policy = leveling(10.0, CutSpec::PartitionedFull);
         }
         if round == 130 {
-            tree.policy = Arc::new(Tiering {
-                runs: 3,
-                levels: 7,
-                last_runs: 1,
-            });
+            tree.policy = policy(&PolicySpec::lazy_leveling(3));
+        }
+        flush(&mut tree, &mut random, Keys::Uniform, round, 20);
+        tree.settle();
+        tree.check();
+        tree.check_targets();
+    }
+}
+
+/// Any policy after any other, on one tree that is written to all the while.
+#[test]
+fn every_policy_takes_over_the_tree_of_every_other() {
+    let policies = policies();
+    let mut random = Random(5);
+    let mut tree = Tree::new(policies[0].0.clone(), policies[0].1);
+    for round in 0..400 {
+        if round % 8 == 0 {
+            let choice = random.below(policies.len() as u64) as usize;
+            tree.policy = policies[choice].0.clone();
         }
         flush(&mut tree, &mut random, Keys::Uniform, round, 20);
         tree.settle();

@@ -343,7 +343,7 @@ impl Runner {
                 }
                 "drain" => edit
                     .draining
-                    .push((words[1][1..].parse().unwrap(), Some(id(2)))),
+                    .push((words[1][1..].parse().unwrap(), Some(RunId(id(2).0)))),
                 "depth" => edit.depth = Some(words[1].parse().unwrap()),
                 _ => panic!("{line}"),
             }

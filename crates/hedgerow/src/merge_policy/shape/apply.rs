@@ -87,7 +87,7 @@ impl<T: Facts> Shape<T> {
     }
 
     /// Takes tables out and hands them back in the same order. `swept` collects per level the
-    /// largest key that was taken.
+    /// largest key that was taken of the run that its sweep goes by.
     fn take(&mut self, ids: &[TableId], swept: &mut [Option<Vec<u8>>]) -> Result<Vec<T>> {
         let mut taken = Vec::with_capacity(ids.len());
         let mut by_run: BTreeMap<(u8, u32, RunId), Vec<usize>> = BTreeMap::new();
@@ -106,8 +106,10 @@ impl<T: Facts> Shape<T> {
                 .or_default()
                 .push(at);
             level.totals.remove(table.meta());
-            let largest = &mut swept[usize::from(placement.level)];
-            *largest = largest.take().max(Some(table.meta().largest_key.clone()));
+            if level.draining == Some(placement.run) {
+                let largest = &mut swept[usize::from(placement.level)];
+                *largest = largest.take().max(Some(table.meta().largest_key.clone()));
+            }
             taken.push(table);
         }
         for ((level, group, run), mut places) in by_run {
@@ -219,8 +221,8 @@ impl<T: Facts> Level<T> {
         let awaited = self.draining.is_some()
             && self
                 .runs()
-                .filter_map(|(_, run)| run.tables.last())
-                .any(|table| self.sweep_awaits(table.meta()));
+                .filter_map(|(_, run)| run.tables.last().map(|table| (run.id, table)))
+                .any(|(run, table)| self.sweep_awaits(run, table.meta()));
         if !awaited {
             self.draining = None;
             self.drained_to = None;

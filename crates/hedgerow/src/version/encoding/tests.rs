@@ -96,7 +96,7 @@ prop_compose! {
         added in prop::collection::vec((any_placement(), any_meta()), 0..3),
         flushed_through in any::<Option<u64>>(),
         draining in prop::collection::vec(
-            (any::<u8>(), prop::option::of(any::<u64>().prop_map(TableId))), 0..3),
+            (any::<u8>(), prop::option::of(any::<u64>().prop_map(RunId))), 0..3),
         depth in any::<Option<u8>>(),
         nominal_depth in any::<Option<u8>>(),
     ) -> TreeEdit {

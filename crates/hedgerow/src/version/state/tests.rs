@@ -124,7 +124,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
         }
         Step::Drain(choice, level, on) => {
             let mut edit = TreeEdit::new(pick(&state.trees, *choice)?);
-            edit.draining = vec![(*level, on.then_some(TableId(3)))];
+            edit.draining = vec![(*level, on.then_some(RunId(3)))];
             Change::Tree(edit)
         }
         Step::Close(true) => Change::Closed {

@@ -70,7 +70,7 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
                 ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
-                    let through = id.parse().ok().map(TableId);
+                    let through = id.parse().ok().map(RunId);
                     edit.draining.push((level.parse().unwrap(), through));
                 }
                 other => panic!("unknown {other:?}"),
