@@ -93,9 +93,9 @@ fn a_recommended_design_is_opened_and_explained() {
         "{priced} {searched}"
     );
 
-    let lines: String = (0..5000)
-        .map(|i| format!("key {:05}\tvalue\n", i * 7919 % 5000))
-        .collect();
+    let line = |i: u32| format!("key {:05},value\n", i * 7919 % 5000);
+    let lines: String = (0..5000).map(line).collect();
+    let lines = format!("key,value\n{lines}");
     let loaded = place.run_with_input(
         "load",
         &["--format", "csv", "--design", file_name],
@@ -131,14 +131,29 @@ fn a_recommended_design_is_opened_and_explained() {
 #[test]
 fn numbers_come_from_a_database() {
     let place = Place::new();
-    let pairs: Vec<(String, String)> = (0..1000)
-        .map(|i| (format!("{i:08}"), "v".repeat(42)))
-        .collect();
+    let pair = |i: u32| (format!("{i:08}"), "v".repeat(42));
+    let pairs: Vec<(String, String)> = (0..120_000).map(pair).collect();
     place.fill(&pairs);
-    let found = object(&place.run("advise", &["--json", "--device", "nvme", "--mix", "get=1"]));
-    assert_eq!(found["workload"]["entries"], 1000.0);
+    let asked = [
+        "--json",
+        "--device",
+        "nvme",
+        "--mix",
+        "get=1",
+        "--memory-budget",
+    ];
+    let found = object(&place.run("advise", &[&asked[..], &["8MiB"]].concat()));
+    assert_eq!(found["workload"]["entries"], 120_000.0);
     assert_eq!(found["workload"]["key_bytes"], 8.0);
     assert_eq!(found["workload"]["value_bytes"], 42.0);
+    let why = failure(&place.run("advise", &[&asked[..], &["1GiB"]].concat()), 3);
+    assert!(
+        why["message"]
+            .as_str()
+            .unwrap()
+            .contains("than two memtables hold"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -141,6 +141,25 @@ impl Arguments {
         }
     }
 
+    /// Why no tree keeps to what was asked.
+    fn nothing(&self, workload: &Workload, constraints: &Constraints) -> Failure {
+        let data = workload.entries * workload.entry_bytes();
+        let entries = count(workload.entries as u64);
+        let memory = bytes(self.memory_budget);
+        let why = if data <= constraints.memtable() * 2.0 {
+            format!(
+                "expected more data than two memtables hold, found {entries} entries and {memory} of memory: any design does"
+            )
+        } else {
+            format!(
+                "expected memory for a tree of {entries} entries that is written at most {} times and {} times \
+                 as large as its data, found too little in {memory}",
+                self.writes_max, self.space_max,
+            )
+        };
+        Failure::new(Exit::NotFound, why)
+    }
+
     /// The design to be priced, by its name, and what it makes of the workload's entries.
     fn priced(
         &self,
@@ -216,15 +235,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let constraints = arguments.constraints(arguments.memory_budget);
     let found = advise(&workload, &device, &constraints)?;
     if found.is_empty() {
-        let why = format!(
-            "expected memory for a tree of {} entries that is written at most {} times and {} times as \
-             large as its data, found too little in {}",
-            count(workload.entries as u64),
-            arguments.writes_max,
-            arguments.space_max,
-            bytes(arguments.memory_budget)
-        );
-        return Err(Failure::new(Exit::NotFound, why));
+        return Err(arguments.nothing(&workload, &constraints));
     }
     let shown = &found[..found.len().min(arguments.top.max(1))];
     let curve = curve(arguments, &workload, &device)?;
