@@ -52,12 +52,12 @@ fn designs(model: &SlimDb, output: &mut Output) {
         model.growth, model.write_ratio
     ));
     output.line(format_args!(
-        "  {:<12} {:>10} {:>8} {:>8} {:>9}",
+        "  {:<14} {:>10} {:>8} {:>8} {:>9}",
         "design", "bits/entry", "hit", "miss", "write"
     ));
     for row in model.designs() {
         output.line(format_args!(
-            "  {:<12} {:>10} {:>8.3} {:>8.3} {:>9.4}",
+            "  {:<14} {:>10} {:>8.3} {:>8.3} {:>9.4}",
             row.name, row.bits, row.hit, row.miss, row.write
         ));
     }

@@ -25,7 +25,7 @@ pub struct SlimDb {
 /// A row of Table 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlimDbDesign {
-    /// As the paper calls it.
+    /// As the paper calls it, its cuckoo filter written out.
     pub name: &'static str,
     /// Bits of memory per entry.
     pub bits: f64,
@@ -111,8 +111,8 @@ impl SlimDb {
         };
         [
             row("LSM", 0.0, 2.0, 2.0, leveled),
-            row("LSM+CF", 13.0, 2.0, 2.0 * f, leveled),
-            row("LSM+CF+TL", 15.0, 1.0, f, leveled),
+            row("LSM+Cuckoo", 13.0, 2.0, 2.0 * f, leveled),
+            row("LSM+Cuckoo+TL", 15.0, 1.0, f, leveled),
             row("LSM+TL", 2.0, 1.0, 1.0, leveled),
             row("SM", 0.0, r + 1.0, 2.0 * r, stepped),
             row("SM+MLCF", 15.0, 2.0, 2.0 * f, stepped),
