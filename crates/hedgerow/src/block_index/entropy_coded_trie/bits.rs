@@ -17,7 +17,7 @@ impl BitWriter {
         );
         let mut left = count;
         while left > 0 {
-            if self.bits % 8 == 0 {
+            if self.bits.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             let free = 8 - self.bits % 8;

@@ -14,8 +14,10 @@ use super::bits::Bits;
 use crate::codec::packed;
 
 /// The number of set bits is stored before every so many bits.
-const SAMPLE_BITS: usize = 512;
+const SAMPLE_BITS: usize = 256;
 const WORD_BITS: usize = 64;
+/// The bits that can be read from any position, less one to be even.
+const PEEKED_BITS: usize = 56;
 /// The bits of a word at odd positions: the ends of blocks.
 const ODD: u64 = 0x5555_5555_5555_5555;
 
@@ -70,7 +72,7 @@ impl Group {
 
     /// Whether larger prefixes are in its last block, too.
     pub(super) fn ends_inside(self) -> bool {
-        self.high % 2 == 0
+        self.high.is_multiple_of(2)
     }
 
     pub(super) fn cuts(self) -> usize {
@@ -159,21 +161,22 @@ impl Boundaries<'_> {
         self.next(at, |word| !word & ODD)
     }
 
-    /// The first position of a bit that `wanted` sets in a word.
+    /// The first position at or after another of a bit that `wanted` sets in a word.
     #[inline]
     fn next(&self, at: usize, wanted: impl Fn(u64) -> u64) -> Option<usize> {
-        let end = 2 * self.blocks;
-        let mut i = at / WORD_BITS;
-        let mut found = wanted(word(self.bits, i)) & (u64::MAX >> (at % WORD_BITS));
-        while found == 0 {
-            i += 1;
-            if i * WORD_BITS >= end {
+        // Words begin at even positions, so that odd ones stay odd.
+        let (mut start, mut from) = (at & !1, at % 2);
+        loop {
+            let found = wanted(self.bits.peek(start)) & (u64::MAX >> from);
+            let position = start + found.leading_zeros() as usize;
+            if found.leading_zeros() < PEEKED_BITS as u32 {
+                return (position < 2 * self.blocks).then_some(position);
+            }
+            (start, from) = (start + PEEKED_BITS, 0);
+            if start >= 2 * self.blocks {
                 return None;
             }
-            found = wanted(word(self.bits, i));
         }
-        let position = i * WORD_BITS + found.leading_zeros() as usize;
-        (position < end).then_some(position)
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Uniform hashes go left with probability 1/2, so that up to 16 keys the count has a static Huffman
 //! code whose weights are the binomial coefficients. Above, its distance from the half is an
-//! exp-Golomb code of order 0. The codes are given in `docs/format/three_level.md`; they are tables
-//! made at compile time, indexed by the next eight bits.
+//! exp-Golomb code of order 0. The codes are tables made at compile time, indexed by the next eight
+//! bits; whole subtrees of a few keys have a table of their sizes.
 
 use super::bits::{BitWriter, Cursor};
 
@@ -14,10 +14,12 @@ const HUFFMAN_KEYS_MAX: usize = 16;
 const INDEX_BITS: usize = 8;
 /// Marks the code as longer than the table's index.
 const LONG: u8 = 0xFF;
+/// Subtrees of so many keys are passed over as a whole.
+const SMALL_KEYS_MAX: usize = 5;
+/// The bits that whole subtrees are looked up by; they take 9 bits or less mostly.
+const SMALL_BITS: usize = 11;
 /// Quotients of Rice codes are by 4.
 const RICE_BITS: usize = 2;
-/// The low bits of a jump, which are stored as they are.
-const JUMP_BITS: usize = 6;
 
 /// One codeword: its bits, and how many they are.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +112,58 @@ const fn nodes() -> [[u8; 1 << INDEX_BITS]; HUFFMAN_KEYS_MAX + 1] {
     nodes
 }
 
+/// `SMALL[n][next bits]`: the bits of the whole subtree, or 0 if these are not enough to say.
+static SMALL: [[u8; 1 << SMALL_BITS]; SMALL_KEYS_MAX + 1] = small();
+
+const fn small() -> [[u8; 1 << SMALL_BITS]; SMALL_KEYS_MAX + 1] {
+    let mut small = [[0; 1 << SMALL_BITS]; SMALL_KEYS_MAX + 1];
+    let mut n = 2;
+    while n <= SMALL_KEYS_MAX {
+        let mut next = 0;
+        while next < 1 << SMALL_BITS {
+            small[n][next] = small_subtree(n, next);
+            next += 1;
+        }
+        n += 1;
+    }
+    small
+}
+
+const fn small_subtree(keys: usize, next: usize) -> u8 {
+    let mut pending = [0; SMALL_BITS + 1];
+    pending[0] = keys;
+    let (mut count, mut bits) = (1, 0);
+    while count > 0 {
+        count -= 1;
+        let n = pending[count];
+        if n > 1 {
+            let index = next << bits >> (SMALL_BITS - INDEX_BITS) & ((1 << INDEX_BITS) - 1);
+            let entry = NODES[n][index];
+            let left = (entry & 31) as usize;
+            bits += (entry >> 5) as usize + 1;
+            if bits > SMALL_BITS {
+                return 0;
+            }
+            pending[count] = n - left;
+            pending[count + 1] = left;
+            count += 2;
+        }
+    }
+    bits as u8
+}
+
+/// Passes over a whole subtree of leaves without anything behind them, if it is a small one that a
+/// table has.
+#[inline]
+pub(super) fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool {
+    let Some(subtrees) = SMALL.get(keys) else {
+        return false;
+    };
+    let bits = subtrees[(cursor.peek() >> (64 - SMALL_BITS)) as usize];
+    cursor.advance(usize::from(bits));
+    bits > 0
+}
+
 /// Writes that `left` of the `keys` of a node are on its left, where there are at least two.
 pub(super) fn put_node(out: &mut BitWriter, keys: usize, left: usize) {
     debug_assert!(keys >= 2 && left <= keys, "{left} of {keys}");
@@ -127,7 +181,7 @@ pub(super) fn put_node(out: &mut BitWriter, keys: usize, left: usize) {
 }
 
 /// Reads a node of at least two keys: how many are on the left, never more than all.
-#[inline]
+#[inline(always)]
 pub(super) fn take_node(cursor: &mut Cursor<'_>, keys: usize) -> usize {
     debug_assert!(keys >= 2, "a node has at least two keys");
     let Some(nodes) = NODES.get(keys) else {
@@ -146,7 +200,7 @@ pub(super) fn take_node(cursor: &mut Cursor<'_>, keys: usize) -> usize {
 fn take_large_node(cursor: &mut Cursor<'_>, keys: usize) -> usize {
     let zigzag = take_gamma(cursor);
     let half = keys / 2;
-    let left = if zigzag % 2 == 0 {
+    let left = if zigzag.is_multiple_of(2) {
         half.saturating_add(zigzag / 2)
     } else {
         half.saturating_sub(zigzag / 2 + 1)
@@ -179,15 +233,15 @@ pub(super) fn take_gamma(cursor: &mut Cursor<'_>) -> usize {
     (cursor.take(zeros + 1) as usize).saturating_sub(1)
 }
 
-/// How many bits a subtree takes: exp-Golomb of order 6.
-pub(super) fn put_jump(out: &mut BitWriter, bits: usize) {
-    put_gamma(out, bits >> JUMP_BITS);
-    out.put(bits as u64 & ((1 << JUMP_BITS) - 1), JUMP_BITS);
+/// How many bits a subtree takes: exp-Golomb, with `low_bits` as they are.
+pub(super) fn put_jump(out: &mut BitWriter, bits: usize, low_bits: usize) {
+    put_gamma(out, bits >> low_bits);
+    out.put(bits as u64 & ((1 << low_bits) - 1), low_bits);
 }
 
 #[inline]
-pub(super) fn take_jump(cursor: &mut Cursor<'_>) -> usize {
-    take_gamma(cursor) << JUMP_BITS | cursor.take(JUMP_BITS) as usize
+pub(super) fn take_jump(cursor: &mut Cursor<'_>, low_bits: usize) -> usize {
+    take_gamma(cursor) << low_bits | cursor.take(low_bits) as usize
 }
 
 /// Rice code with quotients by 4: the quotient in ones and a zero, then two bits.

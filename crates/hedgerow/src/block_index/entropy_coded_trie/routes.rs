@@ -111,6 +111,7 @@ pub(super) fn route(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64, form: For
 pub(super) fn skip(cursor: &mut Cursor<'_>, cuts: usize, form: Form) {
     skip_fence(cursor);
     match form {
+        Form::Tail if cuts == 1 => Tails::skip_leaf(cursor),
         Form::Tail => trie::skip::<Tails>(cursor, cuts),
         Form::Array => skip_array(cursor, cuts),
     }
@@ -122,11 +123,17 @@ pub(super) struct Tails;
 
 impl Kind for Tails {
     const JUMP_OVER: usize = 32;
+    const JUMP_BITS: usize = 6;
 
     #[inline]
     fn skip_leaf(cursor: &mut Cursor<'_>) {
         let symbol = code::take_rice(cursor);
         cursor.advance(symbol.saturating_sub(1));
+    }
+
+    #[inline]
+    fn skip_small(_: &mut Cursor<'_>, _: usize) -> bool {
+        false
     }
 }
 

@@ -460,4 +460,4 @@ impl<'a> Segment<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

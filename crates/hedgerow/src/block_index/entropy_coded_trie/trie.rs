@@ -28,8 +28,12 @@ pub(super) const HASH_BITS: u32 = 64;
 pub(super) trait Kind {
     /// Nodes of more keys are followed by the size of their left subtree.
     const JUMP_OVER: usize;
+    /// The low bits of such a size that are stored as they are.
+    const JUMP_BITS: usize;
     /// Passes over what follows a leaf.
     fn skip_leaf(cursor: &mut Cursor<'_>);
+    /// Passes over a subtree of some keys at once, if it can.
+    fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool;
 }
 
 /// A trie with nothing but its nodes.
@@ -37,9 +41,16 @@ pub(super) trait Kind {
 pub(super) struct Bare;
 
 impl Kind for Bare {
-    const JUMP_OVER: usize = usize::MAX;
+    const JUMP_OVER: usize = 16;
+    const JUMP_BITS: usize = 4;
+
     #[inline]
     fn skip_leaf(_: &mut Cursor<'_>) {}
+
+    #[inline]
+    fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool {
+        code::skip_small(cursor, keys)
+    }
 }
 
 /// Writes the trie of sorted keys that differ. `put_leaf` gets the rank and depth of every leaf.
@@ -71,7 +82,7 @@ fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
     if keys.len() > K::JUMP_OVER {
         let mut apart = BitWriter::default();
         encode_below::<K, F>(left, rank, depth + 1, &mut apart, put_leaf);
-        code::put_jump(out, apart.bits());
+        code::put_jump(out, apart.bits(), K::JUMP_BITS);
         out.append(&apart);
     } else {
         encode_below::<K, F>(left, rank, depth + 1, out, put_leaf);
@@ -100,7 +111,7 @@ pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: 
         let left = code::take_node(cursor, keys);
         let goes_right = wanted << depth >> (HASH_BITS - 1) == 1;
         depth += 1;
-        let jump = (keys > K::JUMP_OVER).then(|| code::take_jump(cursor));
+        let jump = (keys > K::JUMP_OVER).then(|| code::take_jump(cursor, K::JUMP_BITS));
         if goes_right {
             match jump {
                 Some(bits) => cursor.advance(bits),
@@ -123,37 +134,35 @@ pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: 
 #[inline]
 pub(super) fn skip<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize) {
     // The right subtrees still to pass, from the root down: at most one of each level.
-    let mut pending = [0; HASH_BITS as usize];
-    let mut count = 0;
-    loop {
-        while keys > 1 {
-            if cursor.is_past_end() {
+    let mut pending = [0u16; HASH_BITS as usize];
+    let mut count: usize = 0;
+    while !cursor.is_past_end() {
+        if keys <= 1 || K::skip_small(cursor, keys) {
+            if keys == 1 {
+                K::skip_leaf(cursor);
+            }
+            let Some(next) = count.checked_sub(1) else {
                 return;
-            }
-            let left = code::take_node(cursor, keys);
-            if keys > K::JUMP_OVER {
-                let bits = code::take_jump(cursor);
-                cursor.advance(bits);
-                keys -= left;
-                continue;
-            }
-            if count == pending.len() {
-                return;
-            }
-            pending[count] = keys - left;
-            count += 1;
-            keys = left;
+            };
+            count = next;
+            keys = usize::from(pending[count]);
+            continue;
         }
-        if keys == 1 {
-            K::skip_leaf(cursor);
+        let left = code::take_node(cursor, keys);
+        if keys > K::JUMP_OVER {
+            let bits = code::take_jump(cursor, K::JUMP_BITS);
+            cursor.advance(bits);
+            keys -= left;
+            continue;
         }
-        let Some(next) = count.checked_sub(1) else {
+        if count == pending.len() {
             return;
-        };
-        count = next;
-        keys = pending[count];
+        }
+        pending[count] = (keys - left) as u16;
+        count += 1;
+        keys = left;
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -66,13 +66,13 @@ fn integers_are_read_back() {
     let values: Vec<usize> = (0..70).chain([1000, 12_345, 1 << 20]).collect();
     for &value in &values {
         put_gamma(&mut out, value);
-        put_jump(&mut out, value);
+        put_jump(&mut out, value, 6);
         put_rice(&mut out, value.min(65));
     }
     let mut cursor = Bits(out.bytes()).cursor(0);
     for &value in &values {
         assert_eq!(take_gamma(&mut cursor), value);
-        assert_eq!(take_jump(&mut cursor), value);
+        assert_eq!(take_jump(&mut cursor, 6), value);
         assert_eq!(take_rice(&mut cursor), value.min(65));
     }
     assert_eq!(cursor.at, out.bits());

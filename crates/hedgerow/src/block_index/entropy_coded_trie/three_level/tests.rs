@@ -12,7 +12,7 @@ const PAGE_BYTES: u32 = 4096;
 /// The pages by offset, and the offset of the top.
 fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let mut pages = BTreeMap::new();
-    let mut offset = 0;
+    let mut offset = place_of(FIRST, builder.blocks).offset;
     let top = builder
         .finish(|page| {
             let handle = Handle {
@@ -230,4 +230,49 @@ fn check_lookups(table: &Table) {
 
 fn block_prefix(key: &[u8]) -> u64 {
     Hashes::of(key).prefix
+}
+
+/// A key with more versions than a block holds, and hash twins: nothing else is in their blocks'
+/// way.
+#[test]
+fn equal_hashes_in_several_blocks_are_found_in_all_of_them() {
+    let all = entries(&[3, 200, 1, 40], 31);
+    let mut blocks: Vec<Vec<Hashes>> = Vec::new();
+    for (number, chunk) in all.chunks(4).enumerate() {
+        blocks.push(chunk.to_vec());
+        for _ in 0..if number % 9 == 4 { number / 5 } else { 0 } {
+            blocks.push(vec![chunk[3]; 2]);
+        }
+    }
+    for form in [Form::Tail, Form::Array] {
+        let (pages, top) = build(&blocks, form);
+        let (index, _) = open(&pages, top);
+        assert_eq!(index.blocks(), blocks.len());
+        for entry in &all {
+            let key = order_key(*entry);
+            let mut holders = (0..blocks.len()).filter(|i| blocks[*i].contains(entry));
+            let first = holders.next().unwrap();
+            let last = holders.next_back().unwrap_or(first);
+            let found = done(index.locate(&key, None));
+            assert!(found.contains(&first) && found.contains(&last), "{found:?}");
+            let unit = |block: usize| blocks[block][0] == *blocks[found.start].last().unwrap();
+            assert!((found.start + 1..found.end).all(unit), "{found:?}");
+            let bracket = done(index.lower_bound(&key, None));
+            assert!(
+                bracket.likely <= first && first <= bracket.last + 1,
+                "{bracket:?}"
+            );
+        }
+    }
+}
+
+/// The worked example of `docs/format/three_level.md`.
+#[test]
+fn the_documented_example_is_what_is_written() {
+    let (pages, top) = build(&segment::tests::example(), Form::Tail);
+    let documented = include_str!("../../../../../../docs/format/three_level.md");
+    for (name, offset) in [("segment", 12288), ("top", top)] {
+        let expected = crate::table::testing::documented_bytes(documented, name);
+        crate::table::testing::assert_bytes(&pages[&offset], &expected);
+    }
 }

@@ -3,9 +3,21 @@ use super::super::routes::Tails;
 use super::super::testing::{SplitMix, hex, text};
 use super::*;
 
-fn bare(keys: &[u64]) -> BitWriter {
+/// As the reference writes it, without jumps.
+pub(in super::super) struct Plain;
+
+impl Kind for Plain {
+    const JUMP_OVER: usize = usize::MAX;
+    const JUMP_BITS: usize = 0;
+    fn skip_leaf(_: &mut Cursor<'_>) {}
+    fn skip_small(_: &mut Cursor<'_>, _: usize) -> bool {
+        false
+    }
+}
+
+fn plain(keys: &[u64]) -> BitWriter {
     let mut out = BitWriter::default();
-    encode::<Bare>(keys, &mut out, &mut |_, _, _| ());
+    encode::<Plain>(keys, &mut out, &mut |_, _, _| ());
     out
 }
 
@@ -29,11 +41,11 @@ const VECTORS: [(usize, u64, usize, &str); 8] = [
 #[test]
 fn tries_are_those_of_the_reference() {
     for (count, seed, bits, expected) in VECTORS {
-        let out = bare(&SplitMix(seed).hashes(count));
+        let out = plain(&SplitMix(seed).hashes(count));
         assert_eq!((out.bits(), hex(out.bytes())), (bits, expected.to_owned()));
     }
     let five_bits = [0b00010, 0b00101, 0b01000, 0b10110, 0b11010, 0b11101];
-    let out = bare(&five_bits.map(|key: u64| key << 59));
+    let out = plain(&five_bits.map(|key: u64| key << 59));
     assert_eq!(text(out.bytes(), out.bits()), "1100110");
 }
 
@@ -49,7 +61,9 @@ fn random_keys_cost_what_the_theory_says() {
         (256, 2.872_846),
     ] {
         let tries = 200_000 / count;
-        let bits: usize = (0..tries).map(|_| bare(&random.hashes(count)).bits()).sum();
+        let bits: usize = (0..tries)
+            .map(|_| plain(&random.hashes(count)).bits())
+            .sum();
         let found = bits as f64 / (tries * count) as f64;
         assert!(
             (found / expected - 1.0).abs() < 0.01,
@@ -63,8 +77,12 @@ struct Ranked;
 
 impl Kind for Ranked {
     const JUMP_OVER: usize = Tails::JUMP_OVER;
+    const JUMP_BITS: usize = Tails::JUMP_BITS;
     fn skip_leaf(cursor: &mut Cursor<'_>) {
         cursor.take(10);
+    }
+    fn skip_small(_: &mut Cursor<'_>, _: usize) -> bool {
+        false
     }
 }
 
@@ -127,6 +145,7 @@ fn members_have_their_rank_and_others_one_beside() {
                 .map(|i| random.next() >> (narrow * (i % 2)))
                 .collect();
             let asked = || asked.iter().chain(&near).copied();
+            check_places::<Plain>(&keys, 0, asked());
             check_places::<Bare>(&keys, 0, asked());
             check_places::<Ranked>(&keys, 10, asked());
         }
