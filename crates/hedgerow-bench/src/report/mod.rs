@@ -4,6 +4,7 @@
 //! What is drawn is data ([`series`]), how is the business of one renderer ([`chart`]).
 
 mod chart;
+mod curve;
 mod growth;
 mod page;
 mod series;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use crate::store::{Result, invalid};
 use chart::Chart;
+pub use curve::Curve;
 pub use growth::{Line, growth_picture};
 use series::{Metric, Results};
 
