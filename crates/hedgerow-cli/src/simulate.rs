@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hedgerow::{
     Design, GrowthPoint, Overwrites, PolicySpec, Simulation, SimulationReport, simulate,
 };
-use hedgerow_bench::report::{Line, growth_picture};
+use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 
 use crate::arguments;
@@ -205,19 +205,22 @@ fn object(report: &SimulationReport) -> Value {
 }
 
 fn picture(report: &SimulationReport) -> Result<String, String> {
-    let line = |name: &str, of: fn(&GrowthPoint) -> f64| Line {
-        name: name.to_owned(),
-        points: report
-            .points
-            .iter()
-            .map(|point| (point.entries as f64, of(point)))
-            .collect(),
+    let line = |name: &str, of: fn(&GrowthPoint) -> f64| {
+        let points = report.points.iter();
+        let points = points.map(|point| (point.entries as f64, of(point)));
+        (name.to_owned(), points.collect())
     };
-    growth_picture(&[
-        line("writes of an entry", |point| point.entry_writes),
-        line("runs", |point| point.runs),
-        line("levels", |point| point.levels.len() as f64),
-        line("space amplification", |point| point.space_amplification),
-    ])
-    .map_err(|error| error.to_string())
+    let curve = Curve {
+        title: "a growing store".to_owned(),
+        x: "entries written".to_owned(),
+        y: String::new(),
+        lines: vec![
+            line("writes of an entry", |point| point.entry_writes),
+            line("runs", |point| point.runs),
+            line("levels", |point| point.levels.len() as f64),
+            line("space amplification", |point| point.space_amplification),
+        ],
+    };
+    let svg = curve.to_svg(|entries| format!("{entries:.0e}"));
+    svg.map_err(|error| error.to_string())
 }

@@ -197,10 +197,7 @@ fn wrong_arguments_are_told_what_was_expected() {
             &["fillseq", "--policy", "tier"],
             "expected a merge policy such as `leveling:10`",
         ),
-        (
-            &["fillseq", "--levels", "1,1,8"],
-            "found `1,1,8`",
-        ),
+        (&["fillseq", "--levels", "1,1,8"], "found `1,1,8`"),
         (
             &["fillseq", "--table", "heap"],
             "expected a table format such as `block`",

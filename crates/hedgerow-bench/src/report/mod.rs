@@ -5,7 +5,6 @@
 
 mod chart;
 mod curve;
-mod growth;
 mod page;
 mod series;
 
@@ -14,7 +13,6 @@ use serde_json::Value;
 use crate::store::{Result, invalid};
 use chart::Chart;
 pub use curve::Curve;
-pub use growth::{Line, growth_picture};
 use series::{Metric, Results};
 
 /// Reads results: one object per line, or an array of objects.
