@@ -1,17 +1,29 @@
 //! Filters: which runs may hold a key, answered from a few bits per key without reading the data.
 //!
 //! A filter never says no for a key that is there. It answers for an interval of the runs of one
-//! group: for one run (a table's own filter, as here) or for several (a filter per level, later).
+//! group: for one run (a table's own filter) or for several (one filter for the runs of a level).
 //! A group may hold several probes over different intervals; masks are shifted and joined by the
 //! caller. Filters do no I/O: a paged filter asks for the page that it wants to see.
 
 pub(crate) mod bloom;
+mod bucket_word;
+mod buckets;
 #[cfg(test)]
 mod conformance;
+pub(crate) mod cuckoo;
+mod hash_list;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "asked as soon as a level can have one filter for its runs"
+    )
+)]
+pub(crate) mod multi_level_cuckoo;
 
 use crate::entry::KeyHash;
-use crate::error::Result;
-use crate::page::{Page, Step};
+use crate::error::{Error, Result};
+use crate::page::{Buffer, Page, Step};
 
 /// A set of runs of one group: bit `i` is the `i`-th newest run of the interval asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +57,41 @@ impl RunMask {
 pub(crate) trait Probe: Send + Sync {
     /// The runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
-    /// Cost: one cache line when resident, one page when paged.
+    /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
+}
+
+/// 2^64 / golden ratio: odd, and its multiples are spread evenly.
+const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Spreads what is in some bits of a word over all of them.
+#[inline]
+fn remix(word: u64) -> u64 {
+    let product = word.wrapping_mul(REMIX);
+    (product ^ (product >> 32)).wrapping_mul(REMIX)
+}
+
+/// The pages of a filter, in order, as one: `bytes` of them, then `padding` zeros.
+fn gather<'a>(
+    pages: impl Iterator<Item = Result<&'a [u8]>>,
+    bytes: usize,
+    padding: usize,
+) -> Result<Buffer> {
+    let mut gathered = Buffer::allocate(bytes + padding);
+    let mut filled = 0;
+    for page in pages {
+        let page = page?;
+        if let Some(place) = gathered[..bytes].get_mut(filled..filled + page.len()) {
+            place.copy_from_slice(page);
+        }
+        filled += page.len();
+    }
+    if filled == bytes {
+        return Ok(gathered);
+    }
+    Err(Error::corruption(format!(
+        "expected a filter of {bytes} bytes, found {filled} bytes"
+    )))
 }
