@@ -152,4 +152,9 @@ pub(crate) enum Step<T> {
 pub(crate) trait PageSource: Send + Sync {
     /// The verified, decompressed page. Cost: one read unless it is cached.
     fn page(&self, id: PageId) -> Result<Page>;
+
+    /// The page if it is at hand; otherwise whoever reads it is told that it will be needed.
+    fn cached_or_prefetch(&self, _id: PageId) -> Option<Page> {
+        None
+    }
 }

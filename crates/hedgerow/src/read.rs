@@ -17,6 +17,7 @@ use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::RunMask;
 use crate::memtable::Memtable;
+use crate::merge_policy::shape::{Group, GroupProbe};
 use crate::page::{Page, PageId, Step};
 use crate::slice::Slice;
 use crate::stats::Stats;
@@ -42,6 +43,8 @@ pub(crate) trait Observer {
     fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
     /// The table wants a page, which is fetched next.
     fn page(&mut self, _table: &Table, _id: PageId) {}
+    /// A filter over several runs of the group has answered.
+    fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
     /// The table has answered.
     fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
 }
@@ -92,8 +95,11 @@ pub(crate) fn get_observed(
             loop {
                 match lookup.step(&engine.stats, page.take(), observer)? {
                     Step::Read(id) => {
-                        observer.page(lookup.table(), id);
-                        page = Some(lookup.table().page(id)?);
+                        let asked = lookup.asked();
+                        if let Asked::Table(table) = asked {
+                            observer.page(table, id);
+                        }
+                        page = Some(asked.page(id)?);
                     }
                     Step::Done(answer) => break read_value(engine, answer, want, observer)?,
                 }
@@ -162,7 +168,7 @@ fn get_together<K: AsRef<[u8]>>(
                         values[at] = read_value(engine, answer, Want::Value, &mut ())?;
                         break;
                     }
-                    Step::Read(id) => match lookup.table().cached_or_prefetch(id) {
+                    Step::Read(id) => match lookup.asked().cached_or_prefetch(id) {
                         Some(cached) => {
                             engine.stats.pages_asked.add(1);
                             page = Some(cached);
@@ -176,7 +182,7 @@ fn get_together<K: AsRef<[u8]>>(
             }
         }
         for (at, lookup, id) in wanted {
-            let page = lookup.table().page(id)?;
+            let page = lookup.asked().page(id)?;
             under_way.push((at, lookup, Some(page)));
         }
     }
@@ -267,16 +273,50 @@ fn read_value(
     Ok(Some(engine.slice(bytes)))
 }
 
+/// Who is being asked and may want a page.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// A filter over several runs of a group.
+    Probe(&'a GroupProbe),
+    Table(&'a Arc<Table>),
+}
+
+impl Asked<'_> {
+    fn page(self, id: PageId) -> Result<Page> {
+        match self {
+            Asked::Table(table) => table.page(id),
+            Asked::Probe(probe) => probe.pages.page(id),
+        }
+    }
+
+    fn cached_or_prefetch(self, id: PageId) -> Option<Page> {
+        match self {
+            Asked::Table(table) => table.cached_or_prefetch(id),
+            Asked::Probe(probe) => probe.pages.cached_or_prefetch(id),
+        }
+    }
+}
+
 /// A lookup on its way through the tables of a version: levels from 0, in each the group that the
-/// key belongs to, in it the runs newest first, in each the one table whose bounds hold the key.
+/// key belongs to, in it first the filters over several runs, then the runs that are left, newest
+/// first, in each the one table whose bounds hold the key.
 pub(crate) struct TableLookup<'a> {
     version: &'a Version,
     query: Query<'a>,
     level: usize,
-    /// The runs of the level's group that may hold the key and are still to be asked.
-    runs: Option<RunMask>,
-    current: Option<&'a Arc<Table>>,
+    group: Option<GroupLookup<'a>>,
+    asked: Option<Asked<'a>>,
     state: GetState,
+}
+
+/// How far a lookup has come in a group.
+struct GroupLookup<'a> {
+    number: usize,
+    group: &'a Group<Arc<Table>>,
+    /// The runs that may hold the key and are still to be asked.
+    runs: RunMask,
+    /// How many of the group's probes have answered.
+    probed: usize,
 }
 
 impl<'a> TableLookup<'a> {
@@ -285,16 +325,16 @@ impl<'a> TableLookup<'a> {
             version,
             query,
             level: 0,
-            runs: None,
-            current: None,
+            group: None,
+            asked: None,
             state: GetState::default(),
         }
     }
 
-    /// The table that asked for a page.
-    pub(crate) fn table(&self) -> &'a Arc<Table> {
-        self.current
-            .expect("a lookup that asks for a page is in a table")
+    /// Who asked for a page.
+    pub(crate) fn asked(&self) -> Asked<'a> {
+        self.asked
+            .expect("a lookup that asks for a page asks somebody")
     }
 
     /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.
@@ -305,67 +345,112 @@ impl<'a> TableLookup<'a> {
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
         loop {
-            let table = match self.current {
-                Some(table) => table,
-                None => match self.next_table(observer) {
-                    Some(table) => table,
-                    None => return Ok(Step::Done(None)),
-                },
+            let Some(asked) = self.asked.or_else(|| self.next(observer)) else {
+                return Ok(Step::Done(None));
             };
-            self.current = Some(table);
-            let lookup = match table
-                .reader()?
-                .get(&self.query, &mut self.state, page.take())?
-            {
+            self.asked = Some(asked);
+            let answer = match asked {
+                Asked::Probe(probe) => self.ask_probe(probe, stats, page.take(), observer)?,
+                Asked::Table(table) => self.ask_table(table, stats, page.take(), observer)?,
+            };
+            match answer {
                 Step::Read(id) => return Ok(Step::Read(id)),
-                Step::Done(lookup) => lookup,
-            };
-            let asked = std::mem::take(&mut self.state);
-            self.current = None;
-            observer.answered(&asked, &lookup);
-            if asked.filter_asked {
-                stats.filter_probes.add(1);
-            }
-            match lookup {
-                Lookup::Found { seqno, tag, value } => {
-                    stats.count_hit(self.level);
-                    return Ok(Step::Done(Some(Answer {
-                        table: table.clone(),
-                        seqno,
-                        tag,
-                        value,
-                    })));
-                }
-                Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
-                Lookup::Absent => {}
+                Step::Done(Some(answer)) => return Ok(Step::Done(Some(answer))),
+                Step::Done(None) => self.asked = None,
             }
         }
     }
 
-    fn next_table(&mut self, observer: &mut impl Observer) -> Option<&'a Arc<Table>> {
+    fn ask_probe(
+        &mut self,
+        probe: &GroupProbe,
+        stats: &Stats,
+        page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        let candidates = match probe.filter.candidates(self.query.hash, page.as_ref())? {
+            Step::Read(id) => return Ok(Step::Read(id)),
+            Step::Done(candidates) => candidates,
+        };
+        stats.filter_probes.add(1);
+        if let Some(at) = &mut self.group {
+            at.runs = at.group.narrowed(at.runs, probe, candidates);
+            observer.narrowed(self.level, at.number, at.runs);
+        }
+        Ok(Step::Done(None))
+    }
+
+    fn ask_table(
+        &mut self,
+        table: &Arc<Table>,
+        stats: &Stats,
+        page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        let lookup = match table.reader()?.get(&self.query, &mut self.state, page)? {
+            Step::Read(id) => return Ok(Step::Read(id)),
+            Step::Done(lookup) => lookup,
+        };
+        let asked = std::mem::take(&mut self.state);
+        observer.answered(&asked, &lookup);
+        if asked.filter_asked {
+            stats.filter_probes.add(1);
+        }
+        match lookup {
+            Lookup::Found { seqno, tag, value } => {
+                stats.count_hit(self.level);
+                return Ok(Step::Done(Some(Answer {
+                    table: table.clone(),
+                    seqno,
+                    tag,
+                    value,
+                })));
+            }
+            Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
+            Lookup::Absent => {}
+        }
+        Ok(Step::Done(None))
+    }
+
+    /// Who is to be asked next.
+    #[inline]
+    fn next(&mut self, observer: &mut impl Observer) -> Option<Asked<'a>> {
         let key = self.query.key;
         while let Some(level) = self.version.levels.get(self.level) {
-            let number = level.group_for(key);
-            let group = &level.groups[number];
-            // Filters over several runs of a group narrow this down; so far each table has its own.
-            let runs = self
-                .runs
-                .get_or_insert_with(|| RunMask::all(group.runs.len()));
-            while let Some(run) = runs.take_newest() {
-                let table = group.runs[run].table_for(key);
+            let at = self.group.get_or_insert_with(|| {
+                let number = level.group_for(key);
+                let group = &level.groups[number];
+                GroupLookup {
+                    number,
+                    group,
+                    runs: RunMask::all(group.runs.len()),
+                    probed: 0,
+                }
+            });
+            if let Some(probe) = at.group.probes.get(at.probed)
+                && !at.runs.is_empty()
+            {
+                at.probed += 1;
+                return Some(Asked::Probe(probe));
+            }
+            while let Some(run) = at.runs.take_newest() {
+                let table = at.group.runs[run].table_for(key);
                 let place = RunPlace {
                     level: self.level,
-                    group: number,
+                    group: at.number,
                     run,
                 };
                 observer.run(place, table);
-                if table.is_some() {
-                    return table;
+                if let Some(table) = table {
+                    return Some(Asked::Table(table));
                 }
             }
             self.level += 1;
-            self.runs = None;
+            self.group = None;
         }
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,8 @@
 //! Filters: which runs may hold a key, answered from a few bits per key without reading the data.
 //!
-//! A filter never says no for a key that is there. It answers for an interval of the runs of one
-//! group: for one run (a table's own filter) or for several (one filter for the runs of a level).
-//! A group may hold several probes over different intervals; masks are shifted and joined by the
-//! caller. Filters do no I/O: a paged filter asks for the page that it wants to see.
+//! A filter never says no for a key that is there. It answers for one run (a table's own filter) or
+//! for several runs of a group (`GroupProbe`); which run a bit of its answer stands for is known to
+//! who holds it. Filters do no I/O: a paged filter asks for the page that it wants to see.
 
 pub(crate) mod bloom;
 mod bucket_word;
@@ -25,7 +24,7 @@ use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{Buffer, Page, Step};
 
-/// A set of runs of one group: bit `i` is the `i`-th newest run of the interval asked about.
+/// A set of runs: of a group, bit `i` being the `i`-th newest, or of those that a filter covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunMask(pub(crate) u64);
 
@@ -39,6 +38,15 @@ impl RunMask {
         } else {
             (1 << runs) - 1
         })
+    }
+
+    pub(crate) fn contains(self, run: usize) -> bool {
+        self.0.checked_shr(run as u32).unwrap_or(0) & 1 == 1
+    }
+
+    /// The set without one run.
+    pub(crate) fn without(self, run: usize) -> RunMask {
+        RunMask(self.0 & !1_u64.checked_shl(run as u32).unwrap_or(0))
     }
 
     pub(crate) fn is_empty(self) -> bool {

@@ -19,6 +19,7 @@
 
 mod apply;
 mod check;
+mod probes;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ use crate::page::TableId;
 use crate::table::TableMeta;
 
 use super::{LevelSummary, Summary};
+pub(crate) use probes::GroupProbe;
 
 /// A group holds at most this many runs: a set of runs is the bits of a `u64`.
 pub(crate) const RUNS_MAX: usize = 64;
@@ -98,6 +100,8 @@ pub(crate) struct Group<T> {
     pub(crate) lower: Vec<u8>,
     /// Newest first; at most [`RUNS_MAX`].
     pub(crate) runs: Vec<Run<T>>,
+    /// Filters over several of the runs, asked before any run is.
+    pub(crate) probes: Vec<GroupProbe>,
 }
 
 impl<T: Facts> Group<T> {
@@ -133,6 +137,7 @@ impl<T: Facts> Level<T> {
                 .map(|index| Group {
                     lower: lower_bound(index, u64::from(ranges.max(1))),
                     runs: Vec::new(),
+                    probes: Vec::new(),
                 })
                 .collect(),
             draining: None,

@@ -116,6 +116,7 @@ impl<T: Facts> Shape<T> {
             remove_places(&mut group.runs[at].tables, &places);
             if group.runs[at].tables.is_empty() {
                 group.runs.remove(at);
+                group.forget_probes();
             }
         }
         Ok(taken)
@@ -147,7 +148,11 @@ impl<T: Facts> Shape<T> {
             tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
             let at = match group.place_of(run) {
-                Ok(at) => at,
+                Ok(at) => {
+                    // They know nothing of the tables that it gets.
+                    group.probes.retain(|probe| !probe.runs.contains(&run));
+                    at
+                }
                 Err(at) => {
                     let tables = Vec::new();
                     group.runs.insert(at, Run { id: run, tables });

@@ -1,0 +1,61 @@
+//! Filters over several runs of a group (SlimDB, section 3.2; LSM-trie, section 3.3): one answer for
+//! all the runs that they cover, instead of one for each table.
+//!
+//! A group may hold several, over runs that differ: those that are being merged keep theirs while
+//! newcomers begin the next. A filter outlives its runs: what it says of a run that the group lacks
+//! means nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::filter::{Probe, RunMask};
+use crate::page::PageSource;
+
+use super::{Facts, Group, RunId};
+
+/// A filter over some runs of a group.
+#[derive(Clone)]
+pub(crate) struct GroupProbe {
+    /// What the bits of its answers stand for: bit `i` for `runs[i]`, in whatever order.
+    pub(crate) runs: Arc<[RunId]>,
+    pub(crate) filter: Arc<dyn Probe>,
+    /// Where the pages come from that it asks for.
+    pub(crate) pages: Arc<dyn PageSource>,
+}
+
+impl<T: Facts> Group<T> {
+    /// What is left of some of the group's runs after a probe's answer. Runs that it does not cover
+    /// stay. Cost: a binary search per run of the probe.
+    pub(crate) fn narrowed(
+        &self,
+        runs: RunMask,
+        probe: &GroupProbe,
+        candidates: RunMask,
+    ) -> RunMask {
+        let mut narrowed = runs;
+        for (bit, id) in probe.runs.iter().enumerate() {
+            if !candidates.contains(bit)
+                && let Ok(place) = self.place_of(*id)
+            {
+                narrowed = narrowed.without(place);
+            }
+        }
+        narrowed
+    }
+
+    /// Forgets probes all of whose runs are gone.
+    pub(super) fn forget_probes(&mut self) {
+        let runs = &self.runs;
+        let is_here = |id: &RunId| runs.binary_search_by(|run| id.cmp(&run.id)).is_ok();
+        self.probes.retain(|probe| probe.runs.iter().any(is_here));
+    }
+}
+
+impl fmt::Debug for GroupProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupProbe")
+            .field("runs", &self.runs)
+            .field("memory_bytes", &self.filter.memory_bytes())
+            .finish_non_exhaustive()
+    }
+}
