@@ -33,6 +33,10 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Bloom { bits_per_key };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for fingerprint_bits in [4, 12, 17] {
+        let filter = FilterSpec::Cuckoo { fingerprint_bits };
+        add(&filter.to_string(), &|design| design.filter = filter);
+    }
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
     add("resident", &|design| design.residency = Residency::Resident);
@@ -103,6 +107,9 @@ pub fn any_design(random: &mut Random) -> Design {
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
         filter: match random.below(4) {
             0 => FilterSpec::None,
+            1 => FilterSpec::Cuckoo {
+                fingerprint_bits: random.range(4, 24) as u8,
+            },
             _ => FilterSpec::Bloom {
                 bits_per_key: random.range(10, 160) as f32 / 10.0,
             },

@@ -168,6 +168,12 @@ pub enum FilterSpec {
         /// Filter bits per key, 1.0 to 32.0; fractions are kept.
         bits_per_key: f32,
     },
+    /// A cuckoo filter per table: a key takes `fingerprint_bits / 0.95` bits, and one in
+    /// `2^fingerprint_bits / 7.6` absent keys passes.
+    Cuckoo {
+        /// The bits of a fingerprint, 4 to 24.
+        fingerprint_bits: u8,
+    },
 }
 
 /// Where the indexes and filters of tables are kept.
@@ -247,13 +253,7 @@ impl Design {
             512,
             256 << 10,
         )?;
-        if let FilterSpec::Bloom { bits_per_key } = self.filter
-            && !(1.0..=32.0).contains(&bits_per_key)
-        {
-            return Err(Error::invalid(format!(
-                "expected 1 to 32 filter bits per key, found {bits_per_key}"
-            )));
-        }
+        self.filter.check()?;
         if let Some(bytes) = self.table_bytes {
             check_range("a table size in bytes", bytes, 4 << 10, 4 << 30)?;
         }
@@ -310,11 +310,28 @@ impl FromStr for PolicySpec {
     }
 }
 
+impl FilterSpec {
+    fn check(&self) -> Result<()> {
+        match self {
+            FilterSpec::Bloom { bits_per_key } if !(1.0..=32.0).contains(bits_per_key) => {
+                Err(Error::invalid(format!(
+                    "expected 1 to 32 filter bits per key, found {bits_per_key}"
+                )))
+            }
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                check_range("bits of a fingerprint", u64::from(*fingerprint_bits), 4, 24)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for FilterSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
+            FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
         }
     }
 }
@@ -322,15 +339,19 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none` or `bloom:BITS`.
+    /// `none`, `bloom:BITS` or `cuckoo:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12` or `none`, found `{spec}`"
             ))
         };
         if spec == "none" {
             return Ok(FilterSpec::None);
+        }
+        if let Some(bits) = spec.strip_prefix("cuckoo:") {
+            let fingerprint_bits = bits.parse().map_err(|_| unknown())?;
+            return Ok(FilterSpec::Cuckoo { fingerprint_bits });
         }
         let bits = spec.strip_prefix("bloom:").ok_or_else(unknown)?;
         Ok(FilterSpec::Bloom {
@@ -395,9 +416,15 @@ mod tests {
                 .all(read_back)
         );
         assert!(
-            [FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }]
-                .into_iter()
-                .all(read_back)
+            [
+                FilterSpec::None,
+                FilterSpec::Bloom { bits_per_key: 9.5 },
+                FilterSpec::Cuckoo {
+                    fingerprint_bits: 12
+                }
+            ]
+            .into_iter()
+            .all(read_back)
         );
         let cuts = [
             CutSpec::OneTable,

@@ -10,7 +10,6 @@ use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
-use crate::options::FilterSpec;
 use crate::partition::Partition;
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
@@ -183,10 +182,7 @@ impl<'a> OutputTables<'a> {
             seqno_override: self.seqno_override,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: match design.filter {
-                FilterSpec::None => None,
-                FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
-            },
+            filter: design.filter,
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

@@ -1,6 +1,6 @@
 //! Buckets of four slots, packed to the bit: what both cuckoo filters are made of (B. Fan,
 //! D. Andersen, M. Kaminsky, M. Mitzenmacher, "Cuckoo filter: practically better than Bloom", 2014,
-//! section 3). The format is in `docs/format/cuckoo.md`.
+//! section 3).
 //!
 //! A slot holds the fingerprint of a key and, below it, a payload. The key's two buckets are `b` and
 //! `(G(fingerprint) - b) mod m`: each follows from the other and the fingerprint for any number `m`

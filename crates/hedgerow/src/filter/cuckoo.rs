@@ -1,5 +1,5 @@
-//! A cuckoo filter of one table ([`buckets`](super::buckets)): at more than 9 bits per key it has
-//! fewer false positives than a Bloom filter of its size. Asking costs two cache lines; a paged
+//! A cuckoo filter of one table ([`buckets`](super::buckets)): for less than about 0.4 % of
+//! false positives it takes less memory than a Bloom filter. Asking costs two cache lines; a paged
 //! filter reads one page if it finds the key in its first bucket, else nearly always a second one.
 //! The format is in `docs/format/cuckoo.md`.
 //!

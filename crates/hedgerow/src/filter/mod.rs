@@ -19,6 +19,9 @@ mod hash_list;
     )
 )]
 pub(crate) mod multi_level_cuckoo;
+pub(crate) mod of_table;
+
+use std::fmt::Debug;
 
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
@@ -62,7 +65,7 @@ impl RunMask {
 }
 
 /// A filter that can be asked.
-pub(crate) trait Probe: Send + Sync {
+pub(crate) trait Probe: Send + Sync + Debug {
     /// The runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.

@@ -79,6 +79,10 @@ pub(crate) fn encode_design(design: &Design, out: &mut Vec<u8>) {
             varint::put(out, 1);
             out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
         }
+        FilterSpec::Cuckoo { fingerprint_bits } => {
+            varint::put(out, 2);
+            out.push(fingerprint_bits);
+        }
     }
     let residency = match design.residency {
         Residency::Auto => 0,
@@ -109,6 +113,9 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
             0 => FilterSpec::None,
             1 => FilterSpec::Bloom {
                 bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
+            },
+            2 => FilterSpec::Cuckoo {
+                fingerprint_bits: reader.u8("fingerprint bits")?,
             },
             code => return Err(unknown("filter", code)),
         },

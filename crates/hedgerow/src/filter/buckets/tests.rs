@@ -81,7 +81,7 @@ fn slots_are_compared_exactly() {
                     let mark = marks >> ((at as u32 + 1) * geometry.slot_bits() - 1);
                     let is_equal = geometry.fingerprint(slot) == fingerprint;
                     assert_eq!(mark.low() & 1 == 1, is_equal, "{content:x?}");
-                    assert_eq!(geometry.holds(bucket, slot), true);
+                    assert!(geometry.holds(bucket, slot));
                 }
             }
             let vacant = content

@@ -15,8 +15,6 @@ use super::{Mode, MultiLevelCuckoo, Ring, WholeHashes};
 
 /// The bytes at the end that say what is before them.
 const FOOTER_BYTES: usize = 32;
-/// What is written at once.
-const PIECE_BYTES: usize = 1 << 20;
 
 impl Mode {
     fn code(self) -> u8 {
@@ -57,11 +55,9 @@ impl MultiLevelCuckoo {
         mut write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         assert_eq!(names.len(), self.runs(), "each run has a name");
-        let mut sum = checksum::seeded(seed, &[]);
-        for piece in self.buckets[..self.geometry.bytes() as usize].chunks(PIECE_BYTES) {
-            sum = checksum::extend(sum, piece);
-            write(piece)?;
-        }
+        let buckets = &self.buckets[..self.geometry.bytes() as usize];
+        let sum = checksum::seeded(seed, buckets);
+        write(buckets)?;
         let mut tail = Vec::new();
         let mut whole: Vec<_> = self.whole.iter().collect();
         whole.sort_unstable();

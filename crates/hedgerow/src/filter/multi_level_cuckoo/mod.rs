@@ -106,6 +106,7 @@ impl Hasher for Remixer {
 }
 
 /// The filter of the runs of a group.
+#[derive(Debug)]
 pub(crate) struct MultiLevelCuckoo {
     geometry: Geometry,
     /// The buckets, then padding.

@@ -178,7 +178,7 @@ fn sizes_out_of_range_are_refused() {
         sizing(12, 8, u64::MAX, Mode::Set),
     ];
     for sizing in refused {
-        let error = MultiLevelCuckoo::new(sizing).err().expect("refused");
+        let error = MultiLevelCuckoo::new(sizing).expect_err("refused");
         assert_eq!(error.kind(), crate::error::ErrorKind::InvalidArgument);
     }
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
 use crate::iter::{Entry, ValueSource};
-use crate::options::Compression;
+use crate::options::{Compression, FilterSpec};
 use crate::page::{Page, PageSource, Step, TableId};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
 use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
@@ -42,7 +42,7 @@ fn options(block_bytes: u32) -> TableOptions {
         block_bytes,
         compression: Compression::Lz4,
         seqno_override: None,
-        filter_bits_per_key: Some(10.0),
+        filter: FilterSpec::Bloom { bits_per_key: 10.0 },
     }
 }
 

@@ -10,9 +10,9 @@ use crate::block_index::fence_pointers;
 use crate::codec::compress::Compressor;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
-use crate::filter::bloom;
+use crate::filter::of_table;
 use crate::iter::Entry;
-use crate::options::Compression;
+use crate::options::{Compression, FilterSpec};
 use crate::page::{Handle, PAGE_OVERHEAD_BYTES, TableId};
 use crate::table::{TableMeta, page_io};
 
@@ -45,8 +45,7 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// See [`TableMeta::seqno_override`].
     pub(crate) seqno_override: Option<SeqNo>,
-    /// Bits of Bloom filter per key, 1.0 to 32.0; `None` for no filter.
-    pub(crate) filter_bits_per_key: Option<f32>,
+    pub(crate) filter: FilterSpec,
 }
 
 /// A table being written.
@@ -57,7 +56,7 @@ pub(crate) struct Writer {
     /// The number of the current block.
     block_number: usize,
     index: fence_pointers::Builder,
-    filter: Option<bloom::Builder>,
+    filter: Option<of_table::Builder>,
     meta: TableMeta,
     /// The raw bytes of the page being written.
     raw: Vec<u8>,
@@ -147,7 +146,7 @@ impl Writer {
                 compressor: Compressor::new(options.compression),
                 stored: Vec::new(),
             },
-            filter: options.filter_bits_per_key.map(bloom::Builder::new),
+            filter: of_table::Builder::new(options.filter),
             options,
             block: BlockBuilder::default(),
             block_number: 0,
@@ -265,7 +264,10 @@ impl crate::table::Writer for Writer {
     fn memory_bytes(&self) -> usize {
         self.block.memory_bytes()
             + self.index.memory_bytes()
-            + self.filter.as_ref().map_or(0, bloom::Builder::memory_bytes)
+            + self
+                .filter
+                .as_ref()
+                .map_or(0, of_table::Builder::memory_bytes)
             + self.raw.capacity()
             + self.out.stored.capacity()
     }

@@ -47,7 +47,7 @@ fn speed() {
     );
     for (what, asked) in [("present", 0), ("absent", keys)] {
         // In no order, as keys are looked up.
-        let stride = 2_654_435_761 % keys | 1;
+        let stride = (2_654_435_761 % keys) | 1;
         let hashes: Vec<_> = (0..keys / 8)
             .map(|i| hash(asked + i * stride % keys))
             .collect();

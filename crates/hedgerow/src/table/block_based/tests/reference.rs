@@ -191,10 +191,16 @@ fn check_seek(
 #[test]
 fn verify_accepts_what_was_written() {
     for (name, block_bytes, entries) in subjects() {
-        for filter_bits_per_key in [None, Some(10.0)] {
+        for filter in [
+            FilterSpec::None,
+            FilterSpec::Bloom { bits_per_key: 10.0 },
+            FilterSpec::Cuckoo {
+                fingerprint_bits: 11,
+            },
+        ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {
-                    filter_bits_per_key,
+                    filter,
                     compression,
                     ..options(block_bytes)
                 };
