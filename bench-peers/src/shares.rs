@@ -57,6 +57,7 @@ fn resident(options: &OpenOptions) -> u64 {
 pub(crate) fn filter_bits(options: &OpenOptions) -> Option<f32> {
     match options.design.filter {
         FilterSpec::Bloom { bits_per_key } => Some(bits_per_key),
+        FilterSpec::Monkey { bits_per_key } => Some(bits_per_key.unwrap_or(10.0)),
         _ => None,
     }
 }

@@ -25,7 +25,8 @@ impl HedgerowStore {
             .memory_budget(options.memory_budget)
             .read_mode(options.read_mode)
             .open()?;
-        let keyspace = db.keyspace_with(&options.keyspace, options.layout, options.design)?;
+        let keyspace =
+            db.keyspace_with(&options.keyspace, options.layout, options.design.clone())?;
         if options.fresh {
             keyspace.clear()?;
         }

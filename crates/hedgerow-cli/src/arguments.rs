@@ -1,5 +1,18 @@
 //! Values of flags that several subcommands take.
 
+use hedgerow::PolicySpec;
+
+/// A table of levels: `0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8`.
+pub(crate) fn levels(text: &str) -> Result<PolicySpec, String> {
+    match text.parse() {
+        Ok(PolicySpec::Levels(levels)) => Ok(PolicySpec::Levels(levels)),
+        Ok(_) => Err(format!(
+            "expected a table of levels such as `0=runs:4;1=leveling:8`, found `{text}`, which is for --policy"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// A number of bytes: `65536`, `64KiB`, `1.5MiB`, `1GiB`; `KB`, `MB` and `GB` are decimal.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let unknown = || format!("expected a size such as `64MiB` or `65536`, found `{text}`");

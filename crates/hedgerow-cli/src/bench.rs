@@ -86,19 +86,22 @@ pub(crate) struct Arguments {
     /// Trees, by a hash of the key
     #[arg(long, value_name = "N", default_value_t = 1)]
     partitions: u16,
-    /// The merge policy: leveling:RATIO, leveling:RATIO,partitioned, leveling:RATIO,whole-level
+    /// The merge policy: leveling:T, tiering:RUNS, garnering:T,C, lazy-leveling:RUNS, front-loaded:T,
+    /// bush:T, garnering-paper:T,C; leveling and garnering also with ,one-table ,partitioned
+    /// ,whole-level
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
-    /// A table of levels in place of a policy's own; so far there is: policy
-    #[arg(long, value_name = "LEVELS", default_value = "policy", value_parser = levels)]
-    levels: Levels,
+    /// A table of levels in place of a policy, such as
+    /// 0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none
+    #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
+    levels: Option<PolicySpec>,
     /// The table format: block, block:BYTES
     #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
     table: u32,
     /// The index of tables: fence
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
-    /// The filter of tables: bloom:BITS, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, none
     #[arg(long, value_name = "FILTER", default_value_t = Design::default().filter)]
     filter: FilterSpec,
     /// Where indexes and filters live: auto, resident, paged
@@ -128,22 +131,7 @@ pub(crate) struct Arguments {
     from: Vec<PathBuf>,
 }
 
-/// What decides which levels there are.
-#[derive(Debug, Clone, Copy)]
-enum Levels {
-    Policy,
-}
-
-fn levels(text: &str) -> Result<Levels, String> {
-    match text {
-        "policy" => Ok(Levels::Policy),
-        _ => Err(format!(
-            "expected `policy`, found `{text}`: this version makes its levels as --policy says"
-        )),
-    }
-}
-
-fn block_bytes(text: &str) -> Result<u32, String> {
+pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
     let unknown =
         || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
     let size = text.strip_prefix("block").ok_or_else(unknown)?;
@@ -193,9 +181,7 @@ impl Arguments {
                 partitioning,
             },
             design: Design {
-                policy: match self.levels {
-                    Levels::Policy => self.policy,
-                },
+                policy: self.levels.as_ref().unwrap_or(&self.policy).clone(),
                 compression: self.compression,
                 index: self.index,
                 filter: self.filter,

@@ -75,16 +75,7 @@ fn object(keyspace: &Keyspace) -> Value {
         "order": lower(keyspace.layout().order),
         "partitions": keyspace.layout().partitioning.count(),
         "layout": layout_text(keyspace.layout()),
-        "design": {
-            "policy": design.policy.to_string(),
-            "filter": design.filter.to_string(),
-            "index": lower(design.index),
-            "compression": lower(design.compression),
-            "residency": lower(design.residency),
-            "block_bytes": design.block_bytes,
-            "table_bytes": design.table_bytes,
-            "memtable_bytes": design.memtable_bytes,
-        },
+        "design": design_object(&design),
         "entries": stats.entries(),
         "table_bytes": stats.table_bytes(),
     })
@@ -100,6 +91,19 @@ pub(crate) fn layout_text(layout: Layout) -> String {
 pub(crate) fn design_text(design: &Design) -> String {
     let (index, compression) = (lower(design.index), lower(design.compression));
     format!("{} {} {index} {compression}", design.policy, design.filter)
+}
+
+pub(crate) fn design_object(design: &Design) -> Value {
+    json!({
+        "policy": design.policy.to_string(),
+        "filter": design.filter.to_string(),
+        "index": lower(design.index),
+        "compression": lower(design.compression),
+        "residency": lower(design.residency),
+        "block_bytes": design.block_bytes,
+        "table_bytes": design.table_bytes,
+        "memtable_bytes": design.memtable_bytes,
+    })
 }
 
 /// The name of a choice without parameters, as specs write it.

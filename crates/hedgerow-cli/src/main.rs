@@ -18,6 +18,7 @@ mod keyspaces;
 mod load;
 mod put;
 mod repair;
+mod retune;
 mod scan;
 mod stats;
 mod tour;
@@ -70,6 +71,7 @@ enum Command {
     Verify(verify::Arguments),
     Repair(repair::Arguments),
     Compact(compact::Arguments),
+    Retune(retune::Arguments),
     Checkpoint(checkpoint::Arguments),
     Bench(Box<bench::Arguments>),
     Tour(tour::Arguments),
@@ -104,6 +106,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(arguments, &mut output)?,
         Command::Repair(arguments) => repair::run(arguments, &mut output)?,
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,
+        Command::Retune(arguments) => retune::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,

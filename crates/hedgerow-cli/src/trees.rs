@@ -16,7 +16,11 @@ pub(crate) struct Row {
     pub(crate) bytes: u64,
     /// What it may hold; the last level holds what there is, level 0 a number of runs.
     pub(crate) target_bytes: Option<u64>,
+    /// How many runs it may have.
+    pub(crate) target_runs: usize,
     pub(crate) hits: Option<u64>,
+    /// Filter bits per key: of the tables that are there, and of those that are written now.
+    pub(crate) filter_bits: Option<(f64, f64)>,
 }
 
 /// The memtables and the levels of a keyspace, from the newest data to the oldest.
@@ -29,7 +33,9 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         tables: 0,
         bytes: stats.memtable_bytes,
         target_bytes: memtable_bytes,
+        target_runs: 0,
         hits: None,
+        filter_bits: None,
     };
     let levels = stats.levels.iter().map(|level| Row {
         name: format!("level {}", level.level),
@@ -39,7 +45,9 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
         tables: level.tables,
         bytes: level.bytes,
         target_bytes: level.target_bytes,
+        target_runs: level.target_runs,
         hits: Some(level.hits),
+        filter_bits: Some((level.filter_bits_per_key, level.filter_bits_allotted)),
     });
     std::iter::once(memtable).chain(levels).collect()
 }
@@ -62,21 +70,27 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
         .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)));
     let longest = sizes.max().unwrap_or(0);
     let heading = format!(
-        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
-        "size", "target", "runs", "tables", "entries", "tombstones"
+        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
+        "size", "target", "runs", "tables", "entries", "tombstones", "filter bits"
     );
     let some = |n: u64| if n == 0 { String::new() } else { count(n) };
+    let runs = |row: &Row| match row.target_runs {
+        0 | 1 => some(row.runs as u64),
+        target => format!("{}/{target}", row.runs),
+    };
     let line = |row: &Row| {
         let line = format!(
-            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11}",
+            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
             row.name,
             bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
             bytes(row.bytes),
             row.target_bytes.map(bytes).unwrap_or_default(),
-            some(row.runs as u64),
+            runs(row),
             some(row.tables as u64),
             count(row.entries),
             some(row.tombstones),
+            row.filter_bits
+                .map_or_else(String::new, |bits| format!("{:.1}", bits.0)),
         );
         line.trim_end().to_owned()
     };
@@ -130,7 +144,10 @@ pub(crate) fn object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
                 "tombstones": row.tombstones,
                 "bytes": row.bytes,
                 "target_bytes": row.target_bytes,
+                "target_runs": row.target_runs,
                 "hits": row.hits,
+                "filter_bits_per_key": row.filter_bits.map(|bits| bits.0),
+                "filter_bits_allotted": row.filter_bits.map(|bits| bits.1),
             })
         })
         .collect();

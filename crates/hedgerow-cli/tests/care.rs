@@ -56,6 +56,40 @@ fn a_whole_database_is_verified() {
 }
 
 #[test]
+fn a_keyspace_is_retuned_part_by_part() {
+    let place = rewritten();
+    let report = object(&place.run(
+        "retune",
+        &["--json", "--policy", "leveling:2", "--filter", "none"],
+    ));
+    assert_eq!(report["design_before"]["policy"], "leveling:10");
+    assert_eq!(report["design"]["policy"], "leveling:2");
+    assert_eq!(report["design"]["filter"], "none");
+    assert_eq!(report["design"]["compression"], "lz4");
+    assert_eq!(
+        (&report["retuning"], &report["debt_bytes"]),
+        (&json!(false), &json!(0))
+    );
+    let text = place.text("retune", &["--table", "block:1KiB", "--table-size", "1MiB"]);
+    let line = "from leveling:2 none fence lz4 to leveling:2 none fence lz4";
+    assert!(text.starts_with(line), "{text}");
+    let report = object(&place.run("retune", &["--json", "--no-wait", "--table-size", "auto"]));
+    assert_eq!(report["design_before"]["table_bytes"], 1 << 20);
+    assert_eq!(report["design"]["table_bytes"], json!(null));
+    assert_eq!(report["design"]["block_bytes"], 1024);
+
+    let error = failure(
+        &place.run("retune", &["--json", "--policy", "leveling:1"]),
+        2,
+    );
+    assert_eq!(error["kind"], "invalid argument");
+    fails_saying(&place.run("retune", &NONE), 2, &["--policy"]);
+    let listed = object(&place.run("keyspaces", &["--json"]));
+    assert_eq!(listed["design"], report["design"]);
+    assert_eq!(object(&place.run("verify", &["--json"]))["damaged"], false);
+}
+
+#[test]
 fn a_damaged_table_is_named_and_what_is_left_repaired() {
     let place = rewritten();
     let tables = files(&place.db().join("tables"));
@@ -175,6 +209,7 @@ fn changing_commands_wait_for_nobody() {
     for (name, more) in [
         ("repair", &[][..]),
         ("compact", &[]),
+        ("retune", &["--filter", "none"]),
         ("checkpoint", &["copy"]),
     ] {
         assert_eq!(place.run(name, more).status.code(), Some(5), "{name}");

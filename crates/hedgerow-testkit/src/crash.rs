@@ -6,7 +6,8 @@
 //! * After a power cut the state is that after some *prefix* of all commits, over all keyspaces and
 //!   partitions alike, and the prefix holds every commit that was known to be durable. After a kill
 //!   it holds every commit that was acknowledged.
-//! * Keyspaces made, cleared and dropped are so durably when the call returns.
+//! * Keyspaces made, cleared and dropped are so durably when the call returns, and so are their
+//!   designs; one that a call did not change for certain is the old or the new one.
 //! * With a fault, calls may fail, but whatever is answered is right. A write that fails without
 //!   `Poisoned` was not done. After `Poisoned` no write is accepted and reads go on.
 //! * On a full disk writes fail with `NoSpace`, reads go on, and writes resume when there is room.
@@ -14,22 +15,24 @@
 //!   finds nothing, and everything that was found stays.
 
 mod oracle;
+mod reads;
 
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace};
+use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::any_design;
+use crate::metamorphic::{any_design, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
 use crate::setup::Setup;
 
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
+use reads::read_everything;
 
 /// What a round meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,8 @@ struct Harness {
     oracle: Oracle,
     /// What a reader sees now.
     live: Contents,
+    /// The designs that a keyspace may have: one, unless it is not known how a call ended.
+    designs: BTreeMap<String, Vec<Design>>,
     transcript: Vec<String>,
     trace_hash: u64,
     written: u64,
@@ -128,6 +133,7 @@ impl Harness {
             setup,
             oracle: Oracle::settled(Contents::new()),
             live: Contents::new(),
+            designs: BTreeMap::new(),
             transcript: Vec::new(),
             trace_hash: 0,
             written: 0,
@@ -211,9 +217,11 @@ impl Harness {
             if self.live.contains_key(name) {
                 continue;
             }
-            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design);
+            let made = db.keyspace_with(name, self.setup.layout(), self.setup.design.clone());
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
             self.live.insert(name.to_owned(), Map::new());
+            self.designs
+                .insert(name.to_owned(), vec![self.setup.design.clone()]);
             self.oracle.begin(name, true, true);
         }
         Ok(db)
@@ -300,6 +308,7 @@ impl Harness {
         }
         let db = self.builder(&self.disk).open();
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
+        self.check_designs(&db)?;
         let found = read_everything(&db)?;
         let commits = self.oracle.check(&found, at_least)?;
         let report = db.verify();
@@ -402,7 +411,7 @@ impl Harness {
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
         match self
             .random
-            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2])
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4])
         {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
@@ -439,6 +448,7 @@ impl Harness {
                 self.maintained(round, &format!("flush {name}"), result, false)
             }
             11 => self.load(round),
+            12 => self.retune(round),
             _ => {
                 self.copies += 1;
                 let result = round.db.checkpoint(format!("/copy-{}", self.copies));
@@ -569,7 +579,7 @@ impl Harness {
         let name = *self.random.pick(&NAMES);
         let (result, exists, what) = match round.db.existing_keyspace(name) {
             None => {
-                let (layout, design) = (self.setup.layout(), self.setup.design);
+                let (layout, design) = (self.setup.layout(), self.setup.design.clone());
                 let made = round.db.keyspace_with(name, layout, design);
                 (made.map(drop), true, "create")
             }
@@ -583,9 +593,55 @@ impl Harness {
                     true => drop(self.live.insert(name.to_owned(), Map::new())),
                     false => drop(self.live.remove(name)),
                 }
+                if what != "clear" {
+                    self.designs
+                        .insert(name.to_owned(), vec![self.setup.design.clone()]);
+                }
             }
             Ended::NotDone => {}
-            Ended::Unknown => self.oracle.begin(name, exists, false),
+            Ended::Unknown => {
+                self.oracle.begin(name, exists, false);
+                if what == "create" {
+                    let may_have = self.designs.entry(name.to_owned()).or_default();
+                    may_have.push(self.setup.design.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn retune(&mut self, round: &mut Round) -> Result<(), String> {
+        let Some((name, keyspace)) = self.keyspace(round) else {
+            return Ok(());
+        };
+        let design = match self.random.one_in(2) {
+            true => any_design(&mut self.random),
+            false => self.random.pick(&designs()).1.clone(),
+        };
+        let result = keyspace.retune(design.clone());
+        let may_have = match self.ended(round, &format!("retune {name}"), result)? {
+            Ended::Done => vec![design],
+            Ended::NotDone => return Ok(()),
+            Ended::Unknown => vec![keyspace.design(), design],
+        };
+        if keyspace.design() != may_have[0] {
+            return Err(format!("`{name}` has the design {:?}", keyspace.design()));
+        }
+        self.designs.insert(name.to_owned(), may_have);
+        Ok(())
+    }
+
+    /// Every keyspace has a design that it may have, and has just this one from now on.
+    fn check_designs(&mut self, db: &Db) -> Result<(), String> {
+        for name in db.keyspaces() {
+            let keyspace = db.existing_keyspace(&name).ok_or("a keyspace is gone")?;
+            let (found, may_have) = (keyspace.design(), self.designs.get(&name));
+            if !may_have.is_some_and(|designs| designs.contains(&found)) {
+                return Err(format!(
+                    "`{name}`: expected one of {may_have:?}, found {found:?}"
+                ));
+            }
+            self.designs.insert(name, vec![found]);
         }
         Ok(())
     }
@@ -675,124 +731,4 @@ impl Harness {
             false => Err(format!("nothing was wrong with the disk, found {error}")),
         }
     }
-
-    // ---- reading ----
-
-    /// A read, which may fail but not be wrong.
-    fn read(&mut self, round: &mut Round) -> Result<(), String> {
-        let Some((name, keyspace)) = self.keyspace(round) else {
-            return Ok(());
-        };
-        if round.poisoned {
-            // What is seen then is looked at as a whole, at the end.
-            return Ok(());
-        }
-        let empty = Map::new();
-        let map = self.live.get(name).unwrap_or(&empty);
-        let key_bytes = key(self.random.skewed(self.keys)).bytes();
-        let wrong = match self.random.below(4) {
-            0..=1 => keyspace.get(&key_bytes).map(|found| {
-                (found.as_deref() != map.get(&key_bytes).map(|v| &**v))
-                    .then(|| format!("get {name} {}: {found:?}", show(&key_bytes)))
-            }),
-            2 => {
-                let keys: Vec<_> = (0..self.random.below(20))
-                    .map(|_| key(self.random.skewed(self.keys)).bytes())
-                    .collect();
-                keyspace.multi_get(&keys).map(|found| {
-                    let pairs = keys.iter().zip(&found);
-                    let mut wrong =
-                        pairs.filter(|(k, v)| v.as_deref() != map.get(*k).map(|v| &**v));
-                    wrong
-                        .next()
-                        .map(|(k, v)| format!("multi_get {name} {}: {v:?}", show(k)))
-                })
-            }
-            _ => {
-                let range = (Bound::Included(key_bytes.clone()), Bound::Unbounded);
-                let expected = map.range::<Vec<u8>, _>(range.clone());
-                scan_differs(&keyspace, range, expected).map(|differs| {
-                    differs.map(|at| format!("scan {name} {}..: {at}", show(&key_bytes)))
-                })
-            }
-        };
-        match wrong {
-            Ok(None) => Ok(()),
-            Ok(Some(wrong)) => Err(format!("wrong answer: {wrong}")),
-            Err(error) => {
-                let text = format!("read {name}: {error}");
-                self.note(text);
-                self.allowed(round, &error)
-            }
-        }
-    }
-
-    /// Reads everything in several ways; nothing may fail.
-    fn check_reads(&mut self, db: &Db) -> Result<(), String> {
-        let found = read_everything(db)?;
-        if found != self.live {
-            let known = Oracle::settled(self.live.clone());
-            known.check(&found, 0)?;
-        }
-        for (name, map) in &self.live {
-            let keyspace = db.existing_keyspace(name).ok_or("a keyspace is gone")?;
-            for _ in 0..20 {
-                let key = key(self.random.skewed(self.keys)).bytes();
-                let found = keyspace.get(&key);
-                let found = found.map_err(|e| format!("expected to read, found {e}"))?;
-                if found.as_deref() != map.get(&key).map(|v| &**v) {
-                    return Err(format!("get {name} {}: {found:?}", show(&key)));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The first difference of a scan from what is expected.
-fn scan_differs<'a>(
-    keyspace: &Keyspace,
-    range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-    mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Arc<[u8]>)>,
-) -> hedgerow::Result<Option<String>> {
-    for item in keyspace.scan(range)? {
-        let (key, value) = item?;
-        let expected = expected.next();
-        if expected.is_none_or(|(k, v)| k[..] != *key || v[..] != *value) {
-            let expected = expected.map(|(k, _)| show(k));
-            return Ok(Some(format!(
-                "expected {expected:?}, found {} = {}",
-                show(&key),
-                show(&value)
-            )));
-        }
-    }
-    Ok(expected
-        .next()
-        .map(|(k, _)| format!("expected {}, found the end", show(k))))
-}
-
-/// The contents of all keyspaces, the same from both ends.
-fn read_everything(db: &Db) -> Result<Contents, String> {
-    let mut contents = Contents::new();
-    for name in db.keyspaces() {
-        let keyspace = db.existing_keyspace(&name).ok_or("a keyspace is gone")?;
-        let both = || -> hedgerow::Result<(Map, Map)> {
-            let owned = |item: hedgerow::Result<(hedgerow::Slice, hedgerow::Slice)>| {
-                item.map(|(k, v)| (k.to_vec(), Arc::from(&*v)))
-            };
-            let forward = keyspace.scan::<&[u8]>(..)?.map(owned);
-            let backward = keyspace.scan::<&[u8]>(..)?.rev().map(owned);
-            Ok((
-                forward.collect::<hedgerow::Result<_>>()?,
-                backward.collect::<hedgerow::Result<_>>()?,
-            ))
-        };
-        let (forward, backward) = both().map_err(|e| format!("expected to read, found {e}"))?;
-        if forward != backward {
-            return Err(format!("`{name}` differs when read from its end"));
-        }
-        contents.insert(name, forward);
-    }
-    Ok(contents)
 }

@@ -20,8 +20,6 @@ pub struct Mix {
     pub keys: u64,
     /// How often the database is opened again, killed or copied, in thousandths of all operations.
     pub upheaval_permille: u32,
-    /// Whether designs change on the way.
-    pub redesign: bool,
 }
 
 /// A script of some hundred operations; its own size follows from the seed too.
@@ -31,7 +29,6 @@ pub fn script(seed: u64) -> Vec<Op> {
         ops: *random.pick(&[40, 150, 400, 800]),
         keys: *random.pick(&[6, 30, 150, 600]),
         upheaval_permille: *random.pick(&[5, 20, 60]),
-        redesign: random.one_in(3),
     };
     script_of(seed, mix)
 }
@@ -330,7 +327,10 @@ impl Generator {
 
     fn maintenance(&mut self) -> Op {
         let keyspace: &'static str = self.keyspace();
-        match self.random.weighted(&[20, 30, 20, 15, 6, 5, 5, 10, 5, 5]) {
+        match self
+            .random
+            .weighted(&[20, 30, 20, 15, 6, 5, 5, 10, 5, 5, 15])
+        {
             0 => Op::Flush { keyspace: None },
             1 => Op::Flush {
                 keyspace: Some(keyspace.into()),
@@ -367,17 +367,20 @@ impl Generator {
             }
             7 => Op::Sync,
             8 => Op::Verify,
-            _ if self.mix.redesign && !self.dropped.contains(keyspace) => Op::Design {
+            9 => Op::ReadOnly,
+            _ => Op::Retune {
                 keyspace: keyspace.into(),
                 design: self.design(),
             },
-            _ => Op::ReadOnly,
         }
     }
 
     fn design(&mut self) -> Design {
+        if self.random.one_in(2) {
+            return crate::metamorphic::any_design(&mut self.random);
+        }
         let designs = crate::metamorphic::designs();
-        self.random.pick(&designs).1
+        self.random.pick(&designs).1.clone()
     }
 
     fn upheaval(&mut self) -> Op {

@@ -1,7 +1,7 @@
 //! One script, many designs: what a database answers must not depend on how it stores things.
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, CutSpec, Design, FilterSpec, PolicySpec, Residency};
+use hedgerow::{Compression, CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
 
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup};
@@ -11,23 +11,30 @@ pub fn designs() -> Vec<(String, Design)> {
     let tiny = Setup::tiny(0).design;
     let mut designs = vec![
         ("default".to_owned(), Design::default()),
-        ("tiny".to_owned(), tiny),
+        ("tiny".to_owned(), tiny.clone()),
     ];
     let mut add = |name: &str, change: &dyn Fn(&mut Design)| {
-        let mut design = tiny;
+        let mut design = tiny.clone();
         change(&mut design);
         designs.push((name.to_owned(), design));
     };
     for (ratio, cut) in [
-        (2, CutSpec::OneTable),
-        (2, CutSpec::WholeLevel),
-        (4, CutSpec::PartitionedFull),
-        (6, CutSpec::WholeLevel),
-        (10, CutSpec::OneTable),
-        (10, CutSpec::PartitionedFull),
+        (2.0, CutSpec::OneTable),
+        (2.0, CutSpec::WholeLevel),
+        (4.0, CutSpec::PartitionedFull),
+        (6.0, CutSpec::WholeLevel),
+        (10.0, CutSpec::OneTable),
+        (10.0, CutSpec::PartitionedFull),
     ] {
-        let policy = PolicySpec::Leveling { ratio, cut };
-        add(&policy.to_string(), &|design| design.policy = policy);
+        let policy = PolicySpec::leveling(ratio).cut(cut);
+        add(&policy.to_string(), &|design| {
+            design.policy = policy.clone()
+        });
+    }
+    for policy in policies() {
+        add(&policy.to_string(), &|design| {
+            design.policy = policy.clone()
+        });
     }
     for bits_per_key in [1.0, 2.7, 10.0, 32.0] {
         let filter = FilterSpec::Bloom { bits_per_key };
@@ -35,6 +42,12 @@ pub fn designs() -> Vec<(String, Design)> {
     }
     for fingerprint_bits in [4, 12, 17] {
         let filter = FilterSpec::Cuckoo { fingerprint_bits };
+        add(&filter.to_string(), &|design| design.filter = filter);
+    }
+    for bits_per_key in [0.2, 2.0, 8.0] {
+        let filter = FilterSpec::Monkey {
+            bits_per_key: Some(bits_per_key),
+        };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
     add("no filter", &|design| design.filter = FilterSpec::None);
@@ -89,6 +102,57 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     setups
 }
 
+/// One policy of each kind beside leveling.
+fn policies() -> [PolicySpec; 9] {
+    let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
+    [
+        PolicySpec::tiering(3),
+        PolicySpec::tiering(16),
+        PolicySpec::garnering(2.0, 0.6),
+        PolicySpec::lazy_leveling(3),
+        PolicySpec::front_loaded(3.0),
+        PolicySpec::bush(2.0),
+        PolicySpec::garnering_paper(2.0, 0.8),
+        PolicySpec::levels([
+            LevelSpec::tiering(2),
+            LevelSpec::tiering(3).filter(paged),
+            LevelSpec::fluid(2, 5.0).filter(FilterSpec::None),
+            LevelSpec::leveling(4.0),
+        ]),
+        PolicySpec::levels([LevelSpec::tiering(3), LevelSpec::tiering(4)]),
+    ]
+}
+
+fn any_policy(random: &mut Random) -> PolicySpec {
+    let ratio = random.range(20, 100) as f64 / 10.0;
+    let scaling = random.range(1, 10) as f64 / 10.0;
+    let runs = random.range(2, 8) as u32;
+    let cut = *random.pick(&[
+        CutSpec::Auto,
+        CutSpec::OneTable,
+        CutSpec::PartitionedFull,
+        CutSpec::WholeLevel,
+    ]);
+    match random.below(8) {
+        0 => PolicySpec::leveling(ratio).cut(cut),
+        1 => PolicySpec::tiering(runs),
+        2 => PolicySpec::garnering(ratio, scaling).cut(cut),
+        3 => PolicySpec::lazy_leveling(runs),
+        4 => PolicySpec::front_loaded(ratio),
+        5 => PolicySpec::bush(ratio),
+        6 => PolicySpec::garnering_paper(ratio, scaling),
+        _ => {
+            let level = |random: &mut Random| {
+                let runs = random.range(1, 5) as u32;
+                let ratio = f64::from(runs.max(2)) * random.range(10, 40) as f64 / 10.0;
+                LevelSpec::fluid(runs, ratio).cut(cut)
+            };
+            let count = random.range(2, 7);
+            PolicySpec::levels((0..count).map(|_| level(random)).collect::<Vec<_>>())
+        }
+    }
+}
+
 /// Any design, mostly of small parts.
 pub fn any_design(random: &mut Random) -> Design {
     let size = |random: &mut Random| match random.below(4) {
@@ -96,19 +160,17 @@ pub fn any_design(random: &mut Random) -> Design {
         _ => Some(random.range(4 << 10, 40 << 10)),
     };
     Design {
-        policy: PolicySpec::Leveling {
-            ratio: random.range(2, 10) as u32,
-            cut: *random.pick(&[
-                CutSpec::OneTable,
-                CutSpec::PartitionedFull,
-                CutSpec::WholeLevel,
-            ]),
-        },
+        policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        filter: match random.below(4) {
+        filter: match random.below(5) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
+            },
+            2 => FilterSpec::Monkey {
+                bits_per_key: random
+                    .one_in(2)
+                    .then_some(random.range(1, 100) as f32 / 10.0),
             },
             _ => FilterSpec::Bloom {
                 bits_per_key: random.range(10, 160) as f32 / 10.0,

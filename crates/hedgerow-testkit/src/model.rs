@@ -152,7 +152,7 @@ impl Model {
                 keyspace: Some(keyspace),
             }
             | Op::Settle { keyspace }
-            | Op::Design { keyspace, .. } => {
+            | Op::Retune { keyspace, .. } => {
                 self.map(keyspace)?;
             }
             Op::Compact {

@@ -15,7 +15,7 @@
 //! cursor 1 close
 //! snapshot 3                            # takes a snapshot; release 3
 //! flush                                 # or: flush a; compact a - -; settle a; clear a; drop a; create a
-//! design a policy=leveling:2 filter=none
+//! retune a policy=leveling:2 filter=none
 //! sync                                  # also: verify, checkpoint, readonly, reopen, kill
 //! ```
 
@@ -180,8 +180,8 @@ pub enum Op {
         /// The keyspace.
         keyspace: String,
     },
-    /// Gives a keyspace another design.
-    Design {
+    /// Gives a keyspace another design while everything is in use.
+    Retune {
         /// The keyspace.
         keyspace: String,
         /// The design.
@@ -426,8 +426,8 @@ impl fmt::Display for Op {
             Op::Clear { keyspace } => write!(f, "clear {keyspace}"),
             Op::Drop { keyspace } => write!(f, "drop {keyspace}"),
             Op::Create { keyspace } => write!(f, "create {keyspace}"),
-            Op::Design { keyspace, design } => {
-                write!(f, "design {keyspace} {}", design_text(design))
+            Op::Retune { keyspace, design } => {
+                write!(f, "retune {keyspace} {}", design_text(design))
             }
             Op::Sync => write!(f, "sync"),
             Op::Verify => write!(f, "verify"),
@@ -639,7 +639,7 @@ impl<'a> Words<'a> {
             "create" => Op::Create {
                 keyspace: self.name()?,
             },
-            "design" => Op::Design {
+            "retune" => Op::Retune {
                 keyspace: self.name()?,
                 design: parse_design(self.0.by_ref())?,
             },

@@ -213,7 +213,7 @@ impl Runner {
         let db = self.db()?;
         let keyspace = match db.existing_keyspace(name) {
             Some(_) => db.keyspace(name, self.setup.layout())?,
-            None => db.keyspace_with(name, self.setup.layout(), self.setup.design)?,
+            None => db.keyspace_with(name, self.setup.layout(), self.setup.design.clone())?,
         };
         self.handles.insert(name.to_owned(), keyspace);
         Ok(())
@@ -437,11 +437,7 @@ impl Runner {
                 self.db()?.drop_keyspace(keyspace)?;
             }
             Op::Create { keyspace } => self.create(keyspace)?,
-            Op::Design { keyspace, design } => {
-                self.keyspace(keyspace)?.contains_key(b"k")?;
-                let layout = self.setup.layout();
-                self.db()?.keyspace_with(keyspace, layout, *design)?;
-            }
+            Op::Retune { keyspace, design } => self.keyspace(keyspace)?.retune(design.clone())?,
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),
             Op::Reopen => self.reopen()?,

@@ -28,7 +28,7 @@ fn open(dir: &std::path::Path, partitions: u16) -> (Db, Keyspace, Keyspace) {
         0 => Layout::sorted(),
         n => Layout::sorted().hash(n),
     };
-    let a = db.keyspace_with("a", layout, design).unwrap();
+    let a = db.keyspace_with("a", layout, design.clone()).unwrap();
     let b = db.keyspace_with("b", layout, design).unwrap();
     (db, a, b)
 }

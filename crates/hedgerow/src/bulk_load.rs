@@ -66,8 +66,10 @@ impl<'a> BulkLoad<'a> {
         let memory = engine.memory.merge();
         let seqno = write::skip_number(engine)?.seqno;
         let held_bytes_max = engine.memory.plan.merges as usize / 2 / state.partitions.len();
-        let output =
-            |p: &'a Arc<Partition>| OutputTables::of_bulk_load(engine, p, seqno, held_bytes_max);
+        let design = state.facts.design_owned();
+        let output = |p: &'a Arc<Partition>| {
+            OutputTables::of_bulk_load(engine, p, design.clone(), seqno, held_bytes_max)
+        };
         Ok(BulkLoad {
             engine,
             state,

@@ -13,7 +13,6 @@ use hedgerow_io::{Environment, ReadMode};
 
 use crate::batch::{self, Batch};
 use crate::checkpoint;
-use crate::compaction;
 use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
@@ -22,8 +21,8 @@ use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
 use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
-use crate::partition::DesignInForce;
 use crate::recover::{self, OpenOptions};
+use crate::retune;
 use crate::snapshot::Snapshot;
 use crate::stats::{DbStats, Event};
 use crate::verify::{self, VerifyProgress, VerifyReport};
@@ -211,7 +210,7 @@ impl Db {
     }
 
     /// Opens or creates a keyspace with a design; one that exists with another design gets this
-    /// one, and its tables take it on as they are merged.
+    /// one as by [`Keyspace::retune`].
     ///
     /// # Errors
     /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds.
@@ -247,7 +246,7 @@ impl Db {
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
         let cell = match found {
             Some(cell) => cell,
-            None => self.create_keyspace(name, layout, design.unwrap_or_default())?,
+            None => self.create_keyspace(name, layout, design.clone().unwrap_or_default())?,
         };
         if cell.facts.layout != layout {
             return Err(Error::invalid(format!(
@@ -258,7 +257,7 @@ impl Db {
         if let Some(design) = design
             && cell.facts.design().design != design
         {
-            self.set_design(&cell, design)?;
+            retune::retune(&self.engine, &cell, design)?;
         }
         Ok(Keyspace::new(&self.engine, &cell))
     }
@@ -278,11 +277,11 @@ impl Db {
         let id = crate::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
         let count = layout.partitioning.count() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-        let depth = crate::merge_policy::policy(design.policy).depth() as u8;
+        let depth = crate::merge_policy::policy(&design.policy).depth() as u8;
         let description = KeyspaceDescription {
             name: name.to_owned(),
             layout,
-            design,
+            design: design.clone(),
             seed: seed(engine, id.0),
             partitions: (first..first + count).map(PartitionId).collect(),
             depth,
@@ -304,26 +303,6 @@ impl Db {
             .catalog
             .store(Arc::new(engine.catalog.load().with(&cell, &state)));
         Ok(cell)
-    }
-
-    fn set_design(&self, cell: &Arc<KeyspaceCell>, design: Design) -> Result<()> {
-        let engine = &self.engine;
-        let writer = engine.writer()?;
-        {
-            let mut manifest = writer.manifest();
-            let change = Change::SetDesign {
-                id: cell.facts.id,
-                design,
-            };
-            engine.log_edit(writer, &mut manifest, vec![change])?;
-            let active = engine.memory.plan.active();
-            cell.facts
-                .set_design(DesignInForce::derive(design, cell.facts.layout, active));
-        }
-        for partition in &cell.state.load().partitions {
-            compaction::schedule(engine, partition);
-        }
-        Ok(())
     }
 
     /// Drops a keyspace with everything in it. Durable when it returns; its handles are `Closed`

@@ -305,13 +305,14 @@ impl Engine {
     }
 
     /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
-    /// written, when the disk is full.
+    /// written, when the disk is full; `Closed` when the manifest has been closed meanwhile.
     pub(crate) fn log_edit(
         &self,
         writer: &Writer,
         manifest: &mut VersionSet,
         mut edit: Vec<Change>,
     ) -> Result<()> {
+        self.check_open()?;
         edit.push(writer.counters());
         manifest.commit(edit).map_err(|e| {
             if !manifest.is_poisoned() {

@@ -22,6 +22,8 @@ pub struct SeqNo(pub u64);
 impl SeqNo {
     /// After every write: reads that want the newest version ask for this.
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
+    /// What stands for the number of a put that every reader sees and below which there is nothing.
+    pub(crate) const SETTLED: SeqNo = SeqNo(1);
 }
 
 /// The number of a keyspace; never reused.

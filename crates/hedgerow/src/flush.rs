@@ -294,7 +294,8 @@ fn write_tables(
     run: RunId,
 ) -> Result<Vec<TableMeta>> {
     let snapshots = engine.snapshots.numbers();
-    let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+    let design = partition.keyspace.design_owned();
+    let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
     let mut retain = Retain::new(&snapshots);
     let mut key = Vec::new();
     let mut first = true;

@@ -16,6 +16,7 @@ use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
+use crate::retune;
 use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
@@ -84,7 +85,7 @@ impl Keyspace {
 
     /// The design in force.
     pub fn design(&self) -> Design {
-        self.cell.facts.design().design
+        self.cell.facts.design().design.clone()
     }
 
     // ---- writing ----
@@ -452,6 +453,35 @@ impl Keyspace {
         let at = self.engine.writer()?.commit().next_seqno;
         flush::wait_for(&self.engine, &self.cell.state.load().partitions, at)?;
         compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)
+    }
+
+    /// Gives it another design, which is in force when this returns, and durable; the same one again
+    /// changes nothing. Reads and writes go on: memtables have the new size from the next write on,
+    /// and tables written from then on the new filter, index, compression, and sizes of blocks and of
+    /// files. Trees come to the new shape by merges in the background, which
+    /// [`KeyspaceStats::retuning`] and [`Event::Reshaped`](crate::Event::Reshaped) tell of; tables
+    /// that it has no reason to merge stay as they are until [`Keyspace::compact`]. A crash keeps the
+    /// design, and merging goes on when the database is opened.
+    /// Cost: one sync of the manifest; then at most about what it takes to merge every table once.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Design, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// events.retune(Design { policy: "leveling:4".parse()?, ..events.design() })?;
+    /// assert_eq!(events.design().policy.to_string(), "leveling:4");
+    /// events.wait_until_merged()?;
+    /// assert!(!events.stats().retuning);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a design out of bounds, `Unsupported` when opened for reading only,
+    /// `NoSpace`, `Io`, `Closed`, `Poisoned`. Nothing was changed then; only after `Poisoned` that is
+    /// not known until the database is opened again.
+    pub fn retune(&self, design: Design) -> Result<()> {
+        retune::retune(&self.engine, &self.cell, design)
     }
 
     /// Takes everything away, at once: the files of its tables are removed when no snapshot or

@@ -48,6 +48,7 @@ mod flush;
 mod read;
 mod recover;
 mod repair;
+mod retune;
 mod scan;
 mod verify;
 mod write;
@@ -89,7 +90,7 @@ pub use explain::{
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
-    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout,
+    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
     Partitioning, PolicySpec, Residency,
 };
 pub use page::PageClass;

@@ -3,7 +3,7 @@
 //! | part | share | why |
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
-//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache |
+//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it |
 //! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
@@ -88,6 +88,14 @@ struct Held {
     writing: bool,
 }
 
+/// Sums over all tables, those that somebody still reads after they were replaced among them.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) entries: AtomicU64,
+    pub(crate) index_bytes: AtomicU64,
+    pub(crate) filter_bytes: AtomicU64,
+}
+
 /// The memory of a database: who holds how much, the page cache, which gets the rest, and the
 /// chunks of memtables.
 #[derive(Debug)]
@@ -99,6 +107,8 @@ pub(crate) struct Memory {
     pub(crate) indexes: AtomicU64,
     pub(crate) filters: AtomicU64,
     pub(crate) tables: AtomicU64,
+    /// What all tables consist of, open or not.
+    pub(crate) stored: Stored,
     /// Bytes of memtables that writes go to, and of those that wait to be flushed.
     pub(crate) active: AtomicU64,
     pub(crate) sealed: AtomicU64,
@@ -130,6 +140,7 @@ impl Memory {
             indexes: AtomicU64::new(0),
             filters: AtomicU64::new(0),
             tables: AtomicU64::new(0),
+            stored: Stored::default(),
             active: AtomicU64::new(0),
             sealed: AtomicU64::new(0),
             pinned: Arc::default(),
@@ -142,10 +153,30 @@ impl Memory {
         }
     }
 
-    /// Whether indexes and filters of `bytes` more may stay in memory.
-    pub(crate) fn has_room_for_resident(&self, bytes: u64) -> bool {
+    /// Whether a filter of `bytes` more may stay in memory.
+    pub(crate) fn has_room_for_filter(&self, bytes: u64) -> bool {
         let held = self.indexes.load(Ordering::Relaxed) + self.filters.load(Ordering::Relaxed);
-        held + bytes <= self.plan.resident
+        held.saturating_add(bytes) <= self.plan.resident
+    }
+
+    /// Whether an index of `bytes` more may stay in memory. Filters go first, for up to half of the
+    /// share: a page of an index serves so many more keys than one of a filter that it is nearly
+    /// always in the page cache.
+    pub(crate) fn has_room_for_index(&self, bytes: u64) -> bool {
+        let filters = self.stored.filter_bytes.load(Ordering::Relaxed);
+        let left = self.plan.resident - filters.min(self.plan.resident / 2);
+        let indexes = self.indexes.load(Ordering::Relaxed);
+        self.has_room_for_filter(bytes) && indexes.saturating_add(bytes) <= left
+    }
+
+    /// The bits per key with which the filters of all tables would be resident: what indexes leave of
+    /// the share of both, at least half of it. A tenth is left alone for tables that merges
+    /// have replaced and somebody still reads.
+    pub(crate) fn filter_bits_per_key(&self) -> f64 {
+        let share = self.plan.resident;
+        let indexes = self.stored.index_bytes.load(Ordering::Relaxed);
+        let left = (share - indexes.min(share / 2)) as f64 * 0.9;
+        8.0 * left / self.stored.entries.load(Ordering::Relaxed).max(1) as f64
     }
 
     /// How much of the memory of memtables is in use, sealed and active ones together: at 1 there is

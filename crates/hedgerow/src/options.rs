@@ -1,10 +1,14 @@
 //! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
-//! change whenever the database is opened. Both are recorded in the manifest.
+//! change at any time. Both are recorded in the manifest.
+
+mod policy;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
+
+pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
 ///
@@ -102,40 +106,6 @@ impl Layout {
     }
 }
 
-/// How a merge out of a level is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum CutSpec {
-    /// One table at a time, the one that overlaps least with the level below.
-    #[default]
-    OneTable,
-    /// All of a full level, in slices of the key range.
-    PartitionedFull,
-    /// A whole level at once.
-    WholeLevel,
-}
-
-/// Which sorted runs a tree has, and when they are merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PolicySpec {
-    /// One run per level, each level `ratio` times (2 to 100) the one above.
-    Leveling {
-        /// The ratio of the sizes of neighbouring levels.
-        ratio: u32,
-        /// How merges are cut.
-        cut: CutSpec,
-    },
-}
-
-impl Default for PolicySpec {
-    fn default() -> Self {
-        PolicySpec::Leveling {
-            ratio: 10,
-            cut: CutSpec::default(),
-        }
-    }
-}
-
 /// How the pages of a table are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -174,6 +144,15 @@ pub enum FilterSpec {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
     },
+    /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
+    /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
+    /// key-value store", 2017). Where bits gain too little, tables have no filter.
+    Monkey {
+        /// Filter bits per key, 0.1 to 20.0, on average over all levels; `None` leaves it to the
+        /// memory budget: what the indexes leave of their common share, as far as it gains more
+        /// than a larger page cache would.
+        bits_per_key: Option<f32>,
+    },
 }
 
 /// Where the indexes and filters of tables are kept.
@@ -189,8 +168,9 @@ pub enum Residency {
     Paged,
 }
 
-/// How a keyspace stores what it is given: may change at every open; files of an earlier design
-/// stay readable until they are merged away.
+/// How a keyspace stores what it is given: may change at any time
+/// ([`Keyspace::retune`](crate::Keyspace::retune)); files of an earlier design stay readable until
+/// they are merged away.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -202,11 +182,11 @@ pub enum Residency {
 ///     filter: FilterSpec::Bloom { bits_per_key: 12.5 },
 ///     ..Design::default()
 /// };
-/// let counters = db.keyspace_with("counters", Layout::sorted(), design)?;
+/// let counters = db.keyspace_with("counters", Layout::sorted(), design.clone())?;
 /// assert_eq!(counters.design(), design);
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     /// The merge policy.
     pub policy: PolicySpec,
@@ -234,7 +214,7 @@ impl Default for Design {
             policy: PolicySpec::default(),
             compression: Compression::default(),
             index: IndexSpec::default(),
-            filter: FilterSpec::Bloom { bits_per_key: 10.0 },
+            filter: FilterSpec::Monkey { bits_per_key: None },
             residency: Residency::default(),
             block_bytes: 4096,
             table_bytes: None,
@@ -244,9 +224,22 @@ impl Default for Design {
 }
 
 impl Design {
+    /// The filter of a table written into a level: the design's, unless a table of levels names
+    /// another.
+    pub fn filter_at(&self, level: usize) -> FilterSpec {
+        let named = self.policy.level(level).and_then(|level| level.filter);
+        named.unwrap_or(self.filter)
+    }
+
+    /// The index of a table written into a level: the design's, unless a table of levels names
+    /// another.
+    pub fn index_at(&self, level: usize) -> IndexSpec {
+        let named = self.policy.level(level).and_then(|level| level.index);
+        named.unwrap_or(self.index)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
-        let PolicySpec::Leveling { ratio, .. } = self.policy;
-        check_range("a size ratio", u64::from(ratio), 2, 100)?;
+        self.policy.check()?;
         check_range(
             "a block size in bytes",
             u64::from(self.block_bytes),
@@ -264,6 +257,33 @@ impl Design {
     }
 }
 
+impl FilterSpec {
+    pub(crate) fn check(&self) -> Result<()> {
+        let (bits, min, max, otherwise) = match *self {
+            FilterSpec::Bloom { bits_per_key } => {
+                let otherwise = "fewer let most keys pass, more hardly fewer";
+                (bits_per_key, 1.0, 32.0, otherwise)
+            }
+            FilterSpec::Monkey {
+                bits_per_key: Some(bits_per_key),
+            } => {
+                let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
+                (bits_per_key, 0.1, 20.0, otherwise)
+            }
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
+            }
+            FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
+        };
+        if (min..=max).contains(&bits) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "expected {min} to {max} filter bits per key, found {bits}: {otherwise}"
+        )))
+    }
+}
+
 fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&found) {
         return Ok(());
@@ -273,65 +293,16 @@ fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     )))
 }
 
-impl fmt::Display for PolicySpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicySpec::Leveling { ratio, cut } = self;
-        write!(f, "leveling:{ratio}")?;
-        match cut {
-            CutSpec::OneTable => Ok(()),
-            CutSpec::PartitionedFull => write!(f, ",partitioned"),
-            CutSpec::WholeLevel => write!(f, ",whole-level"),
-        }
-    }
-}
-
-impl FromStr for PolicySpec {
-    type Err = Error;
-
-    /// `leveling:RATIO`, with `,one-table`, `,partitioned` or `,whole-level` for the cut.
-    fn from_str(spec: &str) -> Result<Self> {
-        let unknown = || {
-            Error::invalid(format!(
-                "expected a merge policy such as `leveling:10` or `leveling:10,whole-level`, found `{spec}`"
-            ))
-        };
-        let parameters = spec.strip_prefix("leveling:").ok_or_else(unknown)?;
-        let (ratio, cut) = match parameters.split_once(',') {
-            None => (parameters, CutSpec::default()),
-            Some((ratio, "one-table")) => (ratio, CutSpec::OneTable),
-            Some((ratio, "partitioned")) => (ratio, CutSpec::PartitionedFull),
-            Some((ratio, "whole-level")) => (ratio, CutSpec::WholeLevel),
-            Some(_) => return Err(unknown()),
-        };
-        Ok(PolicySpec::Leveling {
-            ratio: ratio.parse().map_err(|_| unknown())?,
-            cut,
-        })
-    }
-}
-
-impl FilterSpec {
-    fn check(&self) -> Result<()> {
-        match self {
-            FilterSpec::Bloom { bits_per_key } if !(1.0..=32.0).contains(bits_per_key) => {
-                Err(Error::invalid(format!(
-                    "expected 1 to 32 filter bits per key, found {bits_per_key}"
-                )))
-            }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
-                check_range("bits of a fingerprint", u64::from(*fingerprint_bits), 4, 24)
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 impl fmt::Display for FilterSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
             FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
+            FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
+            FilterSpec::Monkey {
+                bits_per_key: Some(bits),
+            } => write!(f, "monkey:{bits}"),
         }
     }
 }
@@ -339,24 +310,28 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS` or `cuckoo:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
-        if spec == "none" {
-            return Ok(FilterSpec::None);
+        let bits = |bits: &str| bits.parse().map_err(|_| unknown());
+        match spec.split_once(':') {
+            None if spec == "none" => Ok(FilterSpec::None),
+            None if spec == "monkey" => Ok(FilterSpec::Monkey { bits_per_key: None }),
+            Some(("bloom", per_key)) => Ok(FilterSpec::Bloom {
+                bits_per_key: bits(per_key)?,
+            }),
+            Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
+                fingerprint_bits: bits.parse().map_err(|_| unknown())?,
+            }),
+            Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
+                bits_per_key: Some(bits(per_key)?),
+            }),
+            _ => Err(unknown()),
         }
-        if let Some(bits) = spec.strip_prefix("cuckoo:") {
-            let fingerprint_bits = bits.parse().map_err(|_| unknown())?;
-            return Ok(FilterSpec::Cuckoo { fingerprint_bits });
-        }
-        let bits = spec.strip_prefix("bloom:").ok_or_else(unknown)?;
-        Ok(FilterSpec::Bloom {
-            bits_per_key: bits.parse().map_err(|_| unknown())?,
-        })
     }
 }
 
@@ -416,24 +391,16 @@ mod tests {
                 .all(read_back)
         );
         assert!(
-            [
-                FilterSpec::None,
-                FilterSpec::Bloom { bits_per_key: 9.5 },
-                FilterSpec::Cuckoo {
-                    fingerprint_bits: 12
-                }
-            ]
-            .into_iter()
-            .all(read_back)
-        );
-        let cuts = [
-            CutSpec::OneTable,
-            CutSpec::PartitionedFull,
-            CutSpec::WholeLevel,
-        ];
-        assert!(
-            cuts.map(|cut| PolicySpec::Leveling { ratio: 4, cut })
+            [None, Some(4.25)]
+                .map(|bits_per_key| FilterSpec::Monkey { bits_per_key })
                 .into_iter()
+                .chain([
+                    FilterSpec::None,
+                    FilterSpec::Bloom { bits_per_key: 9.5 },
+                    FilterSpec::Cuckoo {
+                        fingerprint_bits: 12
+                    },
+                ])
                 .all(read_back)
         );
     }

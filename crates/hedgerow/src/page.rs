@@ -16,6 +16,9 @@ pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES 
 /// Memory that is not shared yet: zeros, beginning at a cache line.
 pub(crate) type Buffer = PageMut;
 
+/// What devices and the system's cache read at once.
+pub(crate) const DEVICE_PAGE_BYTES: u64 = 4096;
+
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);

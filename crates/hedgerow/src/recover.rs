@@ -500,6 +500,7 @@ fn assemble(
             let mut edit = TreeEdit::new(partition);
             if let Some(tree) = tree {
                 edit.added = tree.tables.values().cloned().collect();
+                edit.nominal_depth = Some(tree.nominal_depth);
                 edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             }
             version.apply(&edit, |meta| engine.table(meta, facts))?;
@@ -563,7 +564,7 @@ pub(crate) fn open_keyspace(
     mut tree: impl FnMut(crate::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(
-        keyspace.design,
+        keyspace.design.clone(),
         keyspace.layout,
         engine.memory.plan.active(),
     );

@@ -258,7 +258,7 @@ fn describe(
             id,
             name: keyspace.name.clone(),
             layout: keyspace.layout,
-            design: keyspace.design,
+            design: keyspace.design.clone(),
             seed: keyspace.seed,
             partitions: keyspace.partitions.clone(),
             depth: keyspace.depth,
@@ -322,13 +322,14 @@ fn above_partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<u32> {
 /// A keyspace of which only tables are known.
 fn guess(id: KeyspaceId, seed: u64) -> Keyspace {
     let design = Design::default();
+    let depth = merge_policy::policy(&design.policy).depth() as u8;
     Keyspace {
         name: format!("keyspace-{}", id.0),
         layout: Layout::sorted(),
         design,
         seed,
         partitions: Vec::new(),
-        depth: merge_policy::policy(design.policy).depth() as u8,
+        depth,
     }
 }
 
@@ -417,7 +418,8 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
     let pages: BTreeMap<TableId, &Arc<FilePages>> =
         tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
     let mut merged = merge(sources);
-    let mut output = OutputTables::new(engine, partition, level, run, Vec::new())?;
+    let design = partition.keyspace.design_owned();
+    let mut output = OutputTables::new(engine, partition, design, level, run, Vec::new())?;
     let mut retain = Retain::new(&[]);
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::options::Design;
 
 /// Levels beyond this are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
@@ -148,6 +149,25 @@ pub enum Event {
         /// Bytes of the tables.
         bytes: u64,
     },
+    /// A keyspace got another design, durably; its trees come to the new shape by merges.
+    Retuned {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The design it had.
+        from: Design,
+        /// The design it has.
+        to: Design,
+    },
+    /// A tree has come to the shape that the design asks for which its keyspace was given since the
+    /// database was opened.
+    Reshaped {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The partition's index in its keyspace.
+        partition: usize,
+        /// The time since it was given the design.
+        took: Duration,
+    },
     /// A job failed and will be tried again.
     BackgroundError {
         /// What was being done.
@@ -223,8 +243,17 @@ pub struct LevelStats {
     pub tombstones: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// What the policy wants the level to hold; `None` for the last level.
+    /// Bytes of the filters among them.
+    pub filter_bytes: u64,
+    /// Filter bits per key of the tables that are there, on average.
+    pub filter_bits_per_key: f64,
+    /// Filter bits per key, on average, of tables that are written to the level now; of the first
+    /// partition.
+    pub filter_bits_allotted: f64,
+    /// What the policy wants the level to hold; `None` for the last level, and where runs count.
     pub target_bytes: Option<u64>,
+    /// Runs at which they are merged; a level below level 0 with a target of 1 has one.
+    pub target_runs: usize,
     /// Gets answered here since the database was opened (over all keyspaces).
     pub hits: u64,
 }
@@ -235,6 +264,11 @@ pub struct LevelStats {
 pub struct KeyspaceStats {
     /// Its name.
     pub name: String,
+    /// The design in force.
+    pub design: Design,
+    /// It was given another design since the database was opened, and has trees that have not come
+    /// to its shape yet.
+    pub retuning: bool,
     /// How many trees it has.
     pub partitions: usize,
     /// Entries in memtables.
@@ -247,6 +281,10 @@ pub struct KeyspaceStats {
     pub raw_bytes: u64,
     /// Bytes that merges have to move until every level is within its target.
     pub debt_bytes: u64,
+    /// Bytes of tables above the capacity of their level, or in more runs than it may have.
+    pub misplaced_bytes: u64,
+    /// Levels that hold some of these, of the tree that has most.
+    pub levels_over: usize,
 }
 
 impl KeyspaceStats {

@@ -27,6 +27,7 @@ const ROWS: &[&[&str]] = &[
         "checkpoint",
         "verify",
         "bulk_load",
+        "retune",
         "write",
         "flush",
         "compaction",
@@ -51,8 +52,8 @@ const ROWS: &[&[&str]] = &[
         "codec",
         "page",
         "entry",
-        "options",
         "stats",
+        "options",
         "error",
     ],
 ];

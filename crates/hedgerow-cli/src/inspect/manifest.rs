@@ -138,9 +138,15 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.depth {
         lines[0] += &format!(", {}", counted(u64::from(depth), "level"));
     }
+    if let Some(depth) = edit.shift_to {
+        lines[0] += &format!(", shifted to {}", counted(u64::from(depth), "level"));
+    }
+    if let Some(depth) = edit.nominal_depth {
+        lines[0] += &format!(", nominal depth {depth}");
+    }
     for (level, through) in &edit.draining {
         lines.push(match through {
-            Some(table) => format!("level {level} drains through table {}", table.0),
+            Some(run) => format!("level {level} drains through run {}", run.0),
             None => format!("level {level} is drained"),
         });
     }
@@ -250,6 +256,8 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "flushed_through": edit.flushed_through.map(|seqno| seqno.0),
         "draining": draining.collect::<Vec<_>>(),
         "levels": edit.depth,
+        "shifted_to_levels": edit.shift_to,
+        "nominal_depth": edit.nominal_depth,
     })
 }
 

@@ -262,6 +262,13 @@ impl KeyspaceSample {
             bytes(self.stats.debt_bytes),
             counted(self.runs() as u64, "run"),
         ));
+        if self.stats.levels_over > 0 {
+            output.line(format_args!(
+                "  {} over what the design wants, with {} too much",
+                counted(self.stats.levels_over as u64, "level"),
+                bytes(self.stats.misplaced_bytes),
+            ));
+        }
     }
 
     fn object(&self) -> Value {
@@ -273,6 +280,8 @@ impl KeyspaceSample {
         object["table_bytes"] = json!(self.stats.table_bytes());
         object["space_amplification"] = json!(self.stats.space_amplification());
         object["runs"] = json!(self.runs());
+        object["misplaced_bytes"] = json!(self.stats.misplaced_bytes);
+        object["levels_over"] = json!(self.stats.levels_over);
         object
     }
 }

@@ -126,7 +126,7 @@ impl Arguments {
             shape::memtable_bytes(expected, self.memory_budget, self.partitions)
         });
         let design = Design {
-            policy: self.policy,
+            policy: self.policy.clone(),
             memtable_bytes: Some(memtable_bytes),
             table_bytes: Some(memtable_bytes / u64::from(self.partitions)),
             ..Design::default()

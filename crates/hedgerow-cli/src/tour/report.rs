@@ -34,7 +34,7 @@ struct Check {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(output: &'a mut Output, root: &Path, settings: &Settings) -> Report<'a> {
-        let design = settings.design;
+        let design = &settings.design;
         let root = shown(root.as_os_str().as_encoded_bytes());
         let partitions = settings.layout.partitioning.count();
         output.line(format_args!(

@@ -113,7 +113,7 @@ fn open(options: &Options, dir: &Path) -> Result<(Db, Vec<Keyspace>)> {
         0 => Layout::sorted(),
         n => Layout::sorted().hash(n),
     };
-    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout, design));
+    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout, design.clone()));
     let keyspaces = keyspaces.into_iter().collect::<Result<_>>()?;
     Ok((db, keyspaces))
 }

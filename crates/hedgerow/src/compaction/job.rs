@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{Engine, lock};
-use crate::entry::SeqNo;
+use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::MergeIter;
@@ -20,7 +20,7 @@ use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, Target};
 use crate::merge_policy::shape::{Facts, RunId};
 use crate::page::TableId;
-use crate::partition::Partition;
+use crate::partition::{DesignInForce, Partition};
 use crate::runtime::Priority;
 use crate::stats::Event;
 use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
@@ -36,12 +36,38 @@ const PIECE_TABLES_MIN: u64 = 2;
 const CHECK_ENTRIES: u64 = 1024;
 
 /// Runs a plan to its edit. Returns the bytes of tables that it took.
-pub(crate) fn run(engine: &Arc<Engine>, partition: &Arc<Partition>, plan: &Plan) -> Result<u64> {
+pub(crate) fn run(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    plan: &Plan,
+) -> Result<u64> {
     match plan {
         Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
-        Plan::Merge { inputs, target, .. } => merge(engine, partition, inputs, target),
-        Plan::Drain { .. } | Plan::SetDepth(_) => Ok(0),
+        Plan::Merge { inputs, target, .. } => merge(engine, partition, design, inputs, target),
+        Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {
+            engine.install(partition, edit_of(partition.id, plan), None)?;
+            Ok(0)
+        }
     }
+}
+
+/// The edit of a plan that takes no tables.
+fn edit_of(partition: PartitionId, plan: &Plan) -> TreeEdit {
+    let mut edit = TreeEdit::new(partition);
+    match plan {
+        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
+        Plan::SetDepth {
+            depth,
+            nominal_depth,
+        } => {
+            edit.depth = Some(*depth as u8);
+            edit.nominal_depth = Some(*nominal_depth);
+        }
+        Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
+        Plan::Merge { .. } | Plan::Move { .. } => {}
+    }
+    edit
 }
 
 /// The tables overlap nothing below: they change their place and nothing else.
@@ -83,6 +109,7 @@ fn move_down(
 struct Merge {
     engine: Arc<Engine>,
     partition: Arc<Partition>,
+    design: Arc<DesignInForce>,
     version: Arc<Version>,
     /// The tables of each input run, newest run first.
     inputs: Vec<Vec<Arc<Table>>>,
@@ -95,6 +122,7 @@ struct Merge {
 fn merge(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
     inputs: &[Input],
     target: &Target,
 ) -> Result<u64> {
@@ -119,6 +147,7 @@ fn merge(
     let merge = Arc::new(Merge {
         engine: engine.clone(),
         partition: partition.clone(),
+        design: design.clone(),
         version: version.clone(),
         inputs: tables,
         by_id,
@@ -169,8 +198,7 @@ type PieceResult = Mutex<Option<Result<Vec<TableMeta>>>>;
 impl Merge {
     /// Merges piece by piece, in parallel; the tables in key order.
     fn run_pieces(self: &Arc<Self>, read_bytes: u64) -> Result<Vec<TableMeta>> {
-        let table_bytes = self.partition.keyspace.design().table_bytes;
-        let wanted = (read_bytes / (PIECE_TABLES_MIN * table_bytes))
+        let wanted = (read_bytes / (PIECE_TABLES_MIN * self.design.table_bytes))
             .clamp(1, self.engine.scheduler.merge_threads() as u64);
         let cuts = self.cuts(wanted as usize)?;
         let results: Arc<Vec<PieceResult>> =
@@ -263,7 +291,10 @@ impl Merge {
         }
         let (engine, target) = (&*self.engine, self.target);
         let below = self.below();
-        let mut output = OutputTables::new(engine, &self.partition, target.level, self.run, below)?;
+        let (partition, design) = (&self.partition, self.design.clone());
+        let mut output =
+            OutputTables::new(engine, partition, design, target.level, self.run, below)?;
+        output.settled = self.settled();
         let mut retain = Retain::new(&self.snapshots);
         let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);
         while let Some(entry) = merged.entry() {
@@ -300,6 +331,19 @@ impl Merge {
             merged.advance()?;
         }
         output.finish()
+    }
+
+    /// The number up to which every reader sees all entries, if there is nothing older of any key.
+    fn settled(&self) -> Option<SeqNo> {
+        let metas = || self.by_id.values().map(|table| table.meta());
+        let smallest = metas().map(|meta| &meta.smallest_key).min()?;
+        let largest = metas().map(|meta| &meta.largest_key).max()?;
+        let is_input = |id| self.by_id.contains_key(&id);
+        let (level, run) = (self.target.level, Some(self.run));
+        let older = self
+            .version
+            .older_overlaps(level, run, (smallest, largest), is_input);
+        (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
     }
 
     /// The tables of the level below the target's, which a too wide output would overlap.

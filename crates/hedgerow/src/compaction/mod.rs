@@ -4,6 +4,7 @@
 //! to keep, [`output`] where to cut the result. [`job`] carries one plan out; this file asks for
 //! plans whenever a flush or a job has ended, and on a user's demand.
 
+pub(crate) mod filters;
 pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod planner;
@@ -18,34 +19,33 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::merge_policy::LevelTarget;
-use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::Targets;
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::page::TableId;
-use crate::partition::{Partition, Work};
+use crate::partition::{DesignInForce, Partition, Work};
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
 use crate::version::{SuperVersion, Version};
 
-use planner::{Debt, Manual, ManualStep, PlanLimits, debt, place, plan};
+use planner::{
+    Debt, Manual, ManualStep, PlanLimits, debt, fit_depth, fitted_targets, place, plan, plan_level0,
+};
 
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 /// A slice of a level reads about this many tables' worth.
 const SLICE_TABLES: u64 = 16;
 
-/// What the policy in force wants of each level of a tree.
-pub(crate) fn targets(partition: &Partition, version: &Version) -> Vec<LevelTarget> {
-    let design = partition.keyspace.design();
-    design
-        .policy
-        .targets(&version.summary(design.memtable_bytes, design.table_bytes))
+/// What a design wants of each level of a tree.
+pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
+    let summary = version.summary(design.memtable_bytes, design.table_bytes);
+    fitted_targets(&*design.policy, summary)
 }
 
-fn limits(engine: &Engine, partition: &Partition) -> PlanLimits {
+fn limits(engine: &Engine, design: &DesignInForce) -> PlanLimits {
     let oldest = engine.snapshots.numbers().first().copied();
     PlanLimits {
-        merge_bytes_max: partition.keyspace.design().table_bytes * SLICE_TABLES,
+        merge_bytes_max: design.table_bytes * SLICE_TABLES,
         oldest_snapshot: oldest.unwrap_or(SeqNo(engine.publisher.published())),
     }
 }
@@ -54,11 +54,12 @@ fn limits(engine: &Engine, partition: &Partition) -> PlanLimits {
 /// what runs on it, has changed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     while engine.check_open().is_ok() && !partition.is_dropped() {
-        let Some((plan, job)) = begin(engine, partition) else {
+        let Some(Next { design, plan, job }) = begin(engine, partition) else {
             break;
         };
         let Some(job) = job else {
-            if let Err(error) = drain(engine, partition, &plan) {
+            if let Err(error) = job::run(engine, partition, &design, &plan) {
+                partition.work().merge_failure = Some(error.clone());
                 engine.tell(&Event::BackgroundError {
                     doing: "begin a merge",
                     error,
@@ -82,7 +83,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
                 job: &job,
                 armed: true,
             };
-            let result = job::run(&engine, &partition, &plan);
+            let result = job::run(&engine, &partition, &design, &plan);
             on_panic.armed = false;
             drop(on_panic);
             end(&engine, &partition, &job, result.as_ref().err());
@@ -92,32 +93,79 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             }
         });
     }
+    end_retune(engine, partition);
     update_pressure(engine);
 }
 
-/// Plans the next job and enters it among the running ones; `None` for the job of a plan that only
-/// edits the manifest.
-fn begin(engine: &Engine, partition: &Partition) -> Option<(Plan, Option<RunningJob>)> {
+/// A plan, and the design that it was made for, which it is carried out with.
+struct Next {
+    design: Arc<DesignInForce>,
+    plan: Plan,
+    /// `None` for a plan that only edits the manifest.
+    job: Option<RunningJob>,
+}
+
+/// Plans the next job and enters it among the running ones.
+fn begin(engine: &Engine, partition: &Partition) -> Option<Next> {
     let mut work = partition.work();
     if work.running.len() >= engine.scheduler.merge_threads() {
         return None;
     }
-    let (plan, job) = next_plan(engine, partition, &work)?;
-    work.running.extend(job.clone());
-    Some((plan, job))
+    let next = next(engine, partition, &work)?;
+    work.running.extend(next.job.clone());
+    Some(next)
 }
 
-fn next_plan(
-    engine: &Engine,
-    partition: &Partition,
-    work: &Work,
-) -> Option<(Plan, Option<RunningJob>)> {
+/// What is to be done next to a tree. Levels change their numbers only while no job knows them; as
+/// long as that is waited for, nothing begins but merges out of level 0, and those only beside
+/// others, so that it comes to an end.
+fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
+    let design = partition.keyspace.design_owned();
     let tree = partition.tree();
-    let targets = targets(partition, &tree.version);
-    let limits = limits(engine, partition);
-    let (plan, _) = plan(&tree.version, &targets, &work.running, &limits)?;
-    let job = RunningJob::of(&tree.version, &plan);
-    Some((plan, job))
+    let version = &tree.version;
+    let (targets, limits) = (targets(&design, version), limits(engine, &design));
+    let plan = match shift_first(&design, version, &targets, work) {
+        None => plan(version, &targets, &work.running, &limits)?.0,
+        Some(ManualStep::Run(shift)) => shift,
+        Some(_) if work.running.iter().all(|job| job.top == 0) => return None,
+        Some(_) => plan_level0(version, &targets, &work.running, &limits)?,
+    };
+    let job = RunningJob::of(version, &plan);
+    Some(Next { design, plan, job })
+}
+
+/// A change of the numbers of levels, or waiting for it, where the tree has not the depth that the
+/// design wants. Levels are taken away only when nothing runs anyway.
+fn shift_first(
+    design: &DesignInForce,
+    version: &Version,
+    targets: &Targets,
+    work: &Work,
+) -> Option<ManualStep> {
+    let shift = fit_depth(version, targets, design.policy.depth())?;
+    if work.running.is_empty() {
+        return Some(ManualStep::Run(shift));
+    }
+    (version.depth() < design.policy.depth()).then_some(ManualStep::Wait)
+}
+
+/// Tells when a tree has come to the shape that another design asked for.
+fn end_retune(engine: &Engine, partition: &Partition) {
+    let began = {
+        let mut work = partition.work();
+        let idle = work.running.is_empty();
+        if work.retuned_at.is_none() || !idle || next(engine, partition, &work).is_some() {
+            return;
+        }
+        work.retuned_at.take()
+    };
+    if let Some(began) = began {
+        engine.tell(&Event::Reshaped {
+            keyspace: partition.keyspace.name.clone(),
+            partition: partition.index,
+            took: engine.environment.clock.now().saturating_sub(began),
+        });
+    }
 }
 
 /// A panic, which would be a bug, must not keep the tables of the job busy.
@@ -204,9 +252,10 @@ pub(crate) fn claim<'a>(
     (lo, hi): (&[u8], &[u8]),
 ) -> Result<Claim<'a>> {
     let mut work = partition.work();
+    let design = partition.keyspace.design_owned();
     let tree = partition.tree();
-    let targets = targets(partition, &tree.version);
-    let limits = limits(engine, partition);
+    let targets = targets(&design, &tree.version);
+    let limits = limits(engine, &design);
     let target = place(&tree.version, &targets, &work.running, &limits, (lo, hi));
     let target = target.ok_or_else(|| {
         Error::new(
@@ -221,6 +270,7 @@ pub(crate) fn claim<'a>(
         target,
         lo: lo.to_vec(),
         hi: hi.to_vec(),
+        is_alone: false,
     });
     work.running.extend(job.clone());
     Ok(Claim {
@@ -228,16 +278,6 @@ pub(crate) fn claim<'a>(
         target,
         job,
     })
-}
-
-fn drain(engine: &Engine, partition: &Partition, plan: &Plan) -> Result<()> {
-    let mut edit = TreeEdit::new(partition.id);
-    match plan {
-        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
-        Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
-        Plan::Merge { .. } | Plan::Move { .. } => return Ok(()),
-    }
-    engine.install(partition, edit, None)
 }
 
 /// Tells the throttle how far merging is behind, over all trees.
@@ -262,7 +302,10 @@ fn runs_limit(debt: &Debt) -> u32 {
 
 /// What a tree's merges still have to do.
 pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
-    debt(&tree.version, &targets(partition, &tree.version))
+    debt(
+        &tree.version,
+        &targets(&partition.keyspace.design(), &tree.version),
+    )
 }
 
 /// Waits until no tree of these needs a merge any more: for tests and tools.
@@ -283,7 +326,7 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
             }
             // Between the end of a job and the beginning of the next nothing runs, either.
             let work = partition.work();
-            if work.running.is_empty() && next_plan(engine, partition, &work).is_none() {
+            if work.running.is_empty() && next(engine, partition, &work).is_none() {
                 break;
             }
         }
@@ -323,34 +366,35 @@ pub(crate) fn compact(
         engine.writer()?;
         let step = {
             let mut work = partition.work();
+            let design = partition.keyspace.design_owned();
             let tree = partition.tree_owned();
-            let targets = targets(partition, &tree.version);
-            let limits = limits(engine, partition);
-            let step = manual.next(&tree.version, &targets, &work.running, &limits);
+            let targets = targets(&design, &tree.version);
+            let limits = limits(engine, &design);
+            let step = shift_first(&design, &tree.version, &targets, &work)
+                .unwrap_or_else(|| manual.next(&tree.version, &targets, &work.running, &limits));
             match step {
                 ManualStep::Run(plan) => {
                     let job = RunningJob::of(&tree.version, &plan);
-                    work.running.extend(job.clone());
-                    Some((plan, job))
+                    let next = Next { design, plan, job };
+                    work.running.extend(next.job.clone());
+                    Ok(next)
                 }
-                ManualStep::Wait => None,
+                ManualStep::Wait => Err(work.running.len()),
                 ManualStep::Done => break,
             }
         };
         match step {
-            Some((plan, Some(job))) => {
-                let result = job::run(engine, partition, &plan);
-                end(engine, partition, &job, result.as_ref().err());
+            Ok(Next { design, plan, job }) => {
+                let result = job::run(engine, partition, &design, &plan);
+                if let Some(job) = job {
+                    end(engine, partition, &job, result.as_ref().err());
+                }
                 progress.done_bytes += result?;
                 engine.remove_obsolete();
             }
-            Some((plan, None)) => drain(engine, partition, &plan)?,
-            None => {
-                let running = partition.work().running.len();
-                engine.scheduler.wait_until(|| {
-                    partition.work().running.len() < running || engine.check_open().is_err()
-                });
-            }
+            Err(running) => drop(engine.scheduler.wait_until(|| {
+                partition.work().running.len() < running || engine.check_open().is_err()
+            })),
         }
     }
     schedule(engine, partition);

@@ -3,6 +3,7 @@
 //! down would then be expensive.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
@@ -10,9 +11,11 @@ use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
-use crate::partition::Partition;
+use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
+
+use super::filters::{self, Allotted};
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
 const OVERLAP_TABLES_MAX: u64 = 10;
@@ -27,12 +30,15 @@ pub(crate) type Below = (Vec<u8>, u64);
 pub(crate) struct OutputTables<'a> {
     engine: &'a Engine,
     partition: &'a Partition,
+    design: Arc<DesignInForce>,
     level: usize,
     run: RunId,
-    table_bytes: u64,
+    filter: Allotted,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
+    /// See [`TableOptions::settled`].
+    pub(crate) settled: Option<SeqNo>,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
@@ -55,20 +61,24 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         level: usize,
         run: RunId,
         below: Vec<Below>,
     ) -> Result<OutputTables<'a>> {
         let mut below = below.into_iter();
         let next_below = below.next();
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
         Ok(OutputTables {
             engine,
             partition,
+            design,
             level,
             run,
-            table_bytes: partition.keyspace.design().table_bytes,
+            filter: filters.get(level).copied().unwrap_or_default(),
             held_bytes_max: usize::MAX,
             seqno_override: None,
+            settled: None,
             below,
             next_below,
             overlap_bytes: 0,
@@ -85,11 +95,15 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn of_bulk_load(
         engine: &'a Engine,
         partition: &'a Partition,
+        design: Arc<DesignInForce>,
         seqno: SeqNo,
         held_bytes_max: usize,
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
-        let mut output = OutputTables::new(engine, partition, 0, run, Vec::new())?;
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
+        // It will be put as deep as it can.
+        output.filter = filters.last().copied().unwrap_or_default();
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -100,9 +114,10 @@ impl<'a> OutputTables<'a> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
         if !same_key {
             self.pass(entry.key);
-            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.table_bytes;
+            let table_bytes = self.design.table_bytes;
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * table_bytes;
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= self.table_bytes
+                c.writer.estimated_bytes() >= table_bytes
                     || c.held_bytes >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };
@@ -148,6 +163,8 @@ impl<'a> OutputTables<'a> {
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
+        let written = self.finished.iter().map(|meta| meta.entries).sum();
+        filters::steer(self.engine, self.partition, &self.design, written);
         Ok(std::mem::take(&mut self.finished))
     }
 
@@ -170,7 +187,7 @@ impl<'a> OutputTables<'a> {
         let file = self.engine.environment.storage.create(&path);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
-        let design = facts.design().design;
+        let design = &self.design.design;
         let options = TableOptions {
             id,
             keyspace: facts.id.0,
@@ -180,9 +197,10 @@ impl<'a> OutputTables<'a> {
             path: 0,
             hash_seed: facts.seed,
             seqno_override: self.seqno_override,
+            settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter: design.filter,
+            filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

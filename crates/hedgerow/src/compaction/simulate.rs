@@ -11,7 +11,8 @@ use crate::entry::{PartitionId, SeqNo, Tag};
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
-use crate::merge_policy::{Cut, LevelTarget, Leveling, Policy, Summary};
+use crate::merge_policy::{self, Policy, Summary, Targets};
+use crate::options::{CutSpec, PolicySpec};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
@@ -62,6 +63,8 @@ pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> Tabl
         path: 0,
         file_bytes: bytes,
         raw_bytes: bytes,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: (bytes / 128).max(1),
         tombstones: 0,
         range_tombstones: 0,
@@ -123,7 +126,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn targets(&self) -> Vec<LevelTarget> {
+    pub(super) fn targets(&self) -> Targets {
         self.policy.targets(&self.shape.summary(
             self.memtable_entries * ENTRY_BYTES,
             self.table_entries * ENTRY_BYTES,
@@ -230,8 +233,18 @@ impl Tree {
                 self.apply(&edit, &[]);
                 return None;
             }
-            Plan::SetDepth(depth) => {
+            Plan::SetDepth {
+                depth,
+                nominal_depth,
+            } => {
                 edit.depth = Some(*depth as u8);
+                edit.nominal_depth = Some(*nominal_depth);
+                self.written_bytes.resize(*depth, 0);
+                self.apply(&edit, &[]);
+                return None;
+            }
+            Plan::Shift(depth) => {
+                edit.shift_to = Some(*depth as u8);
                 self.apply(&edit, &[]);
                 return None;
             }
@@ -391,12 +404,12 @@ fn retained(
 
 /// A policy with the capacities between level 0 and the last level multiplied.
 #[derive(Debug)]
-struct Scaled(Leveling, u64);
+struct Scaled(Arc<dyn Policy>, u64);
 
 impl Policy for Scaled {
-    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
+    fn targets(&self, summary: &Summary) -> Targets {
         let mut targets = self.0.targets(summary);
-        for target in &mut targets {
+        for target in &mut targets.levels {
             target.capacity_bytes = target.capacity_bytes.saturating_mul(self.1);
         }
         targets
@@ -421,13 +434,13 @@ struct Cost {
 const MEMTABLES: u64 = 700;
 const MEMTABLE_ENTRIES: u64 = 256;
 
-fn grow(policy: Scaled, keys: u64) -> Cost {
+fn grow(policy: Scaled, keys: u64, slice_memtables: u64) -> Cost {
     let depth = policy.depth();
     let mut tree = Tree::new(Arc::new(policy), depth);
     tree.memtable_entries = MEMTABLE_ENTRIES;
     // Four tables to a memtable, so that a level has enough of them to choose from.
     tree.table_entries = MEMTABLE_ENTRIES / 4;
-    tree.merge_bytes_max = 4 * MEMTABLE_ENTRIES * ENTRY_BYTES;
+    tree.merge_bytes_max = slice_memtables * MEMTABLE_ENTRIES * ENTRY_BYTES;
     let mut random = Random(1);
     let mut largest_merge = 0;
     let mut spaces = Vec::new();
@@ -474,17 +487,18 @@ fn write_amplification_of_the_three_cuts() {
         "policy", "cut", "keys", "cost", "levels", "space mean", "space max", "largest merge"
     );
     let cuts = [
-        (Cut::OneTable, 1),
-        (Cut::PartitionedFull, 1),
-        (Cut::PartitionedFull, 2),
-        (Cut::WholeLevel, 1),
-        (Cut::WholeLevel, 2),
+        (CutSpec::OneTable, 1),
+        (CutSpec::PartitionedFull, 1),
+        (CutSpec::PartitionedFull, 2),
+        (CutSpec::WholeLevel, 1),
+        (CutSpec::WholeLevel, 2),
     ];
     let new = u64::from(u32::MAX);
     let updates = MEMTABLES * MEMTABLE_ENTRIES / 4;
-    for (ratio, keys) in [(10, new), (10, updates), (4, new)] {
+    for (ratio, keys) in [(10.0, new), (10.0, updates), (4.0, new)] {
         for (cut, scale) in cuts {
-            let cost = grow(Scaled(Leveling::new(ratio, cut), scale), keys);
+            let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
+            let cost = grow(Scaled(policy, scale), keys, 4);
             println!(
                 "{:12} {:18} {:8} {:5.2} {:24} {:10.2} {:9.2} {:13.0}",
                 format!("leveling:{ratio}"),
@@ -500,5 +514,21 @@ fn write_amplification_of_the_three_cuts() {
             assert!((4.0..18.0).contains(&cost.write_amplification));
             assert!(cost.space_max < 2.5);
         }
+    }
+}
+
+/// The target of partitioned full merges, and where they are the default.
+#[test]
+fn sliced_merges_cost_less_than_one_table_at_a_time_at_small_ratios() {
+    let merged = |ratio, cut| {
+        let policy = merge_policy::policy(&PolicySpec::leveling(ratio).cut(cut));
+        let cost = grow(Scaled(policy, 1), u64::from(u32::MAX), 4);
+        cost.write_amplification - 1.0
+    };
+    for (ratio, bound) in [(2.0, 0.75), (3.0, 0.8), (4.0, 0.92)] {
+        let sliced = merged(ratio, CutSpec::Auto);
+        let one_table = merged(ratio, CutSpec::OneTable);
+        println!("leveling:{ratio}: {sliced:.2} sliced, {one_table:.2} one table at a time");
+        assert!(sliced <= bound * one_table, "{ratio}: {sliced} {one_table}");
     }
 }

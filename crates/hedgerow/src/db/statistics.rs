@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::compaction;
+use crate::compaction::{self, planner::debt};
 use crate::engine::{Engine, KeyspaceState};
 use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats};
 
@@ -68,8 +68,10 @@ fn memory_stats(engine: &Engine) -> MemoryStats {
 }
 
 pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> KeyspaceStats {
+    let design = state.facts.design_owned();
     let mut stats = KeyspaceStats {
         name: state.facts.name.clone(),
+        design: design.design.clone(),
         partitions: state.partitions.len(),
         ..KeyspaceStats::default()
     };
@@ -80,8 +82,13 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             stats.memtable_entries += memtable.entries() as u64;
             stats.memtable_bytes += memtable.memory_bytes() as u64;
         }
-        stats.debt_bytes += compaction::tree_debt(partition, &tree).bytes;
-        let targets = compaction::targets(partition, &tree.version);
+        let targets = compaction::targets(&design, &tree.version);
+        let debt = debt(&tree.version, &targets);
+        stats.debt_bytes += debt.bytes;
+        stats.misplaced_bytes += debt.misplaced_bytes;
+        stats.levels_over = stats.levels_over.max(debt.levels_over as usize);
+        stats.retuning |= partition.work().retuned_at.is_some();
+        let allotted = compaction::filters::allot(engine, partition, &design, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
                 let hits = engine
@@ -92,6 +99,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
+                    filter_bits_allotted: allotted.get(i).map_or(0.0, |a| a.bits_per_key()),
                     ..LevelStats::default()
                 });
             }
@@ -102,6 +110,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
+            sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
+            let filters = level.tables().map(|table| table.meta().filter_bytes);
+            sum.filter_bytes += filters.sum::<u64>();
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)
@@ -117,6 +128,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             .sum::<u64>();
     }
     levels.retain(|l| l.tables > 0 || l.level == 0 || l.target_bytes.is_some_and(|t| t > 0));
+    for level in &mut levels {
+        level.filter_bits_per_key = 8.0 * level.filter_bytes as f64 / level.entries.max(1) as f64;
+    }
     stats.levels = levels;
     stats
 }

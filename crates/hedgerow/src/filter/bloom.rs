@@ -43,6 +43,24 @@ fn probes_for(bits_per_key: f32) -> u8 {
         .count() as u8
 }
 
+/// The rate of false positives at 1.0 to 32.0 bits per key. Cost: some microseconds.
+pub(crate) fn rate(bits_per_key: f64) -> f64 {
+    rate_with(probes_for(bits_per_key as f32), bits_per_key)
+}
+
+/// The rate with so many probes: the loads of lines are Poisson distributed.
+fn rate_with(probes: u8, bits_per_key: f64) -> f64 {
+    let load = LINE_BITS as f64 / bits_per_key;
+    let mut chance = (-load).exp();
+    let mut rate = 0.0;
+    for keys in 0..(load * 3.0) as i32 + 200 {
+        let unset = (1.0 - 1.0 / LINE_BITS as f64).powi(keys * i32::from(probes));
+        rate += chance * (1.0 - unset).powi(i32::from(probes));
+        chance *= load / f64::from(keys + 1);
+    }
+    rate
+}
+
 /// The line of a key: the high 32 bits, scaled.
 #[inline]
 fn line_of(low: u64, lines: u32) -> usize {

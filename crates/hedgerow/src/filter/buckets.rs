@@ -22,7 +22,7 @@ pub(super) const FINGERPRINT_BITS_MAX: u8 = 24;
 pub(super) const PAYLOAD_BITS_MAX: u8 = 6;
 /// The share of slots in use up to which room is found without effort; 0.976 is where four slots
 /// end to work at all.
-const LOAD_MAX: f64 = 0.95;
+pub(super) const LOAD_MAX: f64 = 0.95;
 /// A bucket is read and written with whatever follows it.
 pub(super) const PADDING_BYTES: usize = <u128 as Word>::BYTES;
 /// The widest slots of which four, and the half byte before them, fit a word of 64 bits.

@@ -12,14 +12,19 @@ use crate::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, 
 
 use super::bucket_word::Word;
 use super::buckets::{
-    FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Filling, Geometry, Inserted, PADDING_BYTES,
-    bytes_of, hash_of,
+    FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Filling, Geometry, Inserted, LOAD_MAX,
+    PADDING_BYTES, bytes_of, hash_of,
 };
 use super::hash_list::HashList;
 use super::{Probe, RunMask, gather};
 
 /// With what comes with it, a page of so many bytes fits 4 KiB on the device and in memory.
 const PAGE_BYTES_MAX: u32 = 3968;
+
+/// What a key takes.
+pub(crate) fn bits_per_key(fingerprint_bits: u8) -> f64 {
+    f64::from(fingerprint_bits) / LOAD_MAX
+}
 
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! for several runs of a group (`GroupProbe`); which run a bit of its answer stands for is known to
 //! who holds it. Filters do no I/O: a paged filter asks for the page that it wants to see.
 
+pub(crate) mod allocation;
 pub(crate) mod bloom;
 mod bucket_word;
 mod buckets;

@@ -2,7 +2,6 @@
 
 use crate::entry::KeyHash;
 use crate::error::Result;
-use crate::options::FilterSpec;
 use crate::page::{Handle, TableId};
 
 use super::{Probe, bloom, cuckoo};
@@ -79,6 +78,15 @@ impl Description {
     }
 }
 
+/// What kind of filter a table is to have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Spec {
+    /// Bits per key, 1.0 to 32.0.
+    Bloom(f32),
+    /// Bits of a fingerprint, 4 to 24.
+    Cuckoo(u8),
+}
+
 /// Collects the hashes of a table's keys.
 #[derive(Debug)]
 pub(crate) enum Builder {
@@ -87,16 +95,10 @@ pub(crate) enum Builder {
 }
 
 impl Builder {
-    /// Nothing if there is to be no filter. The spec has been checked.
-    pub(crate) fn new(spec: FilterSpec) -> Option<Builder> {
+    pub(crate) fn new(spec: Spec) -> Builder {
         match spec {
-            FilterSpec::None => None,
-            FilterSpec::Bloom { bits_per_key } => {
-                Some(Builder::Bloom(bloom::Builder::new(bits_per_key)))
-            }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
-                Some(Builder::Cuckoo(cuckoo::Builder::new(fingerprint_bits)))
-            }
+            Spec::Bloom(bits) => Builder::Bloom(bloom::Builder::new(bits)),
+            Spec::Cuckoo(bits) => Builder::Cuckoo(cuckoo::Builder::new(bits)),
         }
     }
 

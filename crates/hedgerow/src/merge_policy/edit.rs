@@ -32,10 +32,16 @@ pub struct TreeEdit {
     pub added: Vec<(Placement, TableMeta)>,
     /// Every write of this partition numbered up to this is in its tables.
     pub flushed_through: Option<SeqNo>,
-    /// A partitioned full merge of a level begins (`Some`) or is over (`None`).
-    pub draining: Vec<(u8, Option<TableId>)>,
-    /// The tree has so many levels from now on.
+    /// A sweep over the runs of a level up to a number begins (`Some`) or is over (`None`).
+    pub draining: Vec<(u8, Option<RunId>)>,
+    /// The tree has so many levels from now on; they come and go at the bottom.
     pub depth: Option<u8>,
+    /// The tree has so many levels from now on; empty ones come and go directly under level 0, and
+    /// those below change their numbers. It comes before all else: the rest of the edit, and every
+    /// later one, names levels by their new numbers.
+    pub shift_to: Option<u8>,
+    /// The merge policy counts so many levels from now on.
+    pub nominal_depth: Option<u8>,
 }
 
 impl TreeEdit {
@@ -48,6 +54,8 @@ impl TreeEdit {
             flushed_through: None,
             draining: Vec::new(),
             depth: None,
+            shift_to: None,
+            nominal_depth: None,
         }
     }
 }

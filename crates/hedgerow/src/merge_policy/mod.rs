@@ -5,10 +5,16 @@
 //! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
 //! the same code.
 
+mod anchored;
+pub(crate) mod at_capacity;
+mod garnering;
+mod garnering_paper;
+mod presets;
+mod tiering;
+
 #[cfg(test)]
 mod conformance;
 pub(crate) mod edit;
-mod leveling;
 pub(crate) mod plan;
 pub(crate) mod shape;
 #[cfg_attr(
@@ -18,11 +24,16 @@ pub(crate) mod shape;
 pub(crate) mod text;
 
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::options::{CutSpec, PolicySpec};
 
-pub(crate) use leveling::Leveling;
+/// A group holds at most this many runs.
+const RUNS_MAX: u32 = shape::RUNS_MAX as u32;
+/// Level 0 merges at most this many flushed runs down together, so that there is room for more of
+/// them while it does.
+const LEVEL0_RUNS_MAX: u32 = RUNS_MAX / 4;
 
 /// How a merge out of a level is cut (specification of the models, 1.3). It is part of the target
 /// because it matters more than the geometry.
@@ -50,6 +61,53 @@ pub(crate) struct LevelTarget {
     pub(crate) cut: Cut,
 }
 
+impl LevelTarget {
+    /// Of flushed runs, of which so many are merged down together.
+    fn level0(runs_max: u32) -> LevelTarget {
+        LevelTarget {
+            runs_max,
+            ..LevelTarget::leveled(u64::MAX, Cut::WholeLevel)
+        }
+    }
+
+    /// Of one run.
+    pub(crate) fn leveled(capacity_bytes: u64, cut: Cut) -> LevelTarget {
+        LevelTarget {
+            capacity_bytes,
+            runs_max: 1,
+            ranges: 1,
+            cut,
+        }
+    }
+}
+
+/// What a policy wants of a tree.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Targets {
+    /// Of as many levels as the tree is to have: it gets new ones below its last, and loses those that
+    /// are not named when they are empty.
+    pub(crate) levels: Vec<LevelTarget>,
+    /// What is to be remembered as [`Summary::nominal_depth`].
+    pub(crate) nominal_depth: u8,
+}
+
+impl From<Vec<LevelTarget>> for Targets {
+    fn from(levels: Vec<LevelTarget>) -> Targets {
+        Targets {
+            levels,
+            nominal_depth: 0,
+        }
+    }
+}
+
+impl Deref for Targets {
+    type Target = [LevelTarget];
+
+    fn deref(&self) -> &[LevelTarget] {
+        &self.levels
+    }
+}
+
 /// What policies read of one level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LevelSummary {
@@ -66,30 +124,67 @@ pub(crate) struct Summary {
     pub(crate) levels: Vec<LevelSummary>,
     pub(crate) memtable_bytes: u64,
     pub(crate) table_bytes: u64,
+    /// How many levels the policy counted when it last changed that; 0 where none counts.
+    pub(crate) nominal_depth: u8,
+}
+
+impl Summary {
+    /// What an entry takes on average; `None` for an empty tree.
+    pub(crate) fn entry_bytes(&self) -> Option<f64> {
+        let sum = |of: fn(&LevelSummary) -> u64| -> f64 {
+            self.levels.iter().map(|level| of(level) as f64).sum()
+        };
+        let entries = sum(|level| level.entries);
+        (entries > 0.0).then(|| (sum(|level| level.bytes) / entries).max(1.0))
+    }
 }
 
 /// A merge policy.
 pub(crate) trait Policy: Debug + Send + Sync {
     /// One target per level, from level 0. Level 0's `runs_max` is the number of flushed runs at
     /// which they are merged down.
-    fn targets(&self, summary: &Summary) -> Vec<LevelTarget>;
+    fn targets(&self, summary: &Summary) -> Targets;
     /// How many levels a new tree has.
     fn depth(&self) -> usize;
 }
 
 /// The policy that the options ask for.
-pub(crate) fn policy(spec: PolicySpec) -> Arc<dyn Policy> {
+pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
     match spec {
-        PolicySpec::Leveling { ratio, cut } => Arc::new(Leveling::new(ratio, cut.into())),
+        PolicySpec::Leveling { ratio, cut } => Arc::new(garnering::garnering(*ratio, 1.0, *cut)),
+        PolicySpec::Tiering { runs } => Arc::new(tiering::Tiering { runs: *runs }),
+        PolicySpec::Garnering {
+            ratio,
+            scaling,
+            cut,
+        } => Arc::new(garnering::garnering(*ratio, *scaling, *cut)),
+        PolicySpec::LazyLeveling { runs } => Arc::new(presets::lazy_leveling(*runs)),
+        PolicySpec::FrontLoaded { ratio } => Arc::new(presets::front_loaded(*ratio)),
+        PolicySpec::Bush { ratio } => Arc::new(presets::bush(*ratio)),
+        PolicySpec::GarneringPaper { ratio, scaling } => {
+            Arc::new(garnering_paper::GarneringPaper {
+                ratio: *ratio,
+                scaling: *scaling,
+            })
+        }
+        PolicySpec::Levels(levels) => Arc::new(presets::Table {
+            levels: levels.to_vec(),
+        }),
     }
 }
 
-impl From<CutSpec> for Cut {
-    fn from(spec: CutSpec) -> Cut {
-        match spec {
-            CutSpec::OneTable => Cut::OneTable,
-            CutSpec::PartitionedFull => Cut::PartitionedFull,
-            CutSpec::WholeLevel => Cut::WholeLevel,
-        }
+/// Up to this ratio of the next level to a level, merges of all of it in slices cost less than those of
+/// one table at a time, which can choose where the least lies below.
+const SLICED_RATIO_MAX: f64 = 6.5;
+
+/// How merges out of a level of so many runs, with a next level so many times larger, are cut where the
+/// options leave it open (`docs/design/0003-merge-cuts.md`).
+fn default_cut(spec: CutSpec, runs_max: u32, ratio_below: f64) -> Cut {
+    match spec {
+        CutSpec::OneTable => Cut::OneTable,
+        CutSpec::PartitionedFull => Cut::PartitionedFull,
+        CutSpec::WholeLevel => Cut::WholeLevel,
+        CutSpec::Auto if runs_max > 1 || ratio_below <= SLICED_RATIO_MAX => Cut::PartitionedFull,
+        CutSpec::Auto => Cut::OneTable,
     }
 }

@@ -53,12 +53,14 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
-    /// Begin a partitioned full merge of a level: an edit that says `draining`. The sweep is over
+    /// Begin a sweep over a level, of the runs up to a number: an edit that says `draining`. It is over
     /// by itself when an edit takes the last awaited table down ([`super::shape::Shape::apply`]).
-    Drain { level: usize, through: TableId },
-    /// Append or drop empty levels at the bottom.
-    #[allow(dead_code, reason = "policies that grow from the top ask for it")]
-    SetDepth(usize),
+    Drain { level: usize, through: RunId },
+    /// Append or drop empty levels at the bottom, and remember how many the policy counts.
+    SetDepth { depth: usize, nominal_depth: u8 },
+    /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
+    /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
+    Shift(usize),
 }
 
 /// What the planner has to know of a job that runs.
@@ -71,16 +73,19 @@ pub(crate) struct RunningJob {
     /// The keys of all inputs, both inclusive; the output lies within.
     pub(crate) lo: Vec<u8>,
     pub(crate) hi: Vec<u8>,
+    /// In the way of every other job: it changes which levels there are.
+    pub(crate) is_alone: bool,
 }
 
 impl RunningJob {
-    /// The job that runs a plan; `None` for plans that only edit the manifest, and when an input is
-    /// not in the tree.
+    /// The job that runs a plan; `None` for the beginning of a sweep, and when an input is not in the
+    /// tree.
     pub(crate) fn of<T: Facts>(shape: &Shape<T>, plan: &Plan) -> Option<RunningJob> {
         let (inputs, target) = match plan {
             Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
             Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
-            Plan::Drain { .. } | Plan::SetDepth(_) => return None,
+            Plan::Drain { .. } => return None,
+            Plan::SetDepth { .. } | Plan::Shift(_) => return Some(RunningJob::alone()),
         };
         let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
         let mut job = RunningJob {
@@ -89,6 +94,7 @@ impl RunningJob {
             target,
             lo: Vec::new(),
             hi: Vec::new(),
+            is_alone: false,
         };
         let mut range: Option<(&[u8], &[u8])> = None;
         for id in &job.inputs {
@@ -101,13 +107,31 @@ impl RunningJob {
         Some(job)
     }
 
+    fn alone() -> RunningJob {
+        RunningJob {
+            inputs: Vec::new(),
+            top: 0,
+            target: Target {
+                level: 0,
+                group: 0,
+                run: None,
+            },
+            lo: Vec::new(),
+            hi: Vec::new(),
+            is_alone: true,
+        }
+    }
+
     /// P3: whether a job from level `top` to `level` over these keys must wait for this one.
     pub(crate) fn conflicts(&self, top: usize, level: usize, lo: &[u8], hi: &[u8]) -> bool {
         let overlaps = self.lo.as_slice() <= hi && lo <= self.hi.as_slice();
         let lands_where_this_passes = self.top < level && level < self.target.level;
         let passes_where_this_lands = top < self.target.level && self.target.level < level;
-        overlaps
-            && (self.target.level == level || lands_where_this_passes || passes_where_this_lands)
+        self.is_alone
+            || overlaps
+                && (self.target.level == level
+                    || lands_where_this_passes
+                    || passes_where_this_lands)
     }
 }
 

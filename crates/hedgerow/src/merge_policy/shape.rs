@@ -120,11 +120,11 @@ impl<T: Facts> Group<T> {
 pub(crate) struct Level<T> {
     /// In key order; the first one's lower bound is empty.
     pub(crate) groups: Vec<Group<T>>,
-    /// While a partitioned full merge is under way. It sweeps the level in key order; the number
-    /// is the largest of the level's tables when it began.
-    pub(crate) draining: Option<TableId>,
-    /// How far the sweep has come: keys above this still go down, whatever was merged into them
-    /// meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
+    /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
+    /// that come later have larger numbers and stay.
+    pub(crate) draining: Option<RunId>,
+    /// How far the sweep has come in that run, in key order: keys above this still go down, whatever
+    /// was merged into them meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
     /// begins again, which is merely more merging than necessary.
     pub(crate) drained_to: Option<Vec<u8>>,
     totals: Totals,
@@ -194,12 +194,16 @@ impl<T: Facts> Level<T> {
     }
 
     /// Whether a table still has to go down in the sweep that is under way.
-    pub(crate) fn sweep_awaits(&self, table: &TableMeta) -> bool {
-        self.draining.is_some()
-            && self
-                .drained_to
-                .as_ref()
-                .is_none_or(|key| table.largest_key > *key)
+    pub(crate) fn sweep_awaits(&self, run: RunId, table: &TableMeta) -> bool {
+        let is_behind = |key: &Vec<u8>| table.largest_key <= *key;
+        self.draining.is_some_and(|through| {
+            run < through || run == through && !self.drained_to.as_ref().is_some_and(is_behind)
+        })
+    }
+
+    /// The number of the newest run of any group.
+    pub(crate) fn newest_run(&self) -> Option<RunId> {
+        self.runs().map(|(_, run)| run.id).max()
     }
 }
 
@@ -222,6 +226,8 @@ fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
 pub(crate) struct Shape<T> {
     /// Level 0 first: newer data is in smaller levels.
     pub(crate) levels: Vec<Level<T>>,
+    /// See [`Summary::nominal_depth`].
+    pub(crate) nominal_depth: u8,
     places: BTreeMap<TableId, (Placement, T)>,
 }
 
@@ -236,6 +242,7 @@ impl<T: Facts> Shape<T> {
         assert!((1..=LEVELS_MAX).contains(&ranges.len()), "S4");
         Shape {
             levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
+            nominal_depth: 0,
             places: BTreeMap::new(),
         }
     }
@@ -272,6 +279,7 @@ impl<T: Facts> Shape<T> {
             levels: self.levels.iter().map(Level::summary).collect(),
             memtable_bytes,
             table_bytes,
+            nominal_depth: self.nominal_depth,
         }
     }
 
@@ -288,21 +296,27 @@ impl<T: Facts> Shape<T> {
         key: &[u8],
         is_input: impl Fn(TableId) -> bool,
     ) -> bool {
-        let holds = |run: &Run<T>| {
-            run.table_for(key)
-                .is_some_and(|table| !is_input(table.meta().id))
+        self.older_overlaps(level, run, (key, key), is_input)
+    }
+
+    /// The same for the keys from `lo` to `hi`, both inclusive.
+    pub(crate) fn older_overlaps(
+        &self,
+        level: usize,
+        run: Option<RunId>,
+        (lo, hi): (&[u8], &[u8]),
+        is_input: impl Fn(TableId) -> bool,
+    ) -> bool {
+        let overlaps = |run: &Run<T>| {
+            let tables = run.overlapping(lo, hi);
+            tables.iter().any(|table| !is_input(table.meta().id))
         };
-        let here = self.levels.get(level).is_some_and(|level| {
-            let group = &level.groups[level.group_for(key)];
-            group
-                .runs
-                .iter()
-                .filter(|other| run.is_none_or(|run| other.id < run))
-                .any(holds)
-        });
-        here || self.levels.iter().skip(level + 1).any(|level| {
-            let group = &level.groups[level.group_for(key)];
-            group.runs.iter().any(holds)
+        let mut levels = self.levels.iter().enumerate().skip(level);
+        levels.any(|(number, it)| {
+            let groups = it.groups_overlapping(lo, hi);
+            let older = |other: &&Run<T>| number > level || run.is_none_or(|run| other.id < run);
+            let mut runs = groups.iter().flat_map(|group| &group.runs).filter(older);
+            runs.any(overlaps)
         })
     }
 }

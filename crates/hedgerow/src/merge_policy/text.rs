@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! depth: 4                                          only if the last level is empty
+//! nominal: 3                                        what the policy counts, if it does
 //! L0: #7[a-z]@8M #6[a-z]@8M                         newest first; here every table is a run
 //! L1: (r9 #5[a-m]@4M #6[n-z]@4M) (r8 #4[a-z]@8M)    runs of several tables, newest first
 //! L2 draining 3 to f: #1[a-m]@30M #3[n-z]@34M       one run, number 0; its sweep has come to f
@@ -35,6 +36,10 @@ pub(crate) fn parse_shape(text: &str) -> Result<Shape<Arc<TableMeta>>> {
     let mut drained_to: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (head, body) = line.split_once(':').ok_or_else(|| wrong("a level", line))?;
+        if head == "nominal" {
+            edit.nominal_depth = Some(number(body.trim())? as u8);
+            continue;
+        }
         if head == "depth" {
             grow(&mut ranges, number(body.trim())? as usize)?;
             continue;
@@ -46,7 +51,7 @@ pub(crate) fn parse_shape(text: &str) -> Result<Shape<Arc<TableMeta>>> {
         match (words.next(), words.next(), words.next(), words.next()) {
             (None, ..) => {}
             (Some("draining"), Some(through), to, key) => {
-                let through = TableId(number(through)?);
+                let through = RunId(number(through)?);
                 edit.draining.push((level as u8, Some(through)));
                 if let (Some("to"), Some(key)) = (to, key) {
                     drained_to.insert(level, parse_key(key)?);
@@ -153,6 +158,8 @@ pub(crate) fn parse_table(text: &str) -> Result<TableMeta> {
         path: 0,
         file_bytes: bytes,
         raw_bytes: bytes,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: usual_entries(bytes),
         tombstones: 0,
         range_tombstones: 0,
@@ -189,6 +196,9 @@ pub(crate) fn print_shape<T: Facts>(shape: &Shape<T>) -> String {
     let mut text = String::new();
     if shape.levels.last().is_none_or(|level| level.is_empty()) {
         let _ = writeln!(text, "depth: {}", shape.depth());
+    }
+    if shape.nominal_depth > 0 {
+        let _ = writeln!(text, "nominal: {}", shape.nominal_depth);
     }
     for (index, level) in shape.levels.iter().enumerate() {
         for (group, data) in level.groups.iter().enumerate() {
@@ -280,8 +290,12 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_input(input),
             print_target(target)
         ),
-        Plan::Drain { level, through } => format!("drain L{level} through #{}", through.0),
-        Plan::SetDepth(depth) => format!("set depth {depth}"),
+        Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),
+        Plan::Shift(depth) => format!("shift to depth {depth}"),
+        Plan::SetDepth {
+            depth,
+            nominal_depth,
+        } => format!("set depth {depth} nominal {nominal_depth}"),
     }
 }
 

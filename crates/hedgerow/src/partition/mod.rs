@@ -9,12 +9,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use hedgerow_mem::ChunkPool;
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
+use crate::filter::allocation::Controller;
 use crate::key_order::{Order, Sorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
@@ -82,7 +84,7 @@ impl DesignInForce {
         let table_bytes = design
             .table_bytes
             .unwrap_or(memtable_bytes.clamp(2 << 20, 64 << 20));
-        let policy = merge_policy::policy(design.policy);
+        let policy = merge_policy::policy(&design.policy);
         Arc::new(DesignInForce {
             design,
             policy,
@@ -118,6 +120,11 @@ impl KeyspaceFacts {
         self.design.load()
     }
 
+    /// The design now, for as long as a job goes on that began with it.
+    pub(crate) fn design_owned(&self) -> Arc<DesignInForce> {
+        self.design.load_full()
+    }
+
     pub(crate) fn set_design(&self, design: Arc<DesignInForce>) {
         self.design.store(design);
     }
@@ -146,6 +153,10 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
+    /// When the tree was given another design, until it has the shape that this wants.
+    pub(crate) retuned_at: Option<Duration>,
+    /// Steers the bits of filters.
+    pub(crate) filters: Controller,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

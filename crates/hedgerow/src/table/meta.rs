@@ -31,6 +31,10 @@ pub struct TableMeta {
     pub file_bytes: u64,
     /// Keys and values before compression.
     pub raw_bytes: u64,
+    /// What the block index takes of the file.
+    pub index_bytes: u64,
+    /// What the filter takes of the file; 0 if there is none.
+    pub filter_bytes: u64,
     /// Entries, tombstones and old versions included.
     pub entries: u64,
     /// Entries that delete a key.
@@ -77,6 +81,8 @@ impl TableMeta {
             self.run,
             u64::from(self.path),
             self.raw_bytes,
+            self.index_bytes,
+            self.filter_bytes,
             self.entries,
             self.tombstones,
             self.range_tombstones,
@@ -109,6 +115,8 @@ impl TableMeta {
             run: reader.varint("run of a table")?,
             path: reader.varint_as("path of a table")?,
             raw_bytes: reader.varint("raw size of a table")?,
+            index_bytes: reader.varint("index size of a table")?,
+            filter_bytes: reader.varint("filter size of a table")?,
             entries: reader.varint("entry count of a table")?,
             tombstones: reader.varint("tombstone count of a table")?,
             range_tombstones: reader.varint("range tombstone count of a table")?,

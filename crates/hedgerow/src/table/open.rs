@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
@@ -10,7 +10,7 @@ use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
-use crate::memory::Memory;
+use crate::memory::{Memory, Stored};
 use crate::options::Residency;
 use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource};
 use crate::stats::Stats;
@@ -61,6 +61,13 @@ fn described_bytes(meta: &TableMeta) -> u64 {
     (keys + 1024) as u64
 }
 
+/// Adds what a table consists of to the sums over all, or takes it away.
+fn count(stored: &Stored, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
+    change(&stored.entries, meta.entries);
+    change(&stored.index_bytes, meta.index_bytes);
+    change(&stored.filter_bytes, meta.filter_bytes);
+}
+
 struct Opened {
     reader: Arc<dyn Reader>,
     file: Arc<dyn RandomRead>,
@@ -78,6 +85,9 @@ impl Table {
         let described = described_bytes(&meta);
         let tables = &context.memory.tables;
         tables.fetch_add(described, Ordering::Relaxed);
+        count(&context.memory.stored, &meta, |sum, n| {
+            sum.fetch_add(n, Ordering::Relaxed);
+        });
         Arc::new(Table {
             meta,
             path,
@@ -132,15 +142,14 @@ impl Table {
             ))
             .at(&self.path, None));
         }
-        let resident = match self.residency {
+        let resident = |has_room: bool| match self.residency {
             Residency::Resident => true,
             Residency::Paged => false,
-            // What filter and index of this table will take is about a fiftieth of it.
-            Residency::Auto => memory.has_room_for_resident(self.meta.file_bytes / 50),
+            Residency::Auto => has_room,
         };
         let choice = ResidencyChoice {
-            index_resident: resident,
-            filter_resident: resident,
+            index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
+            filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
         let reader = block_based::open(
             file.clone(),
@@ -244,6 +253,9 @@ impl Drop for Table {
         }
         let described = described_bytes(&self.meta);
         memory.tables.fetch_sub(described, Ordering::Relaxed);
+        count(&memory.stored, &self.meta, |sum, n| {
+            sum.fetch_sub(n, Ordering::Relaxed);
+        });
         if self.obsolete.load(Ordering::Acquire) {
             let mut graveyard = self
                 .context

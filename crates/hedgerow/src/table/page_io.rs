@@ -11,7 +11,7 @@ use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
 
 use crate::codec::checksum;
-use crate::codec::compress::{self, Compressor};
+use crate::codec::compress;
 use crate::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
@@ -25,18 +25,6 @@ pub(crate) fn seal(stored: &mut Vec<u8>, compression: u8, table: TableId, offset
     stored.push(compression);
     let sum = checksum::seeded(checksum::place(table.0, offset), stored);
     stored.extend_from_slice(&sum.to_le_bytes());
-}
-
-/// Compresses `raw` into `stored` and seals it.
-pub(crate) fn encode(
-    compressor: &mut Compressor,
-    raw: &[u8],
-    table: TableId,
-    offset: u64,
-    stored: &mut Vec<u8>,
-) {
-    let compression = compressor.compress(raw, stored);
-    seal(stored, compression, table, offset);
 }
 
 /// Checks the bytes read for a page against its trailer: the stored bytes and their compression.
@@ -176,8 +164,9 @@ mod tests {
     fn a_page_verifies_only_at_its_place() {
         for raw in [&b"some bytes"[..], &[7; 1000], &[]] {
             let mut stored = Vec::new();
-            let mut compressor = Compressor::new(Compression::Lz4);
-            encode(&mut compressor, raw, TableId(5), 96, &mut stored);
+            let compression =
+                compress::Compressor::new(Compression::Lz4).compress(raw, &mut stored);
+            seal(&mut stored, compression, TableId(5), 96);
             let bytes = stored.len();
             assert_eq!(&*decode(&stored, id(5, 96, bytes)).unwrap(), raw);
             assert!(decode(&stored, id(5, 97, bytes)).is_err());

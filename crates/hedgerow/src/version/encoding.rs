@@ -34,6 +34,8 @@ mod code {
 mod tag {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
+    pub(super) const NOMINAL_DEPTH: u64 = 5;
+    pub(super) const SHIFT_TO: u64 = 7;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -203,6 +205,8 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     let mut fields = FieldWriter::new(out);
     fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
+    fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
+    fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
     fields.finish();
 }
 
@@ -219,7 +223,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
         let level = body.varint_as("level")?;
         let through = match body.varint("draining state")? {
             0 => None,
-            1 => Some(table(body)?),
+            1 => Some(RunId(body.varint("run")?)),
             other => {
                 return Err(Error::corruption(format!(
                     "expected a draining state of 0 or 1, found {other}"
@@ -235,6 +239,10 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
                 edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
             }
             tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
+            tag::NOMINAL_DEPTH => {
+                edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
+            }
             _ => fields.unknown(tag)?,
         }
     }
@@ -242,7 +250,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
 }
 
 /// A count and so many items, each at least one byte.
-fn list<'a, T>(
+pub(super) fn list<'a, T>(
     reader: &mut ByteReader<'a>,
     what: &str,
     mut item: impl FnMut(&mut ByteReader<'a>) -> Result<T>,

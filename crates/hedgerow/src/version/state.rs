@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
+use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout};
 use crate::page::TableId;
 use crate::table::TableMeta;
@@ -34,8 +35,10 @@ pub(crate) struct Tree {
     pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
     pub(crate) flushed_through: SeqNo,
     /// By level.
-    pub(crate) draining: BTreeMap<u8, TableId>,
+    pub(crate) draining: BTreeMap<u8, RunId>,
     pub(crate) depth: u8,
+    /// What the merge policy counts; 0 if it does not.
+    pub(crate) nominal_depth: u8,
 }
 
 /// The whole description.
@@ -52,6 +55,31 @@ pub(crate) struct State {
     pub(crate) log_start: u32,
     /// Where the log ends and its last number, if the database was closed.
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
+}
+
+impl Tree {
+    /// Levels come or go under level 0: those below get other numbers.
+    fn shift(&mut self, depth: u8) -> Result<()> {
+        let by = i16::from(depth) - i16::from(self.depth);
+        let shifted = |level: u8| match u8::try_from(i16::from(level) + by) {
+            _ if level == 0 => Ok(0),
+            Ok(shifted) if shifted > 0 => Ok(shifted),
+            _ => Err(misfit(format!(
+                "level {level} is in use when a tree of {} levels is shifted to {depth}",
+                self.depth
+            ))),
+        };
+        // A sweep ends without an edit that says so: an empty level may still have one here.
+        let sweeps = std::mem::take(&mut self.draining).into_iter();
+        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
+        let draining = draining.collect();
+        for (place, _) in self.tables.values_mut() {
+            place.level = shifted(place.level)?;
+        }
+        self.draining = draining;
+        self.depth = depth;
+        Ok(())
+    }
 }
 
 impl State {
@@ -80,7 +108,7 @@ impl State {
                 Keyspace {
                     name: name.clone(),
                     layout: *layout,
-                    design: *design,
+                    design: design.clone(),
                     seed: *seed,
                     partitions: partitions.clone(),
                     depth: *depth,
@@ -98,7 +126,7 @@ impl State {
                 self.remove_trees(&old);
                 self.add_trees(*id)?;
             }
-            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = *design,
+            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = design.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
                 next_table,
@@ -130,7 +158,7 @@ impl State {
                 id,
                 name: keyspace.name.clone(),
                 layout: keyspace.layout,
-                design: keyspace.design,
+                design: keyspace.design.clone(),
                 seed: keyspace.seed,
                 partitions: keyspace.partitions.clone(),
                 depth: keyspace.depth,
@@ -144,6 +172,7 @@ impl State {
             change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
             change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
+            change.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
             if change != TreeEdit::new(partition) {
                 edit.push(Change::Tree(change));
             }
@@ -197,6 +226,7 @@ impl State {
                 flushed_through: SeqNo(0),
                 draining: BTreeMap::new(),
                 depth: keyspace.depth,
+                nominal_depth: 0,
             };
             if self.trees.insert(partition, tree).is_some() {
                 return Err(misfit(format!("partition {} is used twice", partition.0)));
@@ -221,6 +251,9 @@ impl State {
         let Some(tree) = self.trees.get_mut(&partition) else {
             return Err(misfit(format!("there is no partition {}", partition.0)));
         };
+        if let Some(depth) = edit.shift_to {
+            tree.shift(depth)?;
+        }
         for id in &edit.removed {
             if tree.tables.remove(id).is_none() {
                 return Err(no_table("removed", *id, partition));
@@ -257,6 +290,9 @@ impl State {
         }
         if let Some(depth) = edit.depth {
             tree.depth = depth;
+        }
+        if let Some(depth) = edit.nominal_depth {
+            tree.nominal_depth = depth;
         }
         Ok(())
     }

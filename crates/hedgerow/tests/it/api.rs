@@ -99,17 +99,13 @@ fn bad_arguments_are_refused_with_their_bounds() {
             ErrorKind::InvalidArgument
         );
     }
-    let ratio = |ratio| PolicySpec::Leveling {
-        ratio,
-        cut: Default::default(),
-    };
     for design in [
         Design {
             block_bytes: 511,
             ..Design::default()
         },
         Design {
-            policy: ratio(1),
+            policy: PolicySpec::leveling(1.0),
             ..Design::default()
         },
         Design {
@@ -130,8 +126,14 @@ fn bad_arguments_are_refused_with_their_bounds() {
             filter: FilterSpec::Bloom { bits_per_key: 0.5 },
             ..Design::default()
         },
+        Design {
+            filter: FilterSpec::Monkey {
+                bits_per_key: Some(21.0),
+            },
+            ..Design::default()
+        },
     ] {
-        let refused = db.keyspace_with("k", Layout::sorted(), design);
+        let refused = db.keyspace_with("k", Layout::sorted(), design.clone());
         assert_eq!(kind(refused), ErrorKind::InvalidArgument, "{design:?}");
     }
     assert!(db.keyspaces().is_empty());

@@ -208,7 +208,9 @@ fn design_changes_at_open_and_live_and_keeps_the_data() {
         block_bytes: 1024,
         ..small()
     };
-    let keyspace = db.keyspace_with("plain", Layout::sorted(), other).unwrap();
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted(), other.clone())
+        .unwrap();
     assert_eq!(keyspace.design(), other);
     assert_eq!(contents(&keyspace), expected);
     keyspace.compact::<&[u8]>(..).unwrap();

@@ -11,15 +11,17 @@ use crate::codec::packed;
 use crate::codec::reader::put_sized;
 use crate::codec::{ByteReader, shared_prefix, varint};
 use crate::error::{Error, Result};
-use crate::page::Handle;
+use crate::page::{DEVICE_PAGE_BYTES, Handle};
 
 /// The rests of separators are in a heap.
 const HEAP: u8 = 1;
 /// Some children begin with the key that the child before ends with.
 const TOUCHING: u8 = 2;
-/// The children do not follow each other without gaps.
+/// There are gaps between the children, of any size.
 const GAPS: u8 = 4;
-const FLAGS_KNOWN: u8 = 7;
+/// Each child begins where the device's next page begins after the one before.
+const ALIGNED: u8 = 8;
+const FLAGS_KNOWN: u8 = 15;
 /// Separators are integers of at most this many bytes.
 const PREFIX_BYTES_MAX: usize = 8;
 /// With a heap the integers only have to be good enough to make ties rare.
@@ -96,9 +98,7 @@ impl NodeBuilder {
         varint::put(&mut out, children.len() as u64);
         varint::put(&mut out, first as u64);
         out.push(
-            if heap { HEAP } else { 0 }
-                | if touching { TOUCHING } else { 0 }
-                | if places.gaps { GAPS } else { 0 },
+            if heap { HEAP } else { 0 } | if touching { TOUCHING } else { 0 } | places.spacing,
         );
         let rests = |c: &Child| c.needed.max(shared).min(c.first_key.len());
         let heap_bytes: usize = children.iter().map(|c| rests(c) - shared).sum();
@@ -150,7 +150,8 @@ impl NodeBuilder {
 /// How the places of the children are stored.
 struct Places {
     base: u64,
-    gaps: bool,
+    /// Nothing, [`ALIGNED`] or [`GAPS`].
+    spacing: u8,
     offset_bytes: usize,
     size_bytes: usize,
 }
@@ -158,41 +159,55 @@ struct Places {
 impl Places {
     fn of(children: &[Child]) -> Places {
         let end = |h: Handle| h.offset + u64::from(h.bytes);
+        let all_begin_at = |place: fn(u64) -> u64| {
+            let mut pairs = children.windows(2);
+            pairs.all(|pair| place(end(pair[0].handle)) == pair[1].handle.offset)
+        };
+        let spacing = if all_begin_at(|end| end) {
+            0
+        } else if all_begin_at(device_page_after) {
+            ALIGNED
+        } else {
+            GAPS
+        };
         let base = children[0].handle.offset;
-        let gaps = children
-            .windows(2)
-            .any(|pair| end(pair[0].handle) != pair[1].handle.offset);
         let last = children[children.len() - 1].handle;
         let largest = children.iter().map(|c| u64::from(c.handle.bytes)).max();
         Places {
             base,
-            gaps,
+            spacing,
             offset_bytes: packed::width_for(end(last) - base),
-            size_bytes: if gaps {
-                packed::width_for(largest.unwrap_or(0))
-            } else {
-                0
+            size_bytes: match spacing {
+                GAPS => packed::width_for(largest.unwrap_or(0)),
+                _ => 0,
             },
         }
     }
 
-    /// Without gaps the ends of the children, with gaps their offsets, then their sizes.
+    /// The ends of the children; with gaps their offsets, then their sizes.
     fn put(&self, children: &[Child], out: &mut Vec<u8>) {
+        let gaps = self.spacing == GAPS;
         for Child { handle, .. } in children {
             let at = handle.offset - self.base;
-            let value = if self.gaps {
+            let value = if gaps {
                 at
             } else {
                 at + u64::from(handle.bytes)
             };
             packed::put(out, value, self.offset_bytes);
         }
-        if self.gaps {
+        if gaps {
             for child in children {
                 packed::put(out, u64::from(child.handle.bytes), self.size_bytes);
             }
         }
     }
+}
+
+/// Where a page of the device begins at or after `offset`, or the largest number.
+fn device_page_after(offset: u64) -> u64 {
+    let page = offset.checked_next_multiple_of(DEVICE_PAGE_BYTES);
+    page.unwrap_or(u64::MAX)
 }
 
 /// Where the parts of a node are in its page.
@@ -338,20 +353,21 @@ impl<'a> Node<'a> {
         let layout = self.layout;
         let width = usize::from(layout.offset_bytes);
         let place = |i: usize| packed::get(self.page, layout.offsets as usize + i * width, width);
-        let (offset, bytes) = if layout.flags & GAPS != 0 {
+        if layout.flags & GAPS != 0 {
             let width = usize::from(layout.size_bytes);
-            (
-                place(i),
-                packed::get(self.page, layout.sizes as usize + i * width, width),
-            )
-        } else {
-            let start = if i == 0 { 0 } else { place(i - 1) };
-            (start, place(i).saturating_sub(start))
-        };
-        Handle {
-            offset: layout.base.saturating_add(offset),
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            let bytes = packed::get(self.page, layout.sizes as usize + i * width, width);
+            return handle(layout.base.saturating_add(place(i)), bytes);
         }
+        let end = layout.base.saturating_add(place(i));
+        let before = match i.checked_sub(1) {
+            Some(before) => layout.base.saturating_add(place(before)),
+            None => layout.base,
+        };
+        let start = match layout.flags & ALIGNED != 0 && i > 0 {
+            true => device_page_after(before),
+            false => before,
+        };
+        handle(start, end.saturating_sub(start))
     }
 
     fn shared(&self) -> &'a [u8] {
@@ -392,5 +408,13 @@ impl<'a> Node<'a> {
             }
         }
         at
+    }
+}
+
+/// Bytes from disk may say anything: what is too large stays too large.
+fn handle(offset: u64, bytes: u64) -> Handle {
+    Handle {
+        offset,
+        bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Debt {
     pub(crate) level0_bytes: u64,
     /// Levels over their target, level 0 included.
     pub(crate) levels_over: u32,
+    /// Bytes above the capacity of their level, or in more runs than it may have.
+    pub(crate) misplaced_bytes: u64,
 }
 
 /// The debt of a tree: what is over goes down a level and takes along what it overlaps there,
@@ -46,19 +48,35 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         } else {
             target.runs_max.max(2)
         };
-        let over = if summary.runs >= runs_due {
+        let next = (level + 1..shape.depth()).find(|next| used(*next));
+        let has_room = target.capacity_bytes < u64::MAX && held <= target.capacity_bytes as f64;
+        if level > 0
+            && summary.runs >= runs_due
+            && target.runs_max > 1
+            && (next.is_none() || has_room)
+        {
+            // Neighbours are merged in place, about a share of the level.
+            debt.levels_over += 1;
+            bytes += held / f64::from(target.runs_max);
+            incoming = 0.0;
+            continue;
+        }
+        let is_swept = shape.levels[level].draining.is_some() && target.runs_max > 1;
+        let over = if summary.runs >= runs_due || is_swept {
             held
         } else if target.capacity_bytes == u64::MAX {
             0.0
         } else {
             (held - target.capacity_bytes as f64).max(0.0)
         };
+        let misplaced = (over - incoming).max(0.0) as u64;
+        debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(misplaced);
         incoming = 0.0;
         if over <= 0.0 || held <= 0.0 {
             continue;
         }
         debt.levels_over += 1;
-        let Some(next) = (level + 1..shape.depth()).find(|next| used(*next)) else {
+        let Some(next) = next else {
             if summary.runs > 1 {
                 bytes += over;
             }

@@ -1,7 +1,7 @@
 //! A plan in the making: tables from the newest layer to the oldest, and the keys they span.
 
 use crate::merge_policy::plan::{Input, widen};
-use crate::merge_policy::shape::{Facts, Run, RunId, Shape};
+use crate::merge_policy::shape::{Facts, Run, RunId, Shape, bytes_of};
 
 /// Tables of one run, in key order.
 #[derive(Debug)]
@@ -92,6 +92,12 @@ impl<'s, T: Facts> Draft<'s, T> {
     /// Whether all inputs are from one run.
     pub(super) fn is_alone(&self) -> bool {
         self.parts.len() == 1
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.parts
+            .iter()
+            .fold(0, |sum, part| bytes_of(part.tables).saturating_add(sum))
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &'s T> {

@@ -3,8 +3,8 @@
 use crate::merge_policy::plan::{Plan, Reason, Target};
 use crate::merge_policy::shape::{Facts, Run};
 
-use super::Planner;
 use super::draft::Draft;
+use super::{Planner, draft_of};
 
 impl<'s, T: Facts> Planner<'s, T> {
     /// All runs go down together. While a job takes runs out of level 0, or is in the way below,
@@ -26,11 +26,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         if let Some(plan) = self.oldest_run_down(next) {
             return Some(plan);
         }
-        let mut draft = Draft::default();
-        for run in runs {
-            draft.add(0, run.id, &run.tables);
-        }
-        self.merge_down(draft, next, Reason::Runs)
+        self.merge_down(draft_of(0, runs), next, Reason::Runs)
     }
 
     /// The oldest run needs no merge if it overlaps neither the other runs nor anything below:
@@ -78,11 +74,5 @@ impl<'s, T: Facts> Planner<'s, T> {
             run: Some(runs[0].id),
         };
         self.finish(draft, target, Reason::Runs)
-    }
-
-    fn is_busy(&self, run: &Run<T>) -> bool {
-        run.tables
-            .iter()
-            .any(|table| self.busy.contains(&table.meta().id))
     }
 }

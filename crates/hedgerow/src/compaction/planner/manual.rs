@@ -19,6 +19,8 @@ pub(crate) struct Manual {
     hi: Bound<Vec<u8>>,
     /// Tables numbered above this were written since it began: at the bottom they need no rewrite.
     through: TableId,
+    /// Of the tree at the last step: with another one, levels have other numbers.
+    depth: usize,
     level: usize,
     group: usize,
     /// Keys of this group up to here have been taken care of.
@@ -42,6 +44,7 @@ impl Manual {
             lo,
             hi,
             through,
+            depth: 0,
             level: 0,
             group: 0,
             done_to: None,
@@ -56,6 +59,11 @@ impl Manual {
         running: &[RunningJob],
         limits: &PlanLimits,
     ) -> ManualStep {
+        if std::mem::replace(&mut self.depth, shape.depth()) != shape.depth() {
+            self.level = 0;
+            self.group = 0;
+            self.done_to = None;
+        }
         let planner = Planner::new(shape, targets, running, limits);
         let bottom = planner.bottom();
         while self.level <= bottom {

@@ -12,27 +12,31 @@
 //! - P2, one job per table: no input of a running job is an input of another.
 //! - P3, disjoint outputs: no two jobs write overlapping key ranges into one level, and none writes
 //!   an overlapping range into a level that another job's data skips.
-//! - P4, groups in order: at most one job at a time takes runs out of a group of several runs (out
-//!   of level 0, say), because the second would be done with newer data first.
+//! - P4, groups in order: a job that takes tables out of a group of several runs takes the older ones
+//!   of the group that they overlap along, and jobs that run at the same time have disjoint keys;
+//!   otherwise the second might be done with newer data first. Level 0 is taken by one job at a time.
 //! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
 //!   that nothing keeps; so planning ends when nothing is written.
 
 mod debt;
+mod depth;
 mod draft;
 mod level0;
 mod manual;
 mod place;
+mod tiered;
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use crate::entry::SeqNo;
 use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, Group, RUNS_MAX, Run, RunId, Shape};
-use crate::merge_policy::{Cut, LevelTarget};
+use crate::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, RunId, Shape};
+use crate::merge_policy::{Cut, LevelTarget, Targets};
 use crate::page::TableId;
 
 pub(crate) use debt::{Debt, debt};
+pub(crate) use depth::{fit_depth, fitted_targets};
 use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
@@ -52,11 +56,29 @@ pub(crate) struct PlanLimits {
 /// many times over its target the level is. Below 1 it is not necessary, merely useful.
 pub(crate) fn plan<T: Facts>(
     shape: &Shape<T>,
-    targets: &[LevelTarget],
+    targets: &Targets,
     running: &[RunningJob],
     limits: &PlanLimits,
 ) -> Option<(Plan, f64)> {
+    if running.iter().any(|job| job.is_alone) {
+        return None;
+    }
+    if let Some(plan) = plan_depth(shape, targets, running) {
+        return Some((plan, DEPTH_URGENCY));
+    }
     Planner::new(shape, targets, running, limits).next()
+}
+
+/// As [`plan`], but only out of level 0, which may fill up while deeper levels have to wait.
+pub(crate) fn plan_level0<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    running: &[RunningJob],
+    limits: &PlanLimits,
+) -> Option<Plan> {
+    let planner = Planner::new(shape, targets, running, limits);
+    let due = planner.urgency(0) >= 1.0;
+    due.then(|| planner.plan_level0()).flatten()
 }
 
 /// The urgency of a level that the design has no use for: before a level 0 that has just come due
@@ -64,6 +86,28 @@ pub(crate) fn plan<T: Facts>(
 const DRAIN_URGENCY: f64 = 2.0;
 /// The urgency of dropping tombstones early.
 const TOMBSTONE_URGENCY: f64 = 0.5;
+
+/// A tree gets the levels that its policy wants before anything is planned for them.
+const DEPTH_URGENCY: f64 = f64::INFINITY;
+
+/// New levels can be appended whatever runs; levels are dropped when they are empty and nothing runs
+/// that might fill them.
+fn plan_depth<T: Facts>(
+    shape: &Shape<T>,
+    targets: &Targets,
+    running: &[RunningJob],
+) -> Option<Plan> {
+    let droppable = |level: &Level<T>| running.is_empty() && level.is_empty();
+    let dropped = shape.levels.iter().rev().take_while(|it| droppable(it));
+    let least = shape.depth() - dropped.count();
+    let depth = targets.levels.len().max(least);
+    let nominal_depth = targets.nominal_depth;
+    let is_so = depth == shape.depth() && nominal_depth == shape.nominal_depth;
+    (!is_so).then_some(Plan::SetDepth {
+        depth,
+        nominal_depth,
+    })
+}
 
 struct Planner<'s, T> {
     shape: &'s Shape<T>,
@@ -178,8 +222,11 @@ impl<'s, T: Facts> Planner<'s, T> {
             return DRAIN_URGENCY;
         }
         let over = bytes as f64 / target.capacity_bytes as f64;
-        let sweeping =
-            target.cut == Cut::PartitionedFull && self.shape.levels[level].draining.is_some();
+        let sweeping = self.shape.levels[level].draining.is_some()
+            && (target.cut == Cut::PartitionedFull
+                || self
+                    .next_level(level)
+                    .is_some_and(|next| self.is_swept(level, next)));
         if sweeping || bytes > target.capacity_bytes {
             over.max(1.0)
         } else {
@@ -192,34 +239,55 @@ impl<'s, T: Facts> Planner<'s, T> {
             return self.plan_level0();
         }
         let target = self.target(level);
-        if self.shape.levels[level].summary().runs >= runs_due(&target) {
-            return self.plan_runs(level, &target);
+        let data = &self.shape.levels[level];
+        let runs_are_due = data.summary().runs >= runs_due(&target);
+        let Some(next) = self.next_level(level) else {
+            return self.plan_runs(level, &target, data.bytes());
+        };
+        if runs_are_due && target.capacity_bytes > 0 {
+            // Leveling collapses what an earlier design left; a level whose runs are many while it is
+            // not full goes on with fewer of them.
+            let has_room =
+                target.capacity_bytes < u64::MAX && data.bytes() <= target.capacity_bytes;
+            if target.runs_max <= 1 || has_room {
+                return self.plan_runs(level, &target, target.capacity_bytes);
+            }
         }
-        let next = self.next_level(level)?;
-        if target.runs_max > 1 {
-            return self.plan_largest_group(level);
+        let reason = match (runs_are_due, target.capacity_bytes) {
+            (_, 0) => Reason::Drain,
+            (true, _) => Reason::Runs,
+            (false, _) => Reason::Capacity,
+        };
+        if data.groups.len() > 1 && target.runs_max > 1 {
+            return self.plan_largest_group(level, reason);
+        }
+        if self.is_swept(level, next) {
+            return self.plan_sweep(level, next, reason);
         }
         if target.capacity_bytes == 0 {
             return self.plan_slice(level, next, Reason::Drain, |_| true);
         }
-        let data = &self.shape.levels[level];
         match target.cut {
             Cut::OneTable => self.plan_one_table(level, next),
             Cut::WholeLevel => self.plan_whole_level(level, next),
             Cut::PartitionedFull if data.draining.is_none() => Some(Plan::Drain {
                 level,
-                through: data.tables().map(|table| table.meta().id).max()?,
+                through: data.newest_run()?,
             }),
-            Cut::PartitionedFull => self.plan_slice(level, next, Reason::Capacity, |table| {
-                data.sweep_awaits(table.meta())
-            }),
+            Cut::PartitionedFull => {
+                let run = data.newest_run()?;
+                self.plan_slice(level, next, Reason::Capacity, |table| {
+                    data.sweep_awaits(run, table.meta())
+                })
+            }
         }
     }
 
-    /// A level has as many runs as it may have. Tiering: a group is merged into one new run of the
-    /// next level, or into one run where there is no next level. Leveling over runs that an earlier
-    /// design left: they are merged into the oldest, slice by slice.
-    fn plan_runs(&self, level: usize, target: &LevelTarget) -> Option<Plan> {
+    /// A level has as many runs as it may have and nowhere to go, or is not full. Several runs are to
+    /// be left: neighbours are merged, so that each has about its share of the capacity
+    /// \[Dostoevsky, section 4.3\]. One run: those that an earlier design left are merged into the
+    /// oldest, slice by slice.
+    fn plan_runs(&self, level: usize, target: &LevelTarget, capacity_bytes: u64) -> Option<Plan> {
         let mut groups: Vec<&Group<T>> = self.shape.levels[level]
             .groups
             .iter()
@@ -231,13 +299,14 @@ impl<'s, T: Facts> Planner<'s, T> {
             if target.runs_max <= 1 {
                 self.plan_collapse(level, group)
             } else {
-                self.plan_group(level, group, Reason::Runs)
+                let share = capacity_bytes / u64::from(target.runs_max);
+                self.plan_neighbours(level, group, share)
             }
         })
     }
 
     /// A level of several runs per group is over its capacity: its largest group goes down.
-    fn plan_largest_group(&self, level: usize) -> Option<Plan> {
+    fn plan_largest_group(&self, level: usize, reason: Reason) -> Option<Plan> {
         let mut groups: Vec<&Group<T>> = self.shape.levels[level].groups.iter().collect();
         groups.sort_by_key(|group| {
             std::cmp::Reverse(
@@ -251,31 +320,16 @@ impl<'s, T: Facts> Planner<'s, T> {
         groups
             .into_iter()
             .filter(|group| !group.runs.is_empty())
-            .find_map(|group| self.plan_group(level, group, Reason::Capacity))
+            .find_map(|group| self.plan_group(level, group, reason))
     }
 
+    /// All runs of a group into the next level.
     fn plan_group(&self, level: usize, group: &'s Group<T>, reason: Reason) -> Option<Plan> {
-        let mut draft = Draft::default();
-        for run in &group.runs {
-            draft.add(level, run.id, &run.tables);
-        }
-        match self.next_level(level) {
-            Some(next) => self.merge_down(draft, next, reason),
-            None => {
-                // The newest input's number: what is flushed meanwhile has a larger one.
-                let run = group.runs.first()?.id;
-                let index = self.shape.levels[level].group_for(&group.lower);
-                self.finish(
-                    draft,
-                    Target {
-                        level,
-                        group: index,
-                        run: Some(run),
-                    },
-                    reason,
-                )
-            }
-        }
+        self.merge_down(
+            draft_of(level, &group.runs),
+            self.next_level(level)?,
+            reason,
+        )
     }
 
     /// A slice of the newest run, with all it overlaps, into the oldest run of the same group.
@@ -302,6 +356,11 @@ impl<'s, T: Facts> Planner<'s, T> {
             },
         )
         .find_map(|(draft, target)| self.finish(draft, target, Reason::Runs))
+    }
+
+    fn is_busy(&self, run: &Run<T>) -> bool {
+        let mut tables = run.tables.iter();
+        tables.any(|table| self.busy.contains(&table.meta().id))
     }
 
     fn plan_whole_level(&self, level: usize, next: usize) -> Option<Plan> {
@@ -503,6 +562,15 @@ impl<'s, T: Facts> Planner<'s, T> {
             reason,
         })
     }
+}
+
+/// All tables of some runs, newest first.
+fn draft_of<T: Facts>(level: usize, runs: &[Run<T>]) -> Draft<'_, T> {
+    let mut draft = Draft::default();
+    for run in runs {
+        draft.add(level, run.id, &run.tables);
+    }
+    draft
 }
 
 /// How many runs in a group of this level make a merge due.

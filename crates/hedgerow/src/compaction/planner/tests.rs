@@ -5,41 +5,17 @@ use std::sync::Arc;
 
 use super::*;
 use crate::compaction::simulate::{Random, Tree};
-use crate::merge_policy::{Leveling, Policy, Summary};
+use crate::merge_policy::{Policy, policy};
+use crate::options::{CutSpec, PolicySpec};
 
-const CUTS: [Cut; 3] = [Cut::OneTable, Cut::PartitionedFull, Cut::WholeLevel];
+const CUTS: [CutSpec; 3] = [
+    CutSpec::OneTable,
+    CutSpec::PartitionedFull,
+    CutSpec::WholeLevel,
+];
 
-/// Stepped merge: what a later policy will say, to hold the planner to it.
-#[derive(Debug)]
-struct Tiering {
-    runs: u32,
-    levels: usize,
-    last_runs: u32,
-}
-
-impl Policy for Tiering {
-    fn targets(&self, summary: &Summary) -> Vec<LevelTarget> {
-        let last = self.levels - 1;
-        let runs_max = |level| {
-            if level == last {
-                self.last_runs
-            } else {
-                self.runs
-            }
-        };
-        (0..summary.levels.len())
-            .map(|level| LevelTarget {
-                capacity_bytes: if level < self.levels { u64::MAX } else { 0 },
-                runs_max: runs_max(level),
-                ranges: 1,
-                cut: Cut::WholeLevel,
-            })
-            .collect()
-    }
-
-    fn depth(&self) -> usize {
-        self.levels
-    }
+fn leveling(ratio: f64, cut: CutSpec) -> Arc<dyn Policy> {
+    policy(&PolicySpec::leveling(ratio).cut(cut))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -82,20 +58,23 @@ fn flush(tree: &mut Tree, random: &mut Random, keys: Keys, round: u64, delete_pe
 fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
     let mut policies: Vec<(Arc<dyn Policy>, usize)> = Vec::new();
     for cut in CUTS {
-        for ratio in [2, 4, 10] {
-            policies.push((Arc::new(Leveling::new(ratio, cut)), 7));
+        for ratio in [2.0, 4.0, 10.0] {
+            policies.push((leveling(ratio, cut), 7));
         }
     }
-    for last_runs in [1, 4] {
-        let levels = 4;
-        policies.push((
-            Arc::new(Tiering {
-                runs: 4,
-                levels,
-                last_runs,
-            }),
-            levels,
-        ));
+    for spec in [
+        "tiering:3",
+        "garnering:2,0.6",
+        "lazy-leveling:3",
+        "front-loaded:3",
+        "bush:2",
+        "garnering-paper:2,0.8",
+        "0=runs:2;1=tiering:3;2=fluid:3,6;3=leveling:4,partitioned;4=tiering:2;5=leveling:2",
+        "0=runs:3;1=tiering:4",
+    ] {
+        let policy = policy(&spec.parse().unwrap());
+        let depth = policy.depth();
+        policies.push((policy, depth));
     }
     policies
 }
@@ -171,27 +150,34 @@ fn running_of(job: &crate::compaction::simulate::Job) -> RunningJob {
 #[test]
 fn a_changed_policy_turns_the_tree_into_its_shape() {
     let mut random = Random(3);
-    let mut tree = Tree::new(
-        Arc::new(Tiering {
-            runs: 4,
-            levels: 4,
-            last_runs: 4,
-        }),
-        7,
-    );
+    let mut tree = Tree::new(policy(&PolicySpec::tiering(4)), 7);
     for round in 0..160 {
         if round == 50 {
-            tree.policy = Arc::new(Leveling::new(4, Cut::OneTable));
+            tree.policy = leveling(4.0, CutSpec::OneTable);
         }
         if round == 100 {
-            tree.policy = Arc::new(Leveling::new(10, Cut::PartitionedFull));
+            tree.policy = leveling(10.0, CutSpec::PartitionedFull);
         }
         if round == 130 {
-            tree.policy = Arc::new(Tiering {
-                runs: 3,
-                levels: 7,
-                last_runs: 1,
-            });
+            tree.policy = policy(&PolicySpec::lazy_leveling(3));
+        }
+        flush(&mut tree, &mut random, Keys::Uniform, round, 20);
+        tree.settle();
+        tree.check();
+        tree.check_targets();
+    }
+}
+
+/// Any policy after any other, on one tree that is written to all the while.
+#[test]
+fn every_policy_takes_over_the_tree_of_every_other() {
+    let policies = policies();
+    let mut random = Random(5);
+    let mut tree = Tree::new(policies[0].0.clone(), policies[0].1);
+    for round in 0..400 {
+        if round % 8 == 0 {
+            let choice = random.below(policies.len() as u64) as usize;
+            tree.policy = policies[choice].0.clone();
         }
         flush(&mut tree, &mut random, Keys::Uniform, round, 20);
         tree.settle();
@@ -203,7 +189,7 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
 #[test]
 fn a_tree_of_tombstones_becomes_empty() {
     for cut in CUTS {
-        let mut tree = Tree::new(Arc::new(Leveling::new(4, cut)), 7);
+        let mut tree = Tree::new(leveling(4.0, cut), 7);
         for round in 0..40_u32 {
             tree.flush((0..64).map(|i| (round * 64 + i, false)));
             tree.settle();
@@ -220,7 +206,7 @@ fn a_tree_of_tombstones_becomes_empty() {
 
 #[test]
 fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
-    let mut tree = Tree::new(Arc::new(Leveling::new(4, Cut::OneTable)), 7);
+    let mut tree = Tree::new(leveling(4.0, CutSpec::OneTable), 7);
     for round in 0..8_u32 {
         tree.flush((0..64).map(|i| (round * 64 + i, false)));
     }
@@ -291,6 +277,7 @@ fn jobs_wait_for_each_other_where_their_outputs_would_mix() {
         },
         lo: b"f".to_vec(),
         hi: b"m".to_vec(),
+        is_alone: false,
     };
     // (running, other): whether the other one has to wait, over the same keys.
     for (running, (top, level), waits) in [

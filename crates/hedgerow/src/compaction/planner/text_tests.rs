@@ -4,6 +4,7 @@
 //! - `shape`: sets the tree.
 //! - `targets policy=leveling:10 memtable=64M table=64M`: sets the policy; or
 //!   `targets L0=*4 L1=40M L2=40M*3 L3=last cut=whole-level`: capacities and `*` runs.
+//! - `retune policy=leveling:2`: as `targets`; before all else, the tree gets the policy's depth.
 //! - `plan [max=1G] [oldest=100]`: the next plan. `start`: lets it run. `finish N`: ends the N-th
 //!   running job. `apply`: both at once. `settle`: plans and applies to the end.
 //! - `manual a..m`: a manual compaction to the end. `place a..m`: where a bulk load goes.
@@ -20,7 +21,7 @@ use crate::entry::PartitionId;
 use crate::error::Result;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::text;
-use crate::merge_policy::{self, Policy};
+use crate::merge_policy::{self, Policy, Targets};
 use crate::table::TableMeta;
 
 type Tree = Shape<Arc<TableMeta>>;
@@ -28,6 +29,8 @@ type Tree = Shape<Arc<TableMeta>>;
 struct Runner {
     shape: Tree,
     policy: Option<Arc<dyn Policy>>,
+    /// The tree is fitted to the depth of the policy.
+    fits: bool,
     explicit: Vec<LevelTarget>,
     memtable_bytes: u64,
     table_bytes: u64,
@@ -71,6 +74,7 @@ fn run_file(text: &str) -> String {
     let mut runner = Runner {
         shape: Shape::new(1),
         policy: None,
+        fits: false,
         explicit: Vec::new(),
         memtable_bytes: 64 << 20,
         table_bytes: 64 << 20,
@@ -124,7 +128,10 @@ impl Runner {
                 assert_eq!(text::print_shape(&text::parse_shape(&printed)?), printed);
                 Ok(format!("depth={} bytes={bytes}\n", self.shape.depth()))
             }
-            "targets" => self.set_targets(&words),
+            "targets" | "retune" => {
+                self.fits = name == "retune";
+                self.set_targets(&words)
+            }
             "plan" => {
                 for word in &words {
                     match word.split_once('=') {
@@ -194,13 +201,16 @@ impl Runner {
         }
     }
 
-    fn targets(&self) -> Vec<LevelTarget> {
+    fn targets(&self) -> Targets {
         match &self.policy {
             Some(policy) => {
                 let summary = self.shape.summary(self.memtable_bytes, self.table_bytes);
-                policy.targets(&summary)
+                match self.fits {
+                    true => fitted_targets(&**policy, summary),
+                    false => policy.targets(&summary),
+                }
             }
-            None => self.explicit.clone(),
+            None => self.explicit.clone().into(),
         }
     }
 
@@ -211,7 +221,7 @@ impl Runner {
             let (name, value) = word.split_once('=').expect("name=value");
             match name {
                 "policy" => {
-                    self.policy = Some(merge_policy::policy(value.parse()?));
+                    self.policy = Some(merge_policy::policy(&value.parse()?));
                 }
                 "memtable" => self.memtable_bytes = text::parse_bytes(value)?,
                 "table" => self.table_bytes = text::parse_bytes(value)?,
@@ -260,6 +270,12 @@ impl Runner {
 
     fn plan(&self) -> Option<(Plan, f64)> {
         let running: Vec<RunningJob> = self.running.iter().map(|(_, job)| job.clone()).collect();
+        let policy = self.policy.as_ref().filter(|_| self.fits);
+        let shift =
+            policy.and_then(|policy| fit_depth(&self.shape, &self.targets(), policy.depth()));
+        if let Some(shift) = shift.filter(|_| running.is_empty()) {
+            return Some((shift, f64::INFINITY));
+        }
         plan(&self.shape, &self.targets(), &running, &self.limits)
     }
 
@@ -343,8 +359,9 @@ impl Runner {
                 }
                 "drain" => edit
                     .draining
-                    .push((words[1][1..].parse().unwrap(), Some(id(2)))),
+                    .push((words[1][1..].parse().unwrap(), Some(RunId(id(2).0)))),
                 "depth" => edit.depth = Some(words[1].parse().unwrap()),
+                "shift" => edit.shift_to = Some(words[1].parse().unwrap()),
                 _ => panic!("{line}"),
             }
         }
@@ -377,7 +394,14 @@ impl Runner {
                 edit.moved = input.tables.iter().map(|id| (*id, place(target))).collect();
             }
             Plan::Drain { level, through } => edit.draining = vec![(*level as u8, Some(*through))],
-            Plan::SetDepth(depth) => edit.depth = Some(*depth as u8),
+            Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
+            Plan::SetDepth {
+                depth,
+                nominal_depth,
+            } => {
+                edit.depth = Some(*depth as u8);
+                edit.nominal_depth = Some(*nominal_depth);
+            }
         }
         self.shape.apply(&edit, |meta| Arc::new(meta.clone()))?;
         self.shape.check()

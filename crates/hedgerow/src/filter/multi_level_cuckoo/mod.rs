@@ -24,7 +24,7 @@
 //! 4 % find no room at the load that different keys reach; a filter for such data wants to be made
 //! for more entries.
 //!
-//! Costs: `docs/design/0007-multi-level-cuckoo.md`.
+//! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
 mod encoding;
 mod ring;

@@ -1,6 +1,7 @@
 //! Making the change that an edit describes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::merge_policy::edit::{Placement, TreeEdit};
@@ -23,8 +24,12 @@ impl<T: Facts> Shape<T> {
         edit: &TreeEdit,
         mut make: impl FnMut(&TableMeta) -> T,
     ) -> Result<()> {
+        if let Some(depth) = edit.shift_to {
+            self.shift(usize::from(depth))?;
+        }
         let depth = edit.depth.map(usize::from);
         self.grow(depth)?;
+        self.nominal_depth = edit.nominal_depth.unwrap_or(self.nominal_depth);
 
         let moved_ids: Vec<TableId> = edit.moved.iter().map(|(id, _)| *id).collect();
         let mut swept = vec![None; self.levels.len()];
@@ -56,37 +61,48 @@ impl<T: Facts> Shape<T> {
         self.shrink(depth)
     }
 
+    /// Inserts or drops empty levels under level 0. Cost: every table gets its new place.
+    fn shift(&mut self, depth: usize) -> Result<()> {
+        check_depth(depth)?;
+        let inserted = depth.saturating_sub(self.depth());
+        let dropped = self.depth().saturating_sub(depth);
+        self.check_empty(1..1 + dropped, depth)?;
+        let new = std::iter::repeat_with(|| Level::new(1)).take(inserted);
+        self.levels.splice(1..1 + dropped, new);
+        let below = self.places.values_mut().filter(|(at, _)| at.level > 0);
+        below.for_each(|(at, _)| at.level = at.level + inserted as u8 - dropped as u8);
+        Ok(())
+    }
+
     fn grow(&mut self, depth: Option<usize>) -> Result<()> {
-        match depth {
-            Some(depth) if depth == 0 || depth > LEVELS_MAX => Err(Error::corruption(format!(
-                "expected a tree of 1 to {LEVELS_MAX} levels, found {depth}"
-            ))),
-            Some(depth) => {
-                while self.levels.len() < depth {
-                    self.levels.push(Level::new(1));
-                }
-                Ok(())
-            }
-            None => Ok(()),
+        let Some(depth) = depth else { return Ok(()) };
+        check_depth(depth)?;
+        while self.levels.len() < depth {
+            self.levels.push(Level::new(1));
         }
+        Ok(())
     }
 
     fn shrink(&mut self, depth: Option<usize>) -> Result<()> {
         let Some(depth) = depth else { return Ok(()) };
-        for (index, level) in self.levels.iter().enumerate().skip(depth) {
-            if !level.is_empty() {
-                return Err(Error::corruption(format!(
-                    "expected level {index} to be empty when the tree is cut to {depth} levels, found {} bytes",
-                    level.bytes()
-                )));
-            }
-        }
+        self.check_empty(depth..self.depth(), depth)?;
         self.levels.truncate(depth);
         Ok(())
     }
 
+    /// Levels that a tree is to lose hold nothing.
+    fn check_empty(&self, mut lost: Range<usize>, depth: usize) -> Result<()> {
+        match lost.find(|&index| !self.levels[index].is_empty()) {
+            None => Ok(()),
+            Some(index) => Err(Error::corruption(format!(
+                "expected level {index} to be empty when the tree is cut to {depth} levels, found {} bytes",
+                self.levels[index].bytes()
+            ))),
+        }
+    }
+
     /// Takes tables out and hands them back in the same order. `swept` collects per level the
-    /// largest key that was taken.
+    /// largest key that was taken of the run that its sweep goes by.
     fn take(&mut self, ids: &[TableId], swept: &mut [Option<Vec<u8>>]) -> Result<Vec<T>> {
         let mut taken = Vec::with_capacity(ids.len());
         let mut by_run: BTreeMap<(u8, u32, RunId), Vec<usize>> = BTreeMap::new();
@@ -105,8 +121,10 @@ impl<T: Facts> Shape<T> {
                 .or_default()
                 .push(at);
             level.totals.remove(table.meta());
-            let largest = &mut swept[usize::from(placement.level)];
-            *largest = largest.take().max(Some(table.meta().largest_key.clone()));
+            if level.draining == Some(placement.run) {
+                let largest = &mut swept[usize::from(placement.level)];
+                *largest = largest.take().max(Some(table.meta().largest_key.clone()));
+            }
             taken.push(table);
         }
         for ((level, group, run), mut places) in by_run {
@@ -171,6 +189,15 @@ impl<T: Facts> Shape<T> {
     }
 }
 
+fn check_depth(depth: usize) -> Result<()> {
+    if (1..=LEVELS_MAX).contains(&depth) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "expected a tree of 1 to {LEVELS_MAX} levels, found {depth}"
+    )))
+}
+
 fn no_level(found: usize, depth: usize) -> Error {
     Error::corruption(format!("expected a level below {depth}, found {found}"))
 }
@@ -223,8 +250,8 @@ impl<T: Facts> Level<T> {
         let awaited = self.draining.is_some()
             && self
                 .runs()
-                .filter_map(|(_, run)| run.tables.last())
-                .any(|table| self.sweep_awaits(table.meta()));
+                .filter_map(|(_, run)| run.tables.last().map(|table| (run.id, table)))
+                .any(|(run, table)| self.sweep_awaits(run, table.meta()));
         if !awaited {
             self.draining = None;
             self.drained_to = None;

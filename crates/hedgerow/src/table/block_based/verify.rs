@@ -8,7 +8,7 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
-use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step};
+use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
 use super::block::{Block, Cursor, Place};
@@ -68,14 +68,15 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Reads the page that must come next in the file.
     fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
-        if handle.offset != self.end {
+        let aligned = self.end.next_multiple_of(DEVICE_PAGE_BYTES);
+        if handle.offset != self.end && handle.offset != aligned {
             return Err(Error::corruption(format!(
                 "expected a page at offset {}, found the next at {}",
                 self.end, handle.offset
             ))
             .at_offset(self.end));
         }
-        self.end += u64::from(handle.bytes);
+        self.end = handle.offset + u64::from(handle.bytes);
         self.pages.page(self.table.page_id(handle, class))
     }
 
@@ -215,6 +216,12 @@ impl Walk<'_> {
     /// What was counted is what the file says.
     fn facts(&mut self) -> Result<()> {
         self.found.largest_key = std::mem::take(&mut self.key);
+        let (found, facts) = (&mut self.found, &self.table.meta);
+        // Entries that gave up their numbers count with what these were.
+        if found.smallest_seqno == SeqNo::SETTLED && found.largest_seqno <= facts.largest_seqno {
+            found.smallest_seqno = facts.smallest_seqno;
+            found.largest_seqno = facts.largest_seqno;
+        }
         if self.found != self.table.meta {
             return Err(Error::corruption(format!(
                 "expected the entries to be {:?}, found {:?}",

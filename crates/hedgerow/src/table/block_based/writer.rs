@@ -12,8 +12,8 @@ use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::of_table;
 use crate::iter::Entry;
-use crate::options::{Compression, FilterSpec};
-use crate::page::{Handle, PAGE_OVERHEAD_BYTES, TableId};
+use crate::options::Compression;
+use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
 use crate::table::{TableMeta, page_io};
 
 use super::block::BlockBuilder;
@@ -25,6 +25,8 @@ use super::footer::{self, Footer};
 pub(super) const INLINE_VALUE_BYTES_MAX: usize = 2048;
 /// Versions of one key stay together in a block of up to this many times the target.
 const BLOCK_STRETCH: usize = 4;
+/// A gap before a page takes at most this part of the page.
+const GAP_PART: u64 = 8;
 /// Footer and facts without keys, about, for the estimate of the file's size.
 const TAIL_BYTES: u64 = 256;
 
@@ -45,7 +47,10 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// See [`TableMeta::seqno_override`].
     pub(crate) seqno_override: Option<SeqNo>,
-    pub(crate) filter: FilterSpec,
+    /// Every reader sees what is numbered up to this, and nothing older of the table's keys is
+    /// anywhere: puts that old are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
+    pub(crate) settled: Option<SeqNo>,
+    pub(crate) filter: Option<of_table::Spec>,
 }
 
 /// A table being written.
@@ -75,14 +80,27 @@ struct Output {
 impl Output {
     /// Appends a page, compressed if that pays.
     fn write_page(&mut self, raw: &[u8]) -> Result<Handle> {
-        page_io::encode(
-            &mut self.compressor,
-            raw,
-            self.table,
-            self.offset,
-            &mut self.stored,
-        );
+        let compression = self.compressor.compress(raw, &mut self.stored);
+        if compression == crate::codec::compress::RAW {
+            self.align()?;
+        }
+        page_io::seal(&mut self.stored, compression, self.table, self.offset);
         self.write_stored()
+    }
+
+    /// Leaves a gap before a page that would lie in two pages of the device and need not: it is read
+    /// with half the bytes, and takes half the room in the system's cache. A compressed page would
+    /// lose by gaps what compression gained.
+    fn align(&mut self) -> Result<()> {
+        let bytes = self.stored.len() as u64 + u64::from(TRAILER_BYTES);
+        let gap = self.offset.next_multiple_of(DEVICE_PAGE_BYTES) - self.offset;
+        if bytes <= DEVICE_PAGE_BYTES && gap < bytes && gap <= bytes / GAP_PART {
+            self.file
+                .write(&[0; (DEVICE_PAGE_BYTES / GAP_PART) as usize][..gap as usize])
+                .map_err(|e| Error::io("write", &self.path, e))?;
+            self.offset += gap;
+        }
+        Ok(())
     }
 
     /// Appends a page as it is: indexes and filters would not shrink, and a table must know the
@@ -125,6 +143,8 @@ impl Writer {
             path: options.path,
             file_bytes: 0,
             raw_bytes: 0,
+            index_bytes: 0,
+            filter_bytes: 0,
             entries: 0,
             tombstones: 0,
             range_tombstones: 0,
@@ -146,7 +166,7 @@ impl Writer {
                 compressor: Compressor::new(options.compression),
                 stored: Vec::new(),
             },
-            filter: of_table::Builder::new(options.filter),
+            filter: options.filter.map(of_table::Builder::new),
             options,
             block: BlockBuilder::default(),
             block_number: 0,
@@ -157,13 +177,19 @@ impl Writer {
     }
 
     /// Finishes the block if this entry should not go into it.
-    fn cut_before(&mut self, entry: &Entry<'_>, value_bytes: usize, same_key: bool) -> Result<()> {
+    fn cut_before(
+        &mut self,
+        key: &[u8],
+        seqno: SeqNo,
+        value_bytes: usize,
+        same_key: bool,
+    ) -> Result<()> {
         let target = self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES;
         let full = if same_key {
             self.block.bytes_max() > BLOCK_STRETCH * target
         } else {
             let block = &self.block;
-            block.bytes_max_with(entry.key, entry.seqno, value_bytes) > target
+            block.bytes_max_with(key, seqno, value_bytes) > target
         };
         if full && !self.block.is_empty() {
             self.finish_block()?;
@@ -195,6 +221,7 @@ impl Writer {
     /// Writes everything behind the blocks.
     fn write_tail(&mut self) -> Result<()> {
         let out = &mut self.out;
+        let blocks_end = out.offset;
         let filter = match self.filter.take() {
             Some(filter) => Some(filter.finish(out.offset, |page| {
                 out.write_raw_page(page)?;
@@ -202,12 +229,14 @@ impl Writer {
             })?),
             None => None,
         };
+        self.meta.filter_bytes = out.offset - blocks_end;
         let index = std::mem::take(&mut self.index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
+        self.meta.index_bytes = out.offset - blocks_end - self.meta.filter_bytes;
 
         let mut facts = Vec::new();
         self.meta.encode(&mut facts);
-        let facts_bytes = facts.len() as u64 + u64::from(crate::page::TRAILER_BYTES);
+        let facts_bytes = facts.len() as u64 + u64::from(TRAILER_BYTES);
         self.meta.file_bytes = out.offset + facts_bytes + footer::BYTES as u64;
         facts.clear();
         self.meta.encode(&mut facts);
@@ -231,21 +260,27 @@ impl Writer {
 
 impl crate::table::Writer for Writer {
     fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()> {
-        let same_key = self.block.check_order(entry.key, entry.seqno);
+        let seqno = match self.options.settled {
+            Some(settled) if entry.seqno <= settled && entry.tag.kind == Kind::Put => {
+                SeqNo::SETTLED
+            }
+            _ => entry.seqno,
+        };
+        let same_key = self.block.check_order(entry.key, seqno);
         let inline = value.len() <= INLINE_VALUE_BYTES_MAX;
         let value_bytes = if inline { value.len() } else { 16 };
-        self.cut_before(entry, value_bytes, same_key)?;
+        self.cut_before(entry.key, seqno, value_bytes, same_key)?;
         self.index.add(entry.key, self.block_number);
         if let (Some(filter), false) = (&mut self.filter, same_key) {
             filter.add(hash);
         }
         if inline {
-            self.block.add(entry.key, entry.seqno, entry.tag, value);
+            self.block.add(entry.key, seqno, entry.tag, value);
         } else {
             let handle = self.out.write_page(value)?;
             let bytes = value.len() as u32;
             self.block
-                .add_out_of_line(entry.key, entry.seqno, entry.tag, handle, bytes);
+                .add_out_of_line(entry.key, seqno, entry.tag, handle, bytes);
         }
         self.note(entry, value.len());
         Ok(())

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::options::{
-    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning,
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
     PolicySpec, Residency,
 };
 use crate::table::meta::tests::any_meta;
@@ -18,22 +18,66 @@ pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     })
 }
 
+fn any_cut() -> impl Strategy<Value = CutSpec> {
+    prop::sample::select(vec![
+        CutSpec::Auto,
+        CutSpec::OneTable,
+        CutSpec::PartitionedFull,
+        CutSpec::WholeLevel,
+    ])
+}
+
+fn any_filter() -> impl Strategy<Value = FilterSpec> {
+    prop_oneof![
+        Just(FilterSpec::None),
+        (1.0f32..=32.0).prop_map(|bits_per_key| FilterSpec::Bloom { bits_per_key }),
+        prop::option::of(0.1f32..=20.0)
+            .prop_map(|bits_per_key| FilterSpec::Monkey { bits_per_key }),
+    ]
+}
+
+prop_compose! {
+    fn any_level()(
+        runs in 1u32..=64,
+        ratio in 64.0..1e6,
+        cut in any_cut(),
+        filter in prop::option::of(any_filter()),
+        index in prop::option::of(Just(IndexSpec::Fence)),
+    ) -> LevelSpec {
+        LevelSpec { runs, ratio, cut, filter, index }
+    }
+}
+
+fn any_policy() -> impl Strategy<Value = PolicySpec> {
+    let (ratio, scaling, runs) = (|| 2.0..1e6, || 1e-9..=1.0, || 2u32..=64);
+    let two = move || (ratio(), scaling());
+    prop_oneof![
+        (ratio(), any_cut()).prop_map(|(ratio, cut)| PolicySpec::leveling(ratio).cut(cut)),
+        runs().prop_map(PolicySpec::tiering),
+        (two(), any_cut()).prop_map(|((t, c), cut)| PolicySpec::garnering(t, c).cut(cut)),
+        runs().prop_map(PolicySpec::lazy_leveling),
+        ratio().prop_map(PolicySpec::front_loaded),
+        ratio().prop_map(PolicySpec::bush),
+        two().prop_map(|(t, c)| PolicySpec::garnering_paper(t, c)),
+        prop::collection::vec(any_level(), 2..6).prop_map(PolicySpec::levels),
+    ]
+}
+
 prop_compose! {
     pub(crate) fn any_design()(
-        ratio in 2u32..=100,
-        cut in prop::sample::select(vec![CutSpec::OneTable, CutSpec::PartitionedFull, CutSpec::WholeLevel]),
+        policy in any_policy(),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
-        bits in prop::option::of(1.0f32..=32.0),
+        filter in any_filter(),
         residency in prop::sample::select(vec![Residency::Auto, Residency::Resident, Residency::Paged]),
         block_bytes in 512u32..=256 << 10,
         table_bytes in prop::option::of(4u64 << 10..=4 << 30),
         memtable_bytes in prop::option::of(4u64 << 10..=64 << 30),
     ) -> Design {
         Design {
-            policy: PolicySpec::Leveling { ratio, cut },
+            policy,
             compression,
             index: IndexSpec::Fence,
-            filter: bits.map_or(FilterSpec::None, |bits_per_key| FilterSpec::Bloom { bits_per_key }),
+            filter,
             residency,
             block_bytes,
             table_bytes,
@@ -56,8 +100,10 @@ prop_compose! {
         added in prop::collection::vec((any_placement(), any_meta()), 0..3),
         flushed_through in any::<Option<u64>>(),
         draining in prop::collection::vec(
-            (any::<u8>(), prop::option::of(any::<u64>().prop_map(TableId))), 0..3),
+            (any::<u8>(), prop::option::of(any::<u64>().prop_map(RunId))), 0..3),
         depth in any::<Option<u8>>(),
+        shift_to in any::<Option<u8>>(),
+        nominal_depth in any::<Option<u8>>(),
     ) -> TreeEdit {
         TreeEdit {
             partition: PartitionId(partition),
@@ -67,6 +113,8 @@ prop_compose! {
             flushed_through: flushed_through.map(SeqNo),
             draining,
             depth,
+            shift_to,
+            nominal_depth,
         }
     }
 }

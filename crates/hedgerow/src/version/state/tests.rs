@@ -18,6 +18,8 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
         path: 0,
         file_bytes: 4096,
         raw_bytes: 5000,
+        index_bytes: 0,
+        filter_bytes: 0,
         entries: 10,
         tombstones: 0,
         range_tombstones: 0,
@@ -79,7 +81,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             id: KeyspaceId(state.next_keyspace),
             name: format!("k{}", state.next_keyspace),
             layout: *layout,
-            design: *design,
+            design: design.clone(),
             seed: 7,
             partitions: new_partitions(layout),
             depth: *depth,
@@ -96,7 +98,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
         }
         Step::Design(choice, design) => Change::SetDesign {
             id: pick(&state.keyspaces, *choice)?,
-            design: *design,
+            design: design.clone(),
         },
         Step::Tree(choice, remove, shift, add) => {
             let partition = pick(&state.trees, *choice)?;
@@ -119,11 +121,12 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             }
             edit.flushed_through = (*add > 1).then_some(SeqNo(*remove as u64));
             edit.depth = (*add > 2).then_some(*shift as u8);
+            edit.nominal_depth = edit.depth;
             Change::Tree(edit)
         }
         Step::Drain(choice, level, on) => {
             let mut edit = TreeEdit::new(pick(&state.trees, *choice)?);
-            edit.draining = vec![(*level, on.then_some(TableId(3)))];
+            edit.draining = vec![(*level, on.then_some(RunId(3)))];
             Change::Tree(edit)
         }
         Step::Close(true) => Change::Closed {

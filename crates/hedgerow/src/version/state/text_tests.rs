@@ -4,7 +4,7 @@
 //! ```text
 //! keyspace 1 users hash:2 partitions 1 2 depth 3     drop 1     replace 1 partitions 3 4
 //! design 1 leveling:8 bloom:12                       counters 10 3 4
-//! tree 1 -3 ~4@1.0.7 +5@0.0.9:a..c flushed=12 drain=1:9 drain=2:none depth=4
+//! tree 1 -3 ~4@1.0.7 +5@0.0.9:a..c flushed=12 drain=1:9 drain=2:none depth=4 shift=5
 //! log 7     closed 7:4096 99     opened
 //! state     print it, after a check that its snapshot replays to the same
 //! reset     begin another history
@@ -17,7 +17,7 @@ use std::path::Path;
 use super::tests::meta;
 use super::*;
 use crate::merge_policy::shape::RunId;
-use crate::options::{Partitioning, PolicySpec};
+use crate::options::Partitioning;
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words
@@ -67,9 +67,11 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
             match word.split_once('=').unwrap() {
                 ("flushed", seqno) => edit.flushed_through = Some(SeqNo(seqno.parse().unwrap())),
                 ("depth", depth) => edit.depth = Some(depth.parse().unwrap()),
+                ("shift", depth) => edit.shift_to = Some(depth.parse().unwrap()),
+                ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
-                    let through = id.parse().ok().map(TableId);
+                    let through = id.parse().ok().map(RunId);
                     edit.draining.push((level.parse().unwrap(), through));
                 }
                 other => panic!("unknown {other:?}"),
@@ -139,7 +141,6 @@ fn print(state: &State, out: &mut String) {
             Partitioning::Single => "single".to_owned(),
             Partitioning::Hash(n) => format!("hash:{n}"),
         };
-        let PolicySpec::Leveling { .. } = k.design.policy;
         writeln!(
             out,
             "= keyspace {} `{}` {division} {} {} partitions {}",
@@ -154,6 +155,9 @@ fn print(state: &State, out: &mut String) {
     for (id, tree) in &state.trees {
         write!(out, "= tree {} of {}", id.0, tree.keyspace.0).unwrap();
         write!(out, " depth {}", tree.depth).unwrap();
+        if tree.nominal_depth > 0 {
+            write!(out, " nominal {}", tree.nominal_depth).unwrap();
+        }
         writeln!(out, " flushed through {}", tree.flushed_through.0).unwrap();
         for (id, (at, meta)) in &tree.tables {
             writeln!(

@@ -192,11 +192,9 @@ fn check_seek(
 fn verify_accepts_what_was_written() {
     for (name, block_bytes, entries) in subjects() {
         for filter in [
-            FilterSpec::None,
-            FilterSpec::Bloom { bits_per_key: 10.0 },
-            FilterSpec::Cuckoo {
-                fingerprint_bits: 11,
-            },
+            None,
+            Some(of_table::Spec::Bloom(10.0)),
+            Some(of_table::Spec::Cuckoo(11)),
         ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {

@@ -1,0 +1,34 @@
+//! Tiering, also called stepped merge.
+
+use super::anchored::DEPTH_MAX;
+use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, Summary, Targets};
+
+/// `runs` runs per level: a level that has them becomes one new run of the next level, so an entry is
+/// written once per level \[Jagadish; SlimDB section 3\]. Levels have no capacity in bytes; the last
+/// one that a tree has is merged in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tiering {
+    /// 2 to 64.
+    pub(super) runs: u32,
+}
+
+impl Policy for Tiering {
+    fn targets(&self, summary: &Summary) -> Targets {
+        let level = LevelTarget {
+            capacity_bytes: u64::MAX,
+            runs_max: self.runs,
+            ranges: 1,
+            cut: Cut::PartitionedFull,
+        };
+        let depth = summary.levels.len().max(self.depth());
+        let mut targets = vec![level; depth];
+        targets[0] = LevelTarget::level0(self.runs.min(LEVEL0_RUNS_MAX));
+        targets.into()
+    }
+
+    /// Enough levels that a last one of `runs` runs holds 2^24 memtables: a pebibyte of 64 MiB each.
+    fn depth(&self) -> usize {
+        let levels = (24.0 * 2.0_f64.ln() / f64::from(self.runs).ln()).ceil();
+        (levels as usize).clamp(4, DEPTH_MAX)
+    }
+}

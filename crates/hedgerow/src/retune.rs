@@ -1,0 +1,56 @@
+//! Giving a keyspace another design while reads and writes run.
+//!
+//! The design is logged, then published as one pointer: plans, flushes and tables that begin from
+//! then on are of the new one; what runs goes on with the one that it began with. Trees come to the
+//! new shape by ordinary merges, a crash between two of which is like any other. Readers do not
+//! notice: a version of a tree says where its tables are, whatever the design.
+//!
+//! Cost: one synced edit of the manifest.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::compaction;
+use crate::engine::{Engine, KeyspaceCell};
+use crate::error::Result;
+use crate::options::Design;
+use crate::partition::DesignInForce;
+use crate::stats::Event;
+use crate::version::edit::Change;
+use crate::write;
+
+/// Puts a design in force; nothing happens if it is the one there is.
+pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
+    design.check()?;
+    let facts = &cell.facts;
+    let from = {
+        let writer = engine.writer()?;
+        let mut manifest = writer.manifest();
+        if cell.dropped.load(Ordering::Acquire) {
+            return Err(write::dropped(&facts.name));
+        }
+        let from = facts.design_owned().design.clone();
+        if from == design {
+            return Ok(());
+        }
+        let change = Change::SetDesign {
+            id: facts.id,
+            design: design.clone(),
+        };
+        engine.log_edit(writer, &mut manifest, vec![change])?;
+        let active = engine.memory.plan.active();
+        facts.set_design(DesignInForce::derive(design.clone(), facts.layout, active));
+        from
+    };
+    engine.tell(&Event::Retuned {
+        keyspace: facts.name.clone(),
+        from,
+        to: design,
+    });
+    let now = engine.environment.clock.now();
+    for partition in &cell.state.load().partitions {
+        partition.work().retuned_at = Some(now);
+        compaction::schedule(engine, partition);
+    }
+    Ok(())
+}

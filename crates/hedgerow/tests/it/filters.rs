@@ -1,0 +1,147 @@
+//! Filter allocation: what it saves, and that reads work where there are no filters.
+
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout};
+
+use crate::support::{builder, contents, key};
+
+const ENTRIES: u64 = 100_003;
+
+/// Written in an order without a pattern, or in that of the keys.
+fn filled(filter: &str, memtable_bytes: u64, entries: u64, ascending: bool) -> (Db, Keyspace) {
+    let design = Design {
+        policy: "leveling:8".parse().unwrap(),
+        compression: Compression::None,
+        filter: filter.parse().unwrap(),
+        memtable_bytes: Some(memtable_bytes),
+        table_bytes: Some(64 << 10),
+        ..Design::default()
+    };
+    let db = builder(&SimStorage::new(8))
+        .memory_budget(64 << 20)
+        .open()
+        .unwrap();
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    for i in 0..entries {
+        let i = if ascending { i } else { i * 7919 % entries };
+        keyspace.put(key(i), [i as u8; 60]).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    (db, keyspace)
+}
+
+/// Filters that let an absent key pass, per get.
+fn false_reads(db: &Db, keyspace: &Keyspace, gets: u64) -> f64 {
+    let before = db.stats().filter_false_positives;
+    for i in 0..gets {
+        let absent = [&key(i * 31 % ENTRIES)[..], b"?"].concat();
+        assert_eq!(keyspace.get(absent).unwrap(), None);
+    }
+    (db.stats().filter_false_positives - before) as f64 / gets as f64
+}
+
+/// Over all levels, and of each.
+fn bits_per_key(keyspace: &Keyspace) -> f64 {
+    let levels = keyspace.stats().levels;
+    for level in &levels {
+        println!(
+            "level {}: {} runs, {} entries, {:.2} bits, {:.2} allotted",
+            level.level,
+            level.runs,
+            level.entries,
+            level.filter_bits_per_key,
+            level.filter_bits_allotted
+        );
+    }
+    let bytes: u64 = levels.iter().map(|level| level.filter_bytes).sum();
+    let entries: u64 = levels.iter().map(|level| level.entries).sum();
+    8.0 * bytes as f64 / entries as f64
+}
+
+/// Bits per key and false reads per get.
+fn measured(filter: &str, memtable_bytes: u64, entries: u64) -> (f64, f64) {
+    let (db, keyspace) = filled(filter, memtable_bytes, entries, false);
+    let bits = bits_per_key(&keyspace);
+    let reads = false_reads(&db, &keyspace, 200_000);
+    println!("{filter}: {bits:.2} bits per key, {reads:.4} false reads per get");
+    (bits, reads)
+}
+
+#[test]
+fn allotted_bits_make_far_fewer_false_reads_than_as_many_uniform_ones() {
+    let (bits, reads) = measured("monkey:8", 4 << 10, ENTRIES);
+    let (uniform_bits, uniform_reads) = measured("bloom:8", 4 << 10, ENTRIES);
+    assert!(bits < uniform_bits * 1.05);
+    assert!(reads < uniform_reads * 0.75, "{reads} of {uniform_reads}");
+}
+
+/// On demand: `cargo test -p hedgerow --test it -- --ignored five_levels`.
+#[test]
+#[ignore = "writes 1 GB to a simulated disk, four times"]
+fn five_levels_of_ratio_8_need_fewer_bits_than_uniform_filters() {
+    for (allotted, uniform) in [("monkey:8", "bloom:10"), ("monkey:5", "bloom:7.5")] {
+        let [ours, theirs] = [allotted, uniform].map(|filter| measured(filter, 12 << 10, 400_009));
+        assert!(ours.0 < theirs.0 * 0.85, "{allotted} has {} bits", ours.0);
+        assert!(ours.1 <= theirs.1, "{allotted}: {} of {}", ours.1, theirs.1);
+    }
+}
+
+#[test]
+fn tables_that_only_move_down_have_little_more_than_the_average() {
+    let (_db, keyspace) = filled("monkey:6", 4 << 10, 50_000, true);
+    let bits = bits_per_key(&keyspace);
+    println!("{bits:.2} bits per key instead of 6");
+    // As the controller says of a tree that grows in this way, and lines that are not full.
+    assert!((5.0..=9.0).contains(&bits), "{bits}");
+}
+
+#[test]
+fn a_level_whose_bits_gain_too_little_has_no_filters() {
+    let (_db, keyspace) = filled("monkey:0.3", 4 << 10, 50_000, false);
+    let bits = bits_per_key(&keyspace);
+    assert!(bits < 0.6, "{bits}");
+    let levels = keyspace.stats().levels;
+    let last = levels.last().unwrap();
+    assert_eq!(last.filter_bits_allotted, 0.0);
+    // Some of its tables may be older than the levels above it.
+    assert!(last.filter_bits_per_key < 0.1);
+    assert!(levels.iter().any(|level| level.filter_bytes > 0));
+    assert_eq!(contents(&keyspace).len(), 50_000);
+}
+
+/// Some 16 million bits are the share of filters and indexes of 8 MiB.
+#[test]
+fn the_memory_decides_where_the_design_does_not() {
+    let bits = |budget: u64, entries| {
+        let design = Design {
+            memtable_bytes: Some(64 << 10),
+            compression: Compression::None,
+            ..Design::default()
+        };
+        assert_eq!(design.filter, FilterSpec::Monkey { bits_per_key: None });
+        let db = builder(&SimStorage::new(9))
+            .memory_budget(budget)
+            .open()
+            .unwrap();
+        let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+        for i in 0..entries {
+            keyspace
+                .put(key(i * 7919 % entries), i.to_le_bytes())
+                .unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let memory = db.stats().memory;
+        assert!(memory.total() <= budget, "{memory:?}");
+        bits_per_key(&keyspace)
+    };
+    let small = bits(8 << 20, 1000);
+    assert!((9.0..=12.0).contains(&small), "{small}");
+    let fits = bits(8 << 20, 100_003);
+    assert!((6.0..=12.0).contains(&fits), "{fits}");
+    let tight = bits(2 << 20, 400_009);
+    assert!((3.0..=9.0).contains(&tight), "{tight}");
+    let share = f64::from(2 << 20) / 4.0 * 8.0;
+    assert!(tight * 400_009.0 <= share, "{tight}");
+}
