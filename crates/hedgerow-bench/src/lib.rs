@@ -22,6 +22,9 @@ mod outcome;
 mod process;
 mod threads;
 
+// On which machine.
+pub mod device;
+
 // How it is shown.
 pub mod report;
 

@@ -14,6 +14,7 @@ use hedgerow_bench::{
 use serde_json::Value;
 
 use crate::arguments;
+use crate::design_file;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 
@@ -80,6 +81,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// The design in a file, as `hedgerow advise --write FILE` writes it
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = [
+        "policy", "levels", "table", "index", "filter", "residency", "compression", "memtable_size", "table_size",
+    ])]
+    design: Option<PathBuf>,
     /// The order of keys: sorted
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: KeyOrder,
@@ -167,12 +174,12 @@ impl Arguments {
         }
     }
 
-    fn options(&self, dir: &Path) -> OpenOptions {
+    fn options(&self, dir: &Path) -> Result<OpenOptions, Failure> {
         let partitioning = match self.partitions {
             1 => Partitioning::Single,
             partitions => Partitioning::Hash(partitions),
         };
-        OpenOptions {
+        Ok(OpenOptions {
             keyspace: self.keyspace.clone(),
             memory_budget: self.memory_budget,
             sync: self.sync,
@@ -180,19 +187,26 @@ impl Arguments {
                 order: self.order,
                 partitioning,
             },
-            design: Design {
-                policy: self.levels.as_ref().unwrap_or(&self.policy).clone(),
-                compression: self.compression,
-                index: self.index,
-                filter: self.filter,
-                residency: self.residency,
-                block_bytes: self.table,
-                table_bytes: self.table_size,
-                memtable_bytes: self.memtable_size,
-            },
+            design: self.design()?,
             read_mode: self.io,
             ..OpenOptions::new(dir, &self.settings())
+        })
+    }
+
+    fn design(&self) -> Result<Design, Failure> {
+        if let Some(path) = &self.design {
+            return design_file::read(path);
         }
+        Ok(Design {
+            policy: self.levels.as_ref().unwrap_or(&self.policy).clone(),
+            compression: self.compression,
+            index: self.index,
+            filter: self.filter,
+            residency: self.residency,
+            block_bytes: self.table,
+            table_bytes: self.table_size,
+            memtable_bytes: self.memtable_size,
+        })
     }
 }
 
@@ -232,7 +246,7 @@ fn measure(
     let settings = arguments.settings();
     let open = |options: &OpenOptions| Ok(Box::new(HedgerowStore::open(options)?) as Box<_>);
     let mut session =
-        Session::new(Box::new(open), arguments.options(dir), settings).map_err(failure)?;
+        Session::new(Box::new(open), arguments.options(dir)?, settings).map_err(failure)?;
     output.line(format_args!("{HEADINGS}"));
     for workload in &arguments.workloads {
         let bar = output::progress(workload.name(), workload.ops(&settings));
@@ -290,7 +304,7 @@ fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<()
     Ok(())
 }
 
-fn failure(error: hedgerow_bench::Error) -> Failure {
+pub(crate) fn failure(error: hedgerow_bench::Error) -> Failure {
     match error.downcast::<hedgerow::Error>() {
         Ok(error) => Failure::from(*error),
         Err(error) => Failure::new(Exit::Failure, error.to_string()),

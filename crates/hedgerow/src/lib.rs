@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 // API
+pub mod advisor;
 mod batch;
 mod db;
 mod error;

@@ -1,6 +1,7 @@
 //! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
 //! change at any time. Both are recorded in the manifest.
 
+mod design_text;
 mod policy;
 
 use std::fmt;

@@ -4,6 +4,7 @@
 //! What is drawn is data ([`series`]), how is the business of one renderer ([`chart`]).
 
 mod chart;
+mod curve;
 mod page;
 mod series;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use crate::store::{Result, invalid};
 use chart::Chart;
+pub use curve::Curve;
 use series::{Metric, Results};
 
 /// Reads results: one object per line, or an array of objects.

@@ -15,8 +15,6 @@ use crate::partition::{DesignInForce, Partition};
 use crate::table::TableMeta;
 use crate::version::Version;
 
-/// The part of all gets that is thought to look for absent keys.
-const ABSENT: f64 = 0.25;
 /// Bits per key of the first tables of a tree, in every level, where the memory is to decide.
 const BITS_FIRST: f64 = 10.0;
 
@@ -80,7 +78,7 @@ fn by_level(
                 Some(bits) => BLOOM.ln_price(levels, bits),
                 None => BLOOM
                     .ln_price(levels, engine.memory.filter_bits_per_key())
-                    .max(ln_price_of_page_cache(entry_bytes)),
+                    .max(allocation::ln_price_of_page_cache(entry_bytes)),
             };
             BLOOM.at_price(levels, ln_price + ln_theta)
         }
@@ -100,12 +98,6 @@ fn by_level(
         }
     };
     ((0..version.depth()).map(filter).collect(), levels)
-}
-
-/// What a bit of page cache gains: of `n` entries of `e` bytes, it keeps `1 / (8 n e)` of what any get
-/// may want. A price is that of gets of absent keys, times `n`.
-fn ln_price_of_page_cache(entry_bytes: f64) -> f64 {
-    -(8.0 * entry_bytes * ABSENT).ln()
 }
 
 /// So many entries of a tree are being written: steers what later tables have, so that all together
