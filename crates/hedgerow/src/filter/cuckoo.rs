@@ -26,6 +26,11 @@ pub(crate) fn bits_per_key(fingerprint_bits: u8) -> f64 {
     f64::from(fingerprint_bits) / LOAD_MAX
 }
 
+/// The part of absent keys that pass.
+pub(crate) fn rate(fingerprint_bits: u8) -> f64 {
+    8.0 * LOAD_MAX / f64::from(fingerprint_bits).exp2()
+}
+
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
