@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use hedgerow_io::OsStorage;
 
 use super::*;
+use crate::block_index::Builder as _;
+use crate::block_index::entropy_coded_trie::three_level::{Builder, Form};
 use crate::filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
+use crate::page::Handle;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     ("manifest", manifest),
     ("edit", edit),
     ("log_segment", log_segment),
@@ -18,6 +21,7 @@ const TARGETS: [Target; 7] = [
     ("table", table),
     ("multi_level_cuckoo", multi_level_cuckoo),
     ("run_hashes", run_hashes),
+    ("three_level", three_level),
 ];
 
 fn root() -> PathBuf {
@@ -70,6 +74,9 @@ fn write_seeds() {
     for (name, bytes) in read_dir(&golden.join("db-v0/tables")) {
         write("table", &name, &bytes);
     }
+    for (name, form) in [("tail", Form::Tail), ("array", Form::Array)] {
+        write("three_level", name, &an_index(form));
+    }
     let packed = read_dir(&golden)
         .into_iter()
         .find(|(name, _)| name.contains("lz4"));
@@ -107,6 +114,38 @@ fn filter_of_two_runs(mode: Mode) -> (Vec<u8>, Vec<u8>) {
     filter.encode(FILTER_SEED, &FILTER_RUNS, write).unwrap();
     run_hashes::encode(&hashes, &mut hash_bytes);
     (filter_bytes, hash_bytes)
+}
+
+/// An index of 80 blocks, among them a group of many, as its decoder takes it.
+fn an_index(form: Form) -> Vec<u8> {
+    let mut keys: Vec<[u8; 16]> = (0..400u64)
+        .map(|i| KeyHash::of(&i.to_le_bytes(), 3).0.to_be_bytes())
+        .collect();
+    keys[200..].iter_mut().for_each(|key| key[..8].fill(7));
+    keys.sort_unstable();
+    let mut builder = Builder::new(form);
+    for (number, block) in keys.chunks(5).enumerate() {
+        block.iter().for_each(|key| builder.add(key, number));
+        let offset = number as u64 * 4096;
+        builder.finish_block(
+            number,
+            Handle {
+                offset,
+                bytes: 4096,
+            },
+        );
+    }
+    let mut pages = Vec::new();
+    let write_page = |page: &[u8]| {
+        pages.push(page.to_vec());
+        Ok(Handle {
+            offset: 0,
+            bytes: 0,
+        })
+    };
+    builder.finish(write_page).unwrap();
+    let top_bytes = (pages[1].len() as u16).to_le_bytes();
+    [&top_bytes[..], &pages[1], &pages[0]].concat()
 }
 
 #[test]

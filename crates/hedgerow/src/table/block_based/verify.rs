@@ -164,9 +164,9 @@ impl Walk<'_> {
         }
         let blocks = self.ask_index(|index, page| index.locate(key, page))?;
         let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
-        if !blocks.contains(&number) || lower_bound > number {
+        if !blocks.contains(&number) || lower_bound.first.max(lower_bound.likely) > number {
             return Err(Error::corruption(format!(
-                "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound}"
+                "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound:?}"
             )));
         }
         self.key.clear();
