@@ -40,6 +40,10 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Bloom { bits_per_key };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for fingerprint_bits in [4, 12, 17] {
+        let filter = FilterSpec::Cuckoo { fingerprint_bits };
+        add(&filter.to_string(), &|design| design.filter = filter);
+    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
@@ -164,9 +168,12 @@ pub fn any_design(random: &mut Random) -> Design {
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        filter: match random.below(4) {
+        filter: match random.below(5) {
             0 => FilterSpec::None,
-            1 => FilterSpec::Monkey {
+            1 => FilterSpec::Cuckoo {
+                fingerprint_bits: random.range(4, 24) as u8,
+            },
+            2 => FilterSpec::Monkey {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),

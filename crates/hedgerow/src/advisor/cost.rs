@@ -22,6 +22,8 @@ pub enum Filter {
     None,
     /// A Bloom filter per run.
     Bloom,
+    /// A cuckoo filter per run.
+    Cuckoo,
     /// One multi-level cuckoo filter for all runs of the level [SlimDB, section 3.2].
     MultiLevelCuckoo,
 }
@@ -73,6 +75,7 @@ impl Filter {
         match self {
             Filter::None => (0.0, 0.0),
             Filter::Bloom => (1.0 / (ln2 * ln2), 0.0),
+            Filter::Cuckoo => Filter::MultiLevelCuckoo.bits(1),
             Filter::MultiLevelCuckoo => {
                 let run_bits = f64::from(runs.max(1)).log2().ceil();
                 (1.0 / (CUCKOO_LOAD * ln2), (3.0 + run_bits) / CUCKOO_LOAD)
@@ -84,7 +87,7 @@ impl Filter {
         match self {
             Filter::None => 0.0,
             Filter::Bloom => device.probe_us,
-            Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
+            Filter::Cuckoo | Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
         }
     }
 }
@@ -186,6 +189,7 @@ impl Level {
         let runs = runs_average(self.runs);
         let (asked, insert_us) = match self.filter {
             Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
+            Filter::Cuckoo => (runs, device.cuckoo_insert_us),
             _ => (runs, 0.0),
         };
         let probe_us = self.filter.probe_us(device);

@@ -9,6 +9,7 @@ use super::tree::Tree;
 use super::workload::Workload;
 use crate::error::Result;
 use crate::filter::allocation::{self, BLOOM};
+use crate::filter::cuckoo;
 use crate::merge_policy;
 use crate::options::{CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
 
@@ -51,9 +52,20 @@ pub fn expect(
     let bytes = workload.entries * workload.entry_bytes();
     let grown = growth::grow(&*policy, memtable_bytes, table_bytes, bytes);
     let level = |stage: &Stage| {
-        let spec = design.filter_at(stage.level);
-        let (filter, false_positives) =
-            filter(filter_bits(spec, stage, &grown, workload, memory_bytes));
+        let (filter, false_positives) = match design.filter_at(stage.level) {
+            FilterSpec::None => (Filter::None, 1.0),
+            FilterSpec::Bloom { bits_per_key } => bloom(f64::from(bits_per_key)),
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                (Filter::Cuckoo, cuckoo::rate(fingerprint_bits))
+            }
+            FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
+                bits_per_key,
+                stage,
+                &grown,
+                workload,
+                memory_bytes,
+            )),
+        };
         Level {
             entries: stage.bytes / workload.entry_bytes(),
             runs: stage.runs,
@@ -94,18 +106,13 @@ fn sizes(design: &Design, memory_bytes: u64) -> (u64, u64) {
 }
 
 /// Bits per key of the tables of a level, on average.
-fn filter_bits(
-    spec: FilterSpec,
+fn monkey_bits(
+    bits_per_key: Option<f32>,
     stage: &Stage,
     grown: &Grown,
     workload: &Workload,
     memory_bytes: u64,
 ) -> f64 {
-    let bits_per_key = match spec {
-        FilterSpec::None => return 0.0,
-        FilterSpec::Bloom { bits_per_key } => return f64::from(bits_per_key),
-        FilterSpec::Monkey { bits_per_key } => bits_per_key,
-    };
     let levels = grown.stages.iter().map(|stage| allocation::Level {
         entries: stage.bytes / workload.entry_bytes(),
         weight: f64::from(stage.runs),
@@ -124,7 +131,7 @@ fn filter_bits(
     at.map_or(0.0, |at| BLOOM.at_price(&levels, ln_price)[at])
 }
 
-fn filter(bits: f64) -> (Filter, f64) {
+fn bloom(bits: f64) -> (Filter, f64) {
     if bits == 0.0 {
         return (Filter::None, 1.0);
     }

@@ -167,6 +167,7 @@ impl fmt::Display for Level {
         match self.filter {
             Filter::None => {}
             Filter::Bloom => write!(f, "B{bits:.1}")?,
+            Filter::Cuckoo => write!(f, "C{bits:.1}")?,
             Filter::MultiLevelCuckoo => write!(f, "M{bits:.1}")?,
         }
         match self.cached {

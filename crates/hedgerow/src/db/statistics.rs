@@ -101,7 +101,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
-                    filter_bits_allotted: allotted.get(i).copied().unwrap_or_default(),
+                    filter_bits_allotted: allotted.get(i).map_or(0.0, |a| a.bits_per_key()),
                     ..LevelStats::default()
                 });
             }

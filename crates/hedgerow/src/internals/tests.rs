@@ -8,16 +8,19 @@ use hedgerow_io::OsStorage;
 use super::*;
 use crate::block_index::Builder as _;
 use crate::block_index::entropy_coded_trie::three_level::{Builder, Form};
+use crate::filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
 use crate::page::Handle;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 8] = [
     ("manifest", manifest),
     ("edit", edit),
     ("log_segment", log_segment),
     ("log_operations", log_operations),
     ("table", table),
+    ("multi_level_cuckoo", multi_level_cuckoo),
+    ("run_hashes", run_hashes),
     ("three_level", three_level),
 ];
 
@@ -78,6 +81,39 @@ fn write_seeds() {
         .into_iter()
         .find(|(name, _)| name.contains("lz4"));
     write("table", "lz4", &packed.unwrap().1);
+    for mode in [Mode::Set, Mode::Unique] {
+        let (filter, hashes) = filter_of_two_runs(mode);
+        write(
+            "multi_level_cuckoo",
+            &format!("{mode:?}").to_lowercase(),
+            &filter,
+        );
+        write("run_hashes", "golden", &hashes);
+    }
+}
+
+/// The bytes of a filter and of the hashes of its newest run.
+fn filter_of_two_runs(mode: Mode) -> (Vec<u8>, Vec<u8>) {
+    let sizing = Sizing {
+        fingerprint_bits: 6,
+        runs_max: 4,
+        entries: 60,
+        mode,
+    };
+    let hash = |i: u32| hash_of(KeyHash::of(&i.to_le_bytes(), 7));
+    let mut hashes: Vec<_> = (0..30).map(hash).collect();
+    hashes.sort_unstable();
+    let older = (20..50).map(|i| (hash(i), Prior::Absent)).collect();
+    let newer = hashes.iter().map(|&hash| (hash, Prior::Unknown)).collect();
+    let filter = MultiLevelCuckoo::build::<Vec<_>>(sizing, [older, newer]).unwrap();
+    let (mut filter_bytes, mut hash_bytes) = (Vec::new(), Vec::new());
+    let write = |piece: &[u8]| {
+        filter_bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    filter.encode(FILTER_SEED, &FILTER_RUNS, write).unwrap();
+    run_hashes::encode(&hashes, &mut hash_bytes);
+    (filter_bytes, hash_bytes)
 }
 
 /// An index of 80 blocks, among them a group of many, as its decoder takes it.

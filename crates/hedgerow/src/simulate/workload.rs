@@ -162,6 +162,9 @@ impl Workload {
     }
 }
 
+/// The part of a cuckoo filter's slots that hold fingerprints.
+const CUCKOO_FILL: f64 = 0.95;
+
 /// What an entry takes in a table beside its key and its value: its part of the block, as measured
 /// with keys of 16 bytes; of the index, which has a key per block; and of the filter.
 fn overhead_bytes(simulation: &Simulation) -> f64 {
@@ -170,6 +173,7 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
     let filter_bits = match simulation.design.filter {
         FilterSpec::None => 0.0,
         FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+        FilterSpec::Cuckoo { fingerprint_bits } => f64::from(fingerprint_bits) / CUCKOO_FILL,
         FilterSpec::Monkey { bits_per_key } => {
             let resident = MemoryPlan::new(simulation.memory_budget).resident as f64;
             let left = (8.0 * resident / simulation.entries as f64).min(BITS_FIRST);

@@ -8,7 +8,6 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
-use crate::filter::bloom::Bloom;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
@@ -63,7 +62,7 @@ struct Walk<'a> {
     found: TableMeta,
     index_page: Option<(PageId, Page)>,
     /// The filter as it is in the file now, all of it: keys ask for its lines in no order.
-    filter: Option<Bloom>,
+    filter: Option<Box<dyn Probe>>,
 }
 
 impl Walk<'_> {
