@@ -27,3 +27,4 @@ mod memory;
 mod read_only;
 mod retune;
 mod simulate;
+mod sweeps;
