@@ -332,6 +332,8 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
                 break;
             }
         }
+        // The thread of the last job may not have come to it.
+        end_retune(engine, partition);
     }
     engine.check_open()
 }
