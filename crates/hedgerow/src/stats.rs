@@ -322,6 +322,8 @@ impl KeyspaceStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
+    /// How many waits there were.
+    pub count: u64,
     /// The time of all waits.
     pub total: Duration,
     /// The longest single wait.
@@ -346,6 +348,11 @@ impl StallStats {
     /// The time of all waits.
     pub fn total(&self) -> Duration {
         self.by_reason().iter().map(|stall| stall.total).sum()
+    }
+
+    /// How many waits there were.
+    pub fn count(&self) -> u64 {
+        self.by_reason().iter().map(|stall| stall.count).sum()
     }
 
     /// The longest single wait.
