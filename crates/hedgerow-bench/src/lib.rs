@@ -16,11 +16,18 @@ mod pool;
 mod records;
 mod zipfian;
 
+// What is compared.
+pub mod experiments;
+
 // What is measured.
 mod latency;
+mod median;
 mod outcome;
 mod process;
 mod threads;
+
+// On which machine.
+pub mod device;
 
 // How it is shown.
 pub mod report;

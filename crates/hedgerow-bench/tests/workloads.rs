@@ -28,6 +28,7 @@ fn settings() -> Settings {
         threads: 2,
         batch_size: None,
         seek_nexts: 10,
+        mix: Settings::MIX_EVEN,
     }
 }
 

@@ -2,10 +2,10 @@
 //! beside a writer if there is one; to write what is there; to write, making what is missing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Keyspace, Layout};
+use hedgerow::{Builder, Db, Design, Keyspace, Layout};
 
 use crate::arguments;
 use crate::exit::{Exit, Failure};
@@ -75,7 +75,24 @@ impl DatabaseArguments {
     }
 }
 
+/// A keyspace of a database, to be read with little memory.
+pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), Failure> {
+    let arguments = KeyspaceArguments {
+        database: DatabaseArguments {
+            db: db.to_path_buf(),
+            memory_budget: 64 << 20,
+        },
+        name: keyspace.to_owned(),
+    };
+    arguments.open_to_read()
+}
+
 impl KeyspaceArguments {
+    /// The directory of the database, and the memory that it may use.
+    pub(crate) fn place(&self) -> (&Path, u64) {
+        (&self.database.db, self.database.memory_budget)
+    }
+
     pub(crate) fn open_to_read(&self) -> Result<(Db, Keyspace), Failure> {
         self.find(self.database.open_to_read()?)
     }
@@ -85,12 +102,21 @@ impl KeyspaceArguments {
     }
 
     /// Makes the database if it is missing, and the keyspace with `layout`. One that is there keeps
-    /// the layout it has.
-    pub(crate) fn open_or_create(&self, layout: Layout) -> Result<(Db, Keyspace), Failure> {
+    /// the layout it has, and its design unless another one is given.
+    pub(crate) fn open_or_create(
+        &self,
+        layout: Layout,
+        design: Option<Design>,
+    ) -> Result<(Db, Keyspace), Failure> {
         let db = self.database.open_or_create()?;
-        let keyspace = match db.existing_keyspace(&self.name) {
-            Some(keyspace) => keyspace,
-            None => db.keyspace(&self.name, layout)?,
+        let keyspace = match (db.existing_keyspace(&self.name), design) {
+            (Some(keyspace), None) => keyspace,
+            (Some(keyspace), Some(design)) => {
+                let layout = keyspace.layout();
+                drop(keyspace);
+                db.keyspace_with(&self.name, layout, design)?
+            }
+            (None, design) => db.keyspace_with(&self.name, layout, design.unwrap_or_default())?,
         };
         Ok((db, keyspace))
     }

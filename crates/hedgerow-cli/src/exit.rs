@@ -148,8 +148,10 @@ impl From<Error> for Failure {
 impl From<clap::Error> for Failure {
     fn from(error: clap::Error) -> Failure {
         let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+        // Up to the hints; what is missing stands on lines of its own.
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        let said = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+        let message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
         Failure {
             usage: Some(Box::new(error)),
             ..Failure::new(Exit::Usage, message)

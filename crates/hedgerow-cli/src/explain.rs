@@ -1,4 +1,6 @@
-//! `hedgerow explain get KEY`: how a lookup goes.
+//! `hedgerow explain get KEY`: how a lookup goes; `hedgerow explain design`: what a design does.
+
+mod design;
 
 use std::ffi::OsString;
 
@@ -13,9 +15,10 @@ use crate::output::{Output, bytes, count, counted};
 const EXAMPLE: &str = "\
 Example:
   hedgerow explain get --db people ada
-  hedgerow explain get --db people --warm --json ada";
+  hedgerow explain get --db people --warm --json ada
+  hedgerow explain design --db people --keyspace default";
 
-/// Tells how a command finds its answer.
+/// Tells how a lookup finds its answer, and what a design does to a keyspace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -26,6 +29,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Get(GetArguments),
+    Design(design::Arguments),
 }
 
 /// Looks a key up and tells which memtables, runs, filters and pages were asked, and what was read.
@@ -49,7 +53,13 @@ struct GetArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let What::Get(arguments) = &arguments.what;
+    match &arguments.what {
+        What::Get(arguments) => get(arguments, output),
+        What::Design(arguments) => design::run(arguments, output),
+    }
+}
+
+fn get(arguments: &GetArguments, output: &mut Output) -> Result<(), Failure> {
     let encoding = arguments.encoding.choice();
     let key = encoding.argument(&arguments.key)?;
     let (_db, keyspace) = arguments.keyspace.open_to_read()?;

@@ -4,6 +4,7 @@
 //! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
 
 // The subcommands.
+mod advise;
 mod bench;
 mod checkpoint;
 mod compact;
@@ -20,6 +21,7 @@ mod put;
 mod repair;
 mod retune;
 mod scan;
+mod simulate;
 mod stats;
 mod tour;
 mod verify;
@@ -27,6 +29,7 @@ mod verify;
 // What they share.
 mod arguments;
 mod database;
+mod design_file;
 mod encoding;
 mod exit;
 mod interrupt;
@@ -73,7 +76,9 @@ enum Command {
     Compact(compact::Arguments),
     Retune(retune::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
+    Simulate(simulate::Arguments),
     Tour(tour::Arguments),
     Completions(completions::Arguments),
 }
@@ -108,7 +113,9 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,
         Command::Retune(arguments) => retune::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
+        Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
+        Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
         Command::Completions(arguments) => completions::run(arguments, &mut output),
     }

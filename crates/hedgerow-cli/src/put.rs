@@ -8,6 +8,7 @@ use hedgerow::{Layout, VALUE_BYTES_MAX};
 use serde_json::json;
 
 use crate::database::KeyspaceArguments;
+use crate::design_file::DesignArguments;
 use crate::encoding::{self, EncodingArguments};
 use crate::exit::Failure;
 use crate::output::Output;
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
+    #[command(flatten)]
+    design: DesignArguments,
+
     key: OsString,
 
     /// The value; `-` is all of standard input, byte for byte.
@@ -43,7 +47,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         dash if dash == OsStr::new("-") => standard_input()?,
         value => encoding.argument(value)?,
     };
-    let (db, keyspace) = arguments.keyspace.open_or_create(Layout::sorted())?;
+    let design = arguments.design.read()?;
+    let (db, keyspace) = arguments
+        .keyspace
+        .open_or_create(Layout::sorted(), design)?;
     keyspace.put(key, value)?;
     db.close()?;
     output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));

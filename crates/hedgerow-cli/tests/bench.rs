@@ -64,8 +64,6 @@ fn every_flag_is_in_force() {
         "2",
         "--policy",
         "leveling:4",
-        "--levels",
-        "policy",
         "--table",
         "block:2KiB",
         "--index",
@@ -196,13 +194,10 @@ fn wrong_arguments_are_told_what_was_expected() {
             "expected a key order, one of sorted; found `hashed`",
         ),
         (
-            &["fillseq", "--policy", "tiering"],
+            &["fillseq", "--policy", "tier"],
             "expected a merge policy such as `leveling:10`",
         ),
-        (
-            &["fillseq", "--levels", "1,1,8"],
-            "expected `policy`, found `1,1,8`",
-        ),
+        (&["fillseq", "--levels", "1,1,8"], "found `1,1,8`"),
         (
             &["fillseq", "--table", "heap"],
             "expected a table format such as `block`",

@@ -168,7 +168,7 @@ fn json_streams_have_an_object_per_line() {
         (&listed["name"], &listed["entries"]),
         (&json!("default"), &json!(4))
     );
-    assert_eq!(listed["design"]["filter"], "bloom:10");
+    assert_eq!(listed["design"]["filter"], "monkey");
     let table = place.text("keyspaces", &NONE);
     assert!(
         table.lines().nth(1).unwrap().starts_with("default  sorted"),

@@ -40,6 +40,10 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Bloom { bits_per_key };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for fingerprint_bits in [4, 12, 17] {
+        let filter = FilterSpec::Cuckoo { fingerprint_bits };
+        add(&filter.to_string(), &|design| design.filter = filter);
+    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
@@ -62,11 +66,17 @@ pub fn designs() -> Vec<(String, Design)> {
     designs
 }
 
+/// Each seed runs on one in so many of the designs, so that all have their turn.
+const TURNS: usize = 3;
+
 /// The setups that a script is run on; the first is the plainest.
 pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     let mut random = Random::new(seed);
     let mut setups = Vec::new();
     for (i, (name, design)) in designs().into_iter().enumerate() {
+        if i > 0 && i % TURNS != seed as usize % TURNS {
+            continue;
+        }
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
         setup.partitions = [0, 1, 3, 16][i % 4];
@@ -158,9 +168,12 @@ pub fn any_design(random: &mut Random) -> Design {
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        filter: match random.below(4) {
+        filter: match random.below(5) {
             0 => FilterSpec::None,
-            1 => FilterSpec::Monkey {
+            1 => FilterSpec::Cuckoo {
+                fingerprint_bits: random.range(4, 24) as u8,
+            },
+            2 => FilterSpec::Monkey {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::run::panic_text;
 
 /// A seed that takes longer hangs: the slowest ones take a few seconds.
-const SEED_SECONDS_MAX: u64 = 120;
+const SEED_SECONDS_MAX: u64 = 300;
 
 /// Runs `test` for `usual` seeds, or as the environment says; on two threads. Panics at the first
 /// failure, which may be a panic of the test, and if a seed does not end.

@@ -162,6 +162,11 @@ impl Error {
         self.0.kind
     }
 
+    /// What was expected and found, without the kind.
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// The file concerned, if one is.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()

@@ -10,9 +10,14 @@ use std::sync::Arc;
 use hedgerow_io::sim::SimStorage;
 use hedgerow_io::{RandomRead, ReadMode, Storage};
 
+use crate::block_index::Index;
+use crate::block_index::entropy_coded_trie::three_level::ThreeLevel;
+use crate::codec::{ByteReader, packed};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::Result;
-use crate::page::{PageSource, Step, TableId};
+use crate::filter::Probe;
+use crate::filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior, run_hashes};
+use crate::page::{Buffer, Page, PageSource, Step, TableId};
 use crate::table::block_based::{self, InspectedTable, ResidencyChoice};
 use crate::table::page_io::FilePages;
 use crate::table::{GetState, Query};
@@ -173,6 +178,80 @@ fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoic
         iter.seek_before(b"key-0005", SeqNo(0))
     };
     first_error.and(walk())
+}
+
+/// The place and the runs of the filters that fuzzers make.
+const FILTER_SEED: u64 = 77;
+const FILTER_RUNS: [u64; 2] = [100, 99];
+
+/// A filter over several runs: asked, extended, cut, and written again.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
+    let mut buffer = Buffer::allocate(bytes.len());
+    buffer.copy_from_slice(bytes);
+    let filter = MultiLevelCuckoo::decode(buffer, FILTER_SEED, &FILTER_RUNS)?;
+    let hashes = (0..50u64).map(|i| i.wrapping_mul(0x009E_3779_B97F_4A7C) >> 8);
+    for hash in hashes.clone() {
+        filter.candidates(KeyHash(u128::from(hash) << 8), None)?;
+    }
+    // Both may be refused, in the wrong mode and without room for a run.
+    let _ = filter.erase(hashes.clone().map(|hash| (hash, 0)));
+    let _ = filter.extend(hashes.map(|hash| (hash, Prior::Found)));
+    filter.without_oldest(1);
+    let mut again = Vec::new();
+    filter.encode(FILTER_SEED, &FILTER_RUNS, |piece| {
+        again.extend_from_slice(piece);
+        Ok(())
+    })?;
+    assert_eq!(again.len(), bytes.len());
+    Ok(())
+}
+
+/// The hashes of the keys of a run.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn run_hashes(bytes: &[u8]) -> Result<()> {
+    let count = run_hashes::decode(bytes)?.count();
+    assert!(count <= 8 * bytes.len());
+    Ok(())
+}
+
+/// A three-level index: two bytes say how long its top page is; what follows that is the page of every
+/// segment. Asked for some keys and blocks, from pages and in memory.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn three_level(bytes: &[u8]) -> Result<()> {
+    let mut reader = ByteReader::new(bytes);
+    let top_bytes = packed::get(reader.take(2, "size of the top page")?, 0, 2);
+    let top = reader.take(top_bytes as usize, "the top page")?;
+    let segment = reader.take(reader.remaining(), "a segment")?;
+    let paged = ThreeLevel::paged(TableId(1), top)?;
+    let Some(id) = paged.page_ids().next() else {
+        return Ok(());
+    };
+    let mut buffer = Buffer::allocate(segment.len());
+    buffer.copy_from_slice(segment);
+    let page = Page::of_table(buffer, id);
+    let asked_paged = ask_three_level(&paged, bytes, &page);
+    let ids = paged.page_ids().take(STEPS_MAX).count();
+    let resident = paged.load((0..ids).map(|_| Ok(segment)));
+    asked_paged.and(ask_three_level(&resident?, bytes, &page))
+}
+
+fn ask_three_level(index: &ThreeLevel, bytes: &[u8], page: &Page) -> Result<()> {
+    let borders = [&[0; 16][..], &[0xFF; 16], b"short"];
+    for key in bytes.windows(16).step_by(5).chain(borders) {
+        index.locate(key, Some(page))?;
+        index.lower_bound(key, Some(page))?;
+        index.group_start(key, Some(page))?;
+        index.group_end(key, Some(page))?;
+    }
+    index.handle(index.blocks() - 1, Some(page))?;
+    Ok(())
 }
 
 fn disk_with(bytes: &[u8]) -> SimStorage {

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 // API
+pub mod advisor;
 mod batch;
 mod db;
 mod error;
@@ -50,6 +51,7 @@ mod recover;
 mod repair;
 mod retune;
 mod scan;
+mod simulate;
 mod verify;
 mod write;
 
@@ -96,6 +98,7 @@ pub use options::{
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
+pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{

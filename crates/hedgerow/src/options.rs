@@ -1,6 +1,7 @@
 //! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
 //! change at any time. Both are recorded in the manifest.
 
+mod design_text;
 mod policy;
 
 use std::fmt;
@@ -138,6 +139,12 @@ pub enum FilterSpec {
         /// Filter bits per key, 1.0 to 32.0; fractions are kept.
         bits_per_key: f32,
     },
+    /// A cuckoo filter per table: a key takes `fingerprint_bits / 0.95` bits, and one in
+    /// `2^fingerprint_bits / 7.6` absent keys passes.
+    Cuckoo {
+        /// The bits of a fingerprint, 4 to 24.
+        fingerprint_bits: u8,
+    },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
     /// key-value store", 2017). Where bits gain too little, tables have no filter.
@@ -264,6 +271,9 @@ impl FilterSpec {
                 let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
+            }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
         };
         if (min..=max).contains(&bits) {
@@ -289,6 +299,7 @@ impl fmt::Display for FilterSpec {
         match self {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
+            FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
                 bits_per_key: Some(bits),
@@ -300,11 +311,11 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -313,6 +324,9 @@ impl FromStr for FilterSpec {
             None if spec == "monkey" => Ok(FilterSpec::Monkey { bits_per_key: None }),
             Some(("bloom", per_key)) => Ok(FilterSpec::Bloom {
                 bits_per_key: bits(per_key)?,
+            }),
+            Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
+                fingerprint_bits: bits.parse().map_err(|_| unknown())?,
             }),
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
                 bits_per_key: Some(bits(per_key)?),
@@ -381,7 +395,13 @@ mod tests {
             [None, Some(4.25)]
                 .map(|bits_per_key| FilterSpec::Monkey { bits_per_key })
                 .into_iter()
-                .chain([FilterSpec::None, FilterSpec::Bloom { bits_per_key: 9.5 }])
+                .chain([
+                    FilterSpec::None,
+                    FilterSpec::Bloom { bits_per_key: 9.5 },
+                    FilterSpec::Cuckoo {
+                        fingerprint_bits: 12
+                    },
+                ])
                 .all(read_back)
         );
     }

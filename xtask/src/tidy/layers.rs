@@ -30,6 +30,7 @@ const ROWS: &[&[&str]] = &[
         "retune",
         "write",
         "flush",
+        "simulate",
         "compaction",
         "scan",
         "explain",
@@ -40,7 +41,7 @@ const ROWS: &[&[&str]] = &[
     // What one tree consists of, and the log of all.
     &["version", "memtable", "wal"],
     // The shape that a tree is to have.
-    &["merge_policy"],
+    &["advisor", "merge_policy"],
     // Tables.
     &["table", "memory", "page_cache"],
     // The parts of a table, and machinery without an opinion.
@@ -74,9 +75,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 
 /// What decides is pure: these never see storage, locks or atomics.
 const PURE: &[&str] = &[
+    "advisor/",
     "merge_policy/",
     "compaction/planner/",
     "compaction/retain.rs",
+    "simulate/",
     "block_index/",
     "filter/",
     "iter/",

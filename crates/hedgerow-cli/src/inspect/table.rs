@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hedgerow::inspect::{Part, StoredEntry, StoredValue, Table, TablePage};
+use hedgerow::inspect::{FilterDescription, Part, StoredEntry, StoredValue, Table, TablePage};
 use serde_json::{Value, json};
 
 use super::{Report, name};
@@ -49,12 +49,19 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
 fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) {
     let footer = table.footer();
     let filter = footer.filter.map(|filter| {
-        json!({
-            "offset": filter.offset,
-            "bytes": filter.file_bytes(),
-            "lines": filter.lines,
-            "probes": filter.probes,
-        })
+        let mut object = match filter {
+            FilterDescription::Bloom(bloom) => {
+                json!({ "kind": "bloom", "lines": bloom.lines, "probes": bloom.probes })
+            }
+            FilterDescription::Cuckoo(cuckoo) => json!({
+                "kind": "cuckoo",
+                "buckets": cuckoo.buckets,
+                "fingerprint_bits": cuckoo.fingerprint_bits,
+            }),
+        };
+        object["offset"] = filter.offset().into();
+        object["bytes"] = filter.file_bytes().into();
+        object
     });
     let mut object = json!({
         "table": footer.id.0,
@@ -67,11 +74,14 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
     let path = shown(table.path().as_os_str().as_encoded_bytes());
     let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
     if let Some(filter) = footer.filter {
-        text += &format!(
-            "\n  filter of {}, {} per key",
-            bytes(filter.file_bytes()),
-            counted(u64::from(filter.probes), "probe")
-        );
+        let per_key = match filter {
+            FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),
+            FilterDescription::Cuckoo(cuckoo) => {
+                format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
+            }
+        };
+        let filter_bytes = bytes(filter.file_bytes());
+        text += &format!("\n  filter of {filter_bytes}, {per_key} per key");
     }
     // What cannot be read is told in its place among the pages.
     if let Ok(meta) = table.meta() {

@@ -10,6 +10,7 @@ use hedgerow::{Durability, Layout};
 use serde_json::json;
 
 use crate::database::KeyspaceArguments;
+use crate::design_file::DesignArguments;
 use crate::encoding::EncodingArguments;
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
+    #[command(flatten)]
+    design: DesignArguments,
+
     /// The format; unless set, what each file's name ends in, `json` for a pipe.
     #[arg(long)]
     format: Option<Format>,
@@ -54,7 +58,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let encoding = arguments.encoding.choice();
     // Before anything is made.
     let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
-    let (db, keyspace) = arguments.keyspace.open_or_create(Layout::sorted())?;
+    let design = arguments.design.read()?;
+    let (db, keyspace) = arguments
+        .keyspace
+        .open_or_create(Layout::sorted(), design)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,

@@ -4,7 +4,7 @@
 //! that is on disk, and the manifest tells of every flush and merge since it was begun. What only
 //! the writer counts (gets, stalls, its caches) is not here, and is said not to be.
 
-mod written;
+pub(crate) mod written;
 
 use std::time::Duration;
 

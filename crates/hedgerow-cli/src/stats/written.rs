@@ -10,23 +10,23 @@ use crate::output::{bytes, counted};
 
 /// Sums over the edits of a manifest.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Written {
-    pub(super) flushes: u64,
-    pub(super) flush_bytes: u64,
+pub(crate) struct Written {
+    pub(crate) flushes: u64,
+    pub(crate) flush_bytes: u64,
     /// Tables that came without a flush or a merge.
-    pub(super) load_bytes: u64,
+    pub(crate) load_bytes: u64,
     /// Keys and values of what was flushed and loaded.
-    pub(super) raw_bytes: u64,
-    pub(super) merges: u64,
-    pub(super) merge_read_bytes: u64,
-    pub(super) merge_write_bytes: u64,
-    pub(super) moves: u64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) merges: u64,
+    pub(crate) merge_read_bytes: u64,
+    pub(crate) merge_write_bytes: u64,
+    pub(crate) moves: u64,
     /// Segments of the log below this are not needed.
-    pub(super) log_start: u32,
+    pub(crate) log_start: u32,
 }
 
 impl Written {
-    pub(super) fn of(manifest: &Manifest) -> Written {
+    pub(crate) fn of(manifest: &Manifest) -> Written {
         let mut sizes = BTreeMap::new();
         let mut written = Written::default();
         for (i, record) in manifest.records.iter().flatten().enumerate() {
@@ -68,8 +68,15 @@ impl Written {
         }
     }
 
+    /// Bytes of tables written over those that came into the trees: how often an entry was written.
+    /// Nothing if nothing came.
+    pub(crate) fn entry_writes(&self) -> Option<f64> {
+        let came = self.flush_bytes + self.load_bytes;
+        (came > 0).then(|| (came + self.merge_write_bytes) as f64 / came as f64)
+    }
+
     /// What was written since; all of it, if the manifest was begun anew meanwhile.
-    pub(super) fn since(&self, before: &Written) -> Written {
+    pub(crate) fn since(&self, before: &Written) -> Written {
         let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
         Written {
             flushes: less(self.flushes, before.flushes),
@@ -91,7 +98,7 @@ impl Written {
         (self.raw_bytes > 0).then(|| written as f64 / self.raw_bytes as f64)
     }
 
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
                 "{} wrote {} for {} of keys and values",
@@ -113,7 +120,7 @@ impl Written {
         lines
     }
 
-    pub(super) fn object(&self) -> Value {
+    pub(crate) fn object(&self) -> Value {
         json!({
             "flushes": self.flushes,
             "flush_bytes": self.flush_bytes,

@@ -15,7 +15,7 @@ use crate::codec::{ByteReader, shared_prefix, varint};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
-use super::Index;
+use super::{Bracket, Index};
 use node::{Child, Node, NodeBuilder, NodeLayout};
 
 /// The size at which a page of separators is closed, so that it fits 4 KiB in memory.
@@ -404,15 +404,17 @@ impl Index for FencePointers {
         self.ask(pages - 1, page, |node| candidates(node, key))
     }
 
-    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>> {
         let pages = self.top().at_or_below(key);
         if pages == 0 {
-            return Ok(Step::Done(0));
+            return Ok(Step::Done(Bracket::at(0)));
         }
         if key > self.last_key() {
-            return Ok(Step::Done(self.blocks));
+            return Ok(Step::Done(Bracket::at(self.blocks)));
         }
-        self.ask(pages - 1, page, |node| candidates(node, key).start)
+        self.ask(pages - 1, page, |node| {
+            Bracket::at(candidates(node, key).start)
+        })
     }
 
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>> {

@@ -5,6 +5,11 @@
 
 #[cfg(test)]
 mod conformance;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "no table has keys in this order yet")
+)]
+pub(crate) mod entropy_coded_trie;
 pub(crate) mod fence_pointers;
 
 use std::ops::Range;
@@ -19,15 +24,37 @@ pub(crate) trait Index: Send + Sync {
     /// `page` is the page that the answer before this one asked for.
     /// Cost: none when resident, one page when paged.
     fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>>;
-    /// The first block that may hold an entry with a key at or after `key`; the number of blocks if
-    /// there is none. For iterators.
-    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>>;
+    /// Where the first entry with a key at or after `key` is, whether `key` exists or not. For
+    /// iterators.
+    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>>;
     /// Where a block is stored.
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>>;
     /// The number of blocks.
     fn blocks(&self) -> usize;
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
+}
+
+/// Blocks between which something is: in one of those from `first` to `last`, or at the beginning of
+/// the one after `last`, which may be one more than there are. An index of hashes cannot tell a key
+/// that does not exist from one that does, so that the two may be far from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bracket {
+    pub(crate) first: usize,
+    /// Where it is if the key exists, to be tried first.
+    pub(crate) likely: usize,
+    pub(crate) last: usize,
+}
+
+impl Bracket {
+    /// In this block or at the beginning of the next.
+    pub(crate) fn at(block: usize) -> Bracket {
+        Bracket {
+            first: block,
+            likely: block,
+            last: block,
+        }
+    }
 }
 
 /// Builds the index of one table.

@@ -7,36 +7,69 @@
 
 use crate::engine::Engine;
 use crate::filter::allocation::{self, BLOOM, Level};
+use crate::filter::{cuckoo, of_table};
 use crate::merge_policy::at_capacity::at_capacity;
 use crate::options::FilterSpec;
+use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition};
 use crate::table::TableMeta;
 use crate::version::Version;
 
-/// The part of all gets that is thought to look for absent keys.
-const ABSENT: f64 = 0.25;
 /// Bits per key of the first tables of a tree, in every level, where the memory is to decide.
-const BITS_FIRST: f64 = 10.0;
+pub(crate) const BITS_FIRST: f64 = 10.0;
 
-/// The bits per key of filters of tables that are written now, by level, on average over the tables
-/// of the level.
+/// The filters of the tables of a level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Allotted {
+    /// Bloom filters of so many bits per key, on average over the tables.
+    Bloom(f64),
+    /// Cuckoo filters with fingerprints of so many bits.
+    Cuckoo(u8),
+}
+
+impl Default for Allotted {
+    /// No filters.
+    fn default() -> Self {
+        Allotted::Bloom(0.0)
+    }
+}
+
+impl Allotted {
+    /// On average over the tables of the level.
+    pub(crate) fn bits_per_key(self) -> f64 {
+        match self {
+            Allotted::Bloom(bits) => bits,
+            Allotted::Cuckoo(fingerprint_bits) => cuckoo::bits_per_key(fingerprint_bits),
+        }
+    }
+
+    /// The filter of one table of the level.
+    pub(crate) fn of_table(self, id: TableId) -> Option<of_table::Spec> {
+        match self {
+            Allotted::Bloom(bits) => allocation::of_table(bits, id).map(of_table::Spec::Bloom),
+            Allotted::Cuckoo(bits) => Some(of_table::Spec::Cuckoo(bits)),
+        }
+    }
+}
+
+/// The filters of tables that are written now, by level.
 pub(crate) fn allot(
     engine: &Engine,
     partition: &Partition,
     design: &DesignInForce,
     version: &Version,
-) -> Vec<f64> {
+) -> Vec<Allotted> {
     let ln_theta = partition.work().filters.ln_theta();
     by_level(engine, design, version, ln_theta).0
 }
 
-/// The bits per key of each level, and the levels at their capacities, if the tree is not empty.
+/// The filters of each level, and the levels at their capacities, if the tree is not empty.
 fn by_level(
     engine: &Engine,
     design: &DesignInForce,
     version: &Version,
     ln_theta: f64,
-) -> (Vec<f64>, Option<Vec<Level>>) {
+) -> (Vec<Allotted>, Option<Vec<Level>>) {
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
     let levels = at_capacity(&summary, &super::targets(design, version));
     let monkey = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
@@ -45,7 +78,7 @@ fn by_level(
                 Some(bits) => BLOOM.ln_price(levels, bits),
                 None => BLOOM
                     .ln_price(levels, engine.memory.filter_bits_per_key())
-                    .max(ln_price_of_page_cache(entry_bytes)),
+                    .max(allocation::ln_price_of_page_cache(entry_bytes)),
             };
             BLOOM.at_price(levels, ln_price + ln_theta)
         }
@@ -53,23 +86,18 @@ fn by_level(
     };
     // Levels may name filters of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
-    let bits = |level| match design.design.filter_at(level) {
-        FilterSpec::None => 0.0,
-        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+    let filter = |level| match design.design.filter_at(level) {
+        FilterSpec::None => Allotted::default(),
+        FilterSpec::Bloom { bits_per_key } => Allotted::Bloom(bits_per_key.into()),
+        FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
         spec @ FilterSpec::Monkey { bits_per_key } => {
             if shared.0 != spec {
                 shared = (spec, monkey(bits_per_key.map(f64::from)));
             }
-            shared.1[level]
+            Allotted::Bloom(shared.1[level])
         }
     };
-    ((0..version.depth()).map(bits).collect(), levels)
-}
-
-/// What a bit of page cache gains: of `n` entries of `e` bytes, it keeps `1 / (8 n e)` of what any get
-/// may want. A price is that of gets of absent keys, times `n`.
-fn ln_price_of_page_cache(entry_bytes: f64) -> f64 {
-    -(8.0 * entry_bytes * ABSENT).ln()
+    ((0..version.depth()).map(filter).collect(), levels)
 }
 
 /// So many entries of a tree are being written: steers what later tables have, so that all together
@@ -79,7 +107,7 @@ pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInFor
         return;
     };
     let version = partition.tree().version.clone();
-    let (bits, Some(levels)) = by_level(engine, design, &version, 0.0) else {
+    let (filters, Some(levels)) = by_level(engine, design, &version, 0.0) else {
         return;
     };
     let sum = |of: fn(&TableMeta) -> u64| -> f64 {
@@ -87,6 +115,7 @@ pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInFor
     };
     let entries = sum(|meta| meta.entries);
     let used = 8.0 * sum(|meta| meta.filter_bytes) / entries;
+    let bits: Vec<f64> = filters.iter().map(|filter| filter.bits_per_key()).collect();
     let wanted = allocation::average(&levels, &bits);
     let part = written as f64 / entries;
     partition.work().filters.steer(used, wanted, part);

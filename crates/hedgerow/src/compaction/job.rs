@@ -181,6 +181,8 @@ fn merge(
     engine.stats.merges.add(1);
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
+    let entries = outputs.iter().map(|meta| meta.entries).sum();
+    engine.stats.merge_entries.add(entries);
     engine.tell(&Event::Merged {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,

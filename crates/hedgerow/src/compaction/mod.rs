@@ -36,7 +36,7 @@ use planner::{
 /// it can have.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 /// A slice of a level reads about this many tables' worth.
-const SLICE_TABLES: u64 = 16;
+pub(crate) const SLICE_TABLES: u64 = 16;
 
 /// What a design wants of each level of a tree.
 pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
@@ -332,6 +332,8 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
                 break;
             }
         }
+        // The thread of the last job may not have come to it.
+        end_retune(engine, partition);
     }
     engine.check_open()
 }

@@ -9,17 +9,16 @@ use std::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
-use crate::filter::allocation;
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
 use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
 
-use super::filters;
+use super::filters::{self, Allotted};
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
-const OVERLAP_TABLES_MAX: u64 = 10;
+pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
 /// How often a long output asks whether to go on and how fast.
 const PACE_BYTES: u64 = 128 << 10;
 
@@ -34,8 +33,7 @@ pub(crate) struct OutputTables<'a> {
     design: Arc<DesignInForce>,
     level: usize,
     run: RunId,
-    /// Filter bits per key, on average over the tables.
-    filter_bits: f64,
+    filter: Allotted,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -70,14 +68,14 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let mut below = below.into_iter();
         let next_below = below.next();
-        let filter_bits = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
         Ok(OutputTables {
             engine,
             partition,
             design,
             level,
             run,
-            filter_bits: filter_bits.get(level).copied().unwrap_or_default(),
+            filter: filters.get(level).copied().unwrap_or_default(),
             held_bytes_max: usize::MAX,
             seqno_override: None,
             settled: None,
@@ -102,10 +100,10 @@ impl<'a> OutputTables<'a> {
         held_bytes_max: usize,
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
-        let filter_bits = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
         let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
         // It will be put as deep as it can.
-        output.filter_bits = filter_bits.last().copied().unwrap_or_default();
+        output.filter = filters.last().copied().unwrap_or_default();
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -202,7 +200,7 @@ impl<'a> OutputTables<'a> {
             settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
-            filter_bits_per_key: allocation::of_table(self.filter_bits, id),
+            filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
         let writer = Box::new(block_based::Writer::new(file, &path, options));

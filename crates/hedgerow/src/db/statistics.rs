@@ -25,9 +25,11 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         log_syncs,
         log_live_bytes: engine.writer.as_ref().map_or(0, |w| w.log.live_bytes()),
         flush_bytes: s.flush_bytes.get(),
+        flush_entries: s.flush_entries.get(),
         bulk_load_bytes: s.bulk_load_bytes.get(),
         merge_read_bytes: s.merge_read_bytes.get(),
         merge_write_bytes: s.merge_write_bytes.get(),
+        merge_entries: s.merge_entries.get(),
         flushes: s.flushes.get(),
         merges: s.merges.get(),
         moves: s.moves.get(),
@@ -99,7 +101,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
-                    filter_bits_allotted: allotted.get(i).copied().unwrap_or_default(),
+                    filter_bits_allotted: allotted.get(i).map_or(0.0, |a| a.bits_per_key()),
                     ..LevelStats::default()
                 });
             }

@@ -40,6 +40,9 @@ const WRITTEN_MAX: f64 = 0.5;
 const LN_THETA_MIN: f64 = -LN2_SQUARED * 1.4;
 const LN_THETA_MAX: f64 = LN2_SQUARED * BITS_MAX;
 
+/// The part of all gets that is thought to look for absent keys.
+const ABSENT: f64 = 0.25;
+
 /// The runs of one level, of the same size each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
@@ -126,6 +129,12 @@ impl Curve {
         }
         high
     }
+}
+
+/// What a bit of page cache gains: of `n` entries of `e` bytes, it keeps `1 / (8 n e)` of what any get
+/// may want. A price is that of gets of absent keys, times `n`.
+pub(crate) fn ln_price_of_page_cache(entry_bytes: f64) -> f64 {
+    -(8.0 * entry_bytes * ABSENT).ln()
 }
 
 /// The bits per key of all levels together, of so many in each.

@@ -11,7 +11,8 @@ use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
-use super::{Probe, RunMask};
+use super::hash_list::HashList;
+use super::{Probe, RunMask, gather, remix};
 
 /// A line is what the processor fetches at once.
 const LINE_BYTES: usize = 64;
@@ -24,8 +25,6 @@ const PROBES_MAX: u8 = 15;
 const PROBE_BITS: u32 = LINE_BITS.trailing_zeros();
 /// Probes that one remixed word serves: 7 x 9 bits of 64.
 const PROBES_PER_WORD: u8 = 7;
-/// 2^64 / golden ratio: odd, and its multiples are spread evenly.
-const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The fewest bits per key, in hundredths, at which each number of probes (2, 3, ...) beats the one
 /// before it. A test derives the table again.
@@ -101,12 +100,6 @@ impl Probes {
     }
 }
 
-#[inline]
-fn remix(word: u64) -> u64 {
-    let product = word.wrapping_mul(REMIX);
-    (product ^ (product >> 32)).wrapping_mul(REMIX)
-}
-
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -178,21 +171,7 @@ impl Bloom {
         pages: impl Iterator<Item = Result<&'a [u8]>>,
     ) -> Result<Bloom> {
         description.check()?;
-        let mut lines = Buffer::allocate(description.lines as usize * LINE_BYTES);
-        let mut filled = 0;
-        for page in pages {
-            let page = page?;
-            if let Some(place) = lines.get_mut(filled..filled + page.len()) {
-                place.copy_from_slice(page);
-            }
-            filled += page.len();
-        }
-        if filled != lines.len() {
-            return Err(Error::corruption(format!(
-                "expected a filter of {} lines, found {filled} bytes",
-                description.lines
-            )));
-        }
+        let lines = gather(pages, description.lines as usize * LINE_BYTES, 0)?;
         Ok(Bloom {
             table,
             description,
@@ -250,16 +229,10 @@ impl Probe for Bloom {
 #[derive(Debug)]
 pub(crate) struct Builder {
     bits_per_key: f32,
-    /// In pieces: a list that grows by copying would hold three times as much for a moment, and
-    /// leave holes in memory.
-    hashes: Vec<Vec<u64>>,
-    keys: usize,
+    hashes: HashList,
 }
 
 impl Builder {
-    /// Hashes that room is made for at once: 32 KiB.
-    const PIECE: usize = 4096;
-
     /// `bits_per_key` is 1.0 to 32.0.
     pub(crate) fn new(bits_per_key: f32) -> Builder {
         assert!(
@@ -268,20 +241,13 @@ impl Builder {
         );
         Builder {
             bits_per_key,
-            hashes: Vec::new(),
-            keys: 0,
+            hashes: HashList::default(),
         }
     }
 
     /// A key of the table; not twice the same, which would only waste space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
-        if self.keys.is_multiple_of(Self::PIECE) {
-            self.hashes.push(Vec::with_capacity(Self::PIECE));
-        }
-        self.keys += 1;
-        if let Some(piece) = self.hashes.last_mut() {
-            piece.push(hash.low());
-        }
+        self.hashes.add(hash);
     }
 
     /// The bytes that the filter would take if it were built now.
@@ -290,11 +256,11 @@ impl Builder {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.hashes.len() * Self::PIECE * size_of::<u64>()
+        self.hashes.memory_bytes()
     }
 
     fn lines(&self) -> u32 {
-        let bits = self.keys as f64 * f64::from(self.bits_per_key);
+        let bits = self.hashes.len() as f64 * f64::from(self.bits_per_key);
         // Saturates; a table of so many keys (over 10^10) cannot be.
         (bits / LINE_BITS as f64).ceil().max(1.0) as u32
     }
@@ -313,7 +279,7 @@ impl Builder {
         };
         let mut filter = Buffer::allocate(description.lines as usize * LINE_BYTES);
         let (lines, _) = filter.as_chunks_mut::<LINE_BYTES>();
-        for low in self.hashes.into_iter().flatten() {
+        for low in self.hashes.iter() {
             let line = &mut lines[line_of(low, description.lines)];
             let mut probes = Probes::of(low);
             for _ in 0..description.probes {

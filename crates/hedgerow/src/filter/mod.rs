@@ -6,12 +6,27 @@
 
 pub(crate) mod allocation;
 pub(crate) mod bloom;
+mod bucket_word;
+mod buckets;
 #[cfg(test)]
 mod conformance;
+pub(crate) mod cuckoo;
+mod hash_list;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "asked as soon as a level can have one filter for its runs"
+    )
+)]
+pub(crate) mod multi_level_cuckoo;
+pub(crate) mod of_table;
+
+use std::fmt::Debug;
 
 use crate::entry::KeyHash;
-use crate::error::Result;
-use crate::page::{Page, Step};
+use crate::error::{Error, Result};
+use crate::page::{Buffer, Page, Step};
 
 /// A set of runs: of a group, bit `i` being the `i`-th newest, or of those that a filter covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +66,44 @@ impl RunMask {
 }
 
 /// A filter that can be asked.
-pub(crate) trait Probe: Send + Sync {
+pub(crate) trait Probe: Send + Sync + Debug {
     /// The runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
-    /// Cost: one cache line when resident, one page when paged.
+    /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
+}
+
+/// 2^64 / golden ratio: odd, and its multiples are spread evenly.
+const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Spreads what is in some bits of a word over all of them.
+#[inline]
+fn remix(word: u64) -> u64 {
+    let product = word.wrapping_mul(REMIX);
+    (product ^ (product >> 32)).wrapping_mul(REMIX)
+}
+
+/// The pages of a filter, in order, as one: `bytes` of them, then `padding` zeros.
+fn gather<'a>(
+    pages: impl Iterator<Item = Result<&'a [u8]>>,
+    bytes: usize,
+    padding: usize,
+) -> Result<Buffer> {
+    let mut gathered = Buffer::allocate(bytes + padding);
+    let mut filled = 0;
+    for page in pages {
+        let page = page?;
+        if let Some(place) = gathered[..bytes].get_mut(filled..filled + page.len()) {
+            place.copy_from_slice(page);
+        }
+        filled += page.len();
+    }
+    if filled == bytes {
+        return Ok(gathered);
+    }
+    Err(Error::corruption(format!(
+        "expected a filter of {bytes} bytes, found {filled} bytes"
+    )))
 }

@@ -34,7 +34,9 @@ pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
 pub use manifest::{Manifest, ManifestRecord, manifest};
 
 pub use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
-pub use crate::filter::bloom::Description as FilterDescription;
+pub use crate::filter::bloom::Description as BloomDescription;
+pub use crate::filter::cuckoo::Description as CuckooDescription;
+pub use crate::filter::of_table::Description as FilterDescription;
 pub use crate::merge_policy::edit::{Placement, TreeEdit};
 pub use crate::merge_policy::shape::RunId;
 pub use crate::page::{Handle, TableId};

@@ -6,15 +6,22 @@ use std::path::PathBuf;
 use hedgerow_io::OsStorage;
 
 use super::*;
+use crate::block_index::Builder as _;
+use crate::block_index::entropy_coded_trie::three_level::{Builder, Form};
+use crate::filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
+use crate::page::Handle;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
-const TARGETS: [Target; 5] = [
+const TARGETS: [Target; 8] = [
     ("manifest", manifest),
     ("edit", edit),
     ("log_segment", log_segment),
     ("log_operations", log_operations),
     ("table", table),
+    ("multi_level_cuckoo", multi_level_cuckoo),
+    ("run_hashes", run_hashes),
+    ("three_level", three_level),
 ];
 
 fn root() -> PathBuf {
@@ -67,10 +74,78 @@ fn write_seeds() {
     for (name, bytes) in read_dir(&golden.join("db-v0/tables")) {
         write("table", &name, &bytes);
     }
+    for (name, form) in [("tail", Form::Tail), ("array", Form::Array)] {
+        write("three_level", name, &an_index(form));
+    }
     let packed = read_dir(&golden)
         .into_iter()
         .find(|(name, _)| name.contains("lz4"));
     write("table", "lz4", &packed.unwrap().1);
+    for mode in [Mode::Set, Mode::Unique] {
+        let (filter, hashes) = filter_of_two_runs(mode);
+        write(
+            "multi_level_cuckoo",
+            &format!("{mode:?}").to_lowercase(),
+            &filter,
+        );
+        write("run_hashes", "golden", &hashes);
+    }
+}
+
+/// The bytes of a filter and of the hashes of its newest run.
+fn filter_of_two_runs(mode: Mode) -> (Vec<u8>, Vec<u8>) {
+    let sizing = Sizing {
+        fingerprint_bits: 6,
+        runs_max: 4,
+        entries: 60,
+        mode,
+    };
+    let hash = |i: u32| hash_of(KeyHash::of(&i.to_le_bytes(), 7));
+    let mut hashes: Vec<_> = (0..30).map(hash).collect();
+    hashes.sort_unstable();
+    let older = (20..50).map(|i| (hash(i), Prior::Absent)).collect();
+    let newer = hashes.iter().map(|&hash| (hash, Prior::Unknown)).collect();
+    let filter = MultiLevelCuckoo::build::<Vec<_>>(sizing, [older, newer]).unwrap();
+    let (mut filter_bytes, mut hash_bytes) = (Vec::new(), Vec::new());
+    let write = |piece: &[u8]| {
+        filter_bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    filter.encode(FILTER_SEED, &FILTER_RUNS, write).unwrap();
+    run_hashes::encode(&hashes, &mut hash_bytes);
+    (filter_bytes, hash_bytes)
+}
+
+/// An index of 80 blocks, among them a group of many, as its decoder takes it.
+fn an_index(form: Form) -> Vec<u8> {
+    let mut keys: Vec<[u8; 16]> = (0..400u64)
+        .map(|i| KeyHash::of(&i.to_le_bytes(), 3).0.to_be_bytes())
+        .collect();
+    keys[200..].iter_mut().for_each(|key| key[..8].fill(7));
+    keys.sort_unstable();
+    let mut builder = Builder::new(form);
+    for (number, block) in keys.chunks(5).enumerate() {
+        block.iter().for_each(|key| builder.add(key, number));
+        let offset = number as u64 * 4096;
+        builder.finish_block(
+            number,
+            Handle {
+                offset,
+                bytes: 4096,
+            },
+        );
+    }
+    let mut pages = Vec::new();
+    let write_page = |page: &[u8]| {
+        pages.push(page.to_vec());
+        Ok(Handle {
+            offset: 0,
+            bytes: 0,
+        })
+    };
+    builder.finish(write_page).unwrap();
+    let top_bytes = (pages[1].len() as u16).to_le_bytes();
+    [&top_bytes[..], &pages[1], &pages[0]].concat()
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! What every key order must do.
 
+use super::semi_sorted::{PrefixRule, SemiSorted};
 use super::{Order, Sorted};
 
 fn orders() -> Vec<Box<dyn Order>> {
-    vec![Box::new(Sorted)]
+    let semi_sorted = |rule| Box::new(SemiSorted { rule, seed: 5 });
+    vec![
+        Box::new(Sorted),
+        semi_sorted(PrefixRule::Bytes(2)),
+        semi_sorted(PrefixRule::Delimiter(b':')),
+        semi_sorted(PrefixRule::LengthPrefixed),
+    ]
 }
 
 /// Keys that try the borders: bytes 0 and 255, prefixes of one another, the shortest and longest.

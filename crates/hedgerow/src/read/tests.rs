@@ -17,6 +17,7 @@ use crate::page::{Handle, PageClass, PageSource, TableId};
 const BUCKETS: usize = 4096;
 
 /// A filter of one page: for each bucket of hashes, which runs hold such a key.
+#[derive(Debug)]
 struct Buckets {
     paged: bool,
     page: Vec<u8>,

@@ -277,6 +277,10 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 3);
             out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
         }
+        FilterSpec::Cuckoo { fingerprint_bits } => {
+            varint::put(out, 4);
+            out.push(fingerprint_bits);
+        }
     }
 }
 
@@ -289,6 +293,9 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         2 => Ok(FilterSpec::Monkey { bits_per_key: None }),
         3 => Ok(FilterSpec::Monkey {
             bits_per_key: Some(f32::from_bits(reader.u32("filter bits per key")?)),
+        }),
+        4 => Ok(FilterSpec::Cuckoo {
+            fingerprint_bits: reader.u8("fingerprint bits")?,
         }),
         code => Err(unknown("filter", code)),
     }

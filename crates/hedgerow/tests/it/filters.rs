@@ -1,4 +1,5 @@
 //! Filter allocation: what it saves, and that reads work where there are no filters.
+#![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout};
@@ -9,8 +10,18 @@ const ENTRIES: u64 = 100_003;
 
 /// Written in an order without a pattern, or in that of the keys.
 fn filled(filter: &str, memtable_bytes: u64, entries: u64, ascending: bool) -> (Db, Keyspace) {
+    filled_as("leveling:8", filter, memtable_bytes, entries, ascending)
+}
+
+fn filled_as(
+    policy: &str,
+    filter: &str,
+    memtable_bytes: u64,
+    entries: u64,
+    ascending: bool,
+) -> (Db, Keyspace) {
     let design = Design {
-        policy: "leveling:8".parse().unwrap(),
+        policy: policy.parse().unwrap(),
         compression: Compression::None,
         filter: filter.parse().unwrap(),
         memtable_bytes: Some(memtable_bytes),
@@ -94,6 +105,24 @@ fn tables_that_only_move_down_have_little_more_than_the_average() {
     println!("{bits:.2} bits per key instead of 6");
     // As the controller says of a tree that grows in this way, and lines that are not full.
     assert!((5.0..=9.0).contains(&bits), "{bits}");
+}
+
+#[test]
+fn each_level_has_the_filters_that_it_names() {
+    let levels = "0=runs:4/bloom:6;1=leveling:8/cuckoo:12;2-3=leveling:8/none";
+    let (db, keyspace) = filled_as(levels, "cuckoo:5", 16 << 10, 50_000, false);
+    bits_per_key(&keyspace);
+    let stats = keyspace.stats().levels;
+    // A slot of twelve bits, 19 of 20 in use, and tables have few keys.
+    let slots = 12.0 / 0.95;
+    assert_eq!(stats[1].filter_bits_allotted, slots);
+    assert!((slots..1.05 * slots).contains(&stats[1].filter_bits_per_key));
+    assert_eq!(stats[2].filter_bits_allotted, 0.0);
+    // Tables move down as they are where nothing overlaps them.
+    assert!(stats[2].filter_bits_per_key < 1.0);
+    let reads = false_reads(&db, &keyspace, 100_000);
+    assert!(reads < 0.003, "{reads}");
+    assert_eq!(contents(&keyspace).len(), 50_000);
 }
 
 #[test]

@@ -3,7 +3,11 @@
 //! call, and where background work runs on the caller's thread in an order drawn from a seed.
 //!
 //! `HEDGEROW_FULL=1` makes the sweeps complete that are sampled otherwise.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and tells what it measured"
+)]
 
 mod support;
 
@@ -22,4 +26,5 @@ mod log;
 mod memory;
 mod read_only;
 mod retune;
+mod simulate;
 mod sweeps;

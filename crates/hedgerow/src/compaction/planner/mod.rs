@@ -387,7 +387,9 @@ impl<'s, T: Facts> Planner<'s, T> {
             .iter()
             .flat_map(|group| &group.runs)
             .flat_map(|run| run.overlapping(lo, hi))
-            .fold(0, |sum, table| table.meta().file_bytes.saturating_add(sum))
+            .fold(0, |sum, table| {
+                table.bytes_within(lo, hi).saturating_add(sum)
+            })
     }
 
     /// The first slice of a level, in key order, that can go down now.
@@ -423,9 +425,8 @@ impl<'s, T: Facts> Planner<'s, T> {
                 let overlap = below.map_or(0, |below| {
                     self.overlap_bytes(below, &meta.smallest_key, &meta.largest_key)
                 });
-                bytes = bytes
-                    .saturating_add(meta.file_bytes)
-                    .saturating_add(overlap);
+                let taken = meta.file_bytes.saturating_add(overlap);
+                bytes = bytes.saturating_add(taken / table.stands_for());
                 if to > from && bytes > self.limits.merge_bytes_max {
                     break;
                 }

@@ -8,7 +8,8 @@ use hedgerow_mem::PageMut;
 
 use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::bloom;
+use crate::filter::of_table::Description;
+use crate::filter::{bloom, cuckoo};
 use crate::page::{Handle, PageClass, PageId, TableId};
 use crate::table::TableMeta;
 use crate::table::page_io;
@@ -24,6 +25,7 @@ const INCOMPATIBLE_KNOWN: u32 = 0;
 pub(super) const KEY_ORDER_SORTED: u8 = 0;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
+const FILTER_CUCKOO: u8 = 2;
 /// What is read at once when a table is opened: footer, facts, and nearly always the top of the
 /// index, which for a table of 64 MiB is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
@@ -39,7 +41,7 @@ pub struct Footer {
     /// Where the top of the block index is.
     pub index_top: Handle,
     /// Where the filter is, if there is one.
-    pub filter: Option<bloom::Description>,
+    pub filter: Option<Description>,
     /// The seed of the keys' hashes, for whoever has lost the manifest and for `verify`.
     pub hash_seed: u64,
     /// The order of the keys; 0 is by their bytes.
@@ -50,24 +52,22 @@ impl Footer {
     /// The footer that ends the file, `offset` being where it begins.
     pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
-        let filter = self.filter.unwrap_or(bloom::Description {
-            lines: 0,
-            probes: 0,
-            offset: 0,
-        });
-        let kind = if self.filter.is_some() {
-            FILTER_BLOOM
-        } else {
-            FILTER_NONE
+        let (kind, bits, units) = match self.filter {
+            None => (FILTER_NONE, 0, 0),
+            Some(Description::Bloom(filter)) => (FILTER_BLOOM, filter.probes, filter.lines),
+            Some(Description::Cuckoo(filter)) => {
+                (FILTER_CUCKOO, filter.fingerprint_bits, filter.buckets)
+            }
         };
+        let filter_offset = self.filter.map_or(0, |filter| filter.offset());
         out.extend(self.id.0.to_le_bytes());
         for handle in [self.meta, self.index_top] {
             out.extend(handle.offset.to_le_bytes());
             out.extend(handle.bytes.to_le_bytes());
         }
-        out.extend([kind, filter.probes, self.key_order, 0]);
-        out.extend(filter.lines.to_le_bytes());
-        out.extend(filter.offset.to_le_bytes());
+        out.extend([kind, bits, self.key_order, 0]);
+        out.extend(units.to_le_bytes());
+        out.extend(filter_offset.to_le_bytes());
         out.extend(self.hash_seed.to_le_bytes());
         out.extend([0; 12]);
         // Feature words: compatible, read-only compatible, incompatible.
@@ -118,14 +118,11 @@ impl Footer {
         let meta = handle("place of the facts")?;
         let index_top = handle("place of the index")?;
         let kind = reader.u8("filter kind")?;
-        let probes = reader.u8("filter probes")?;
+        let bits = reader.u8("filter bits")?;
         let key_order = reader.u8("key order")?;
         reader.take(1, "reserved byte")?;
-        let description = bloom::Description {
-            lines: reader.u32("filter lines")?,
-            probes,
-            offset: reader.u64("place of the filter")?,
-        };
+        let units = reader.u32("size of the filter")?;
+        let offset = reader.u64("place of the filter")?;
         let hash_seed = reader.u64("hash seed")?;
         reader.take(12, "reserved bytes")?;
         let _compatible = reader.u32("compatible features")?;
@@ -142,16 +139,23 @@ impl Footer {
         }
         let filter = match kind {
             FILTER_NONE => None,
-            FILTER_BLOOM => {
-                description.check()?;
-                Some(description)
-            }
+            FILTER_BLOOM => Some(Description::Bloom(bloom::Description {
+                lines: units,
+                probes: bits,
+                offset,
+            })),
+            FILTER_CUCKOO => Some(Description::Cuckoo(cuckoo::Description {
+                buckets: units,
+                fingerprint_bits: bits,
+                offset,
+            })),
             _ => {
                 return Err(Error::corruption(format!(
-                    "expected a filter of kind 0 or 1, found {kind}"
+                    "expected a filter of kind 0 to 2, found {kind}"
                 )));
             }
         };
+        filter.as_ref().map(Description::check).transpose()?;
         Ok(Footer {
             id,
             meta,
@@ -252,11 +256,11 @@ mod tests {
                 offset: 30,
                 bytes: 40,
             },
-            filter: Some(bloom::Description {
+            filter: Some(Description::Bloom(bloom::Description {
                 lines: 5,
                 probes: 7,
                 offset: 50,
-            }),
+            })),
             hash_seed: 6,
             key_order: 0,
         }
@@ -271,7 +275,12 @@ mod tests {
 
     #[test]
     fn footers_round_trip_and_flipped_bits_are_corruption() {
-        for filter in [None, footer().filter] {
+        let cuckoo = Description::Cuckoo(cuckoo::Description {
+            buckets: 5,
+            fingerprint_bits: 12,
+            offset: 50,
+        });
+        for filter in [None, footer().filter, Some(cuckoo)] {
             let footer = Footer { filter, ..footer() };
             let mut bytes = footer.encode(1000);
             assert_eq!(Footer::decode(&bytes, 1000).unwrap(), footer);

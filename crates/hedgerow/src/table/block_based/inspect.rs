@@ -213,7 +213,8 @@ impl InspectedTable {
 
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         // A filter of more pages than the file has room for has none that can be read.
-        let fits = |filter: &crate::filter::bloom::Description| filter.file_bytes() <= self.bytes();
+        let fits =
+            |filter: &crate::filter::of_table::Description| filter.file_bytes() <= self.bytes();
         let filter = self.tail.footer.filter;
         let too_large = filter.filter(|filter| !fits(filter)).map(|filter| {
             let found = filter.file_bytes();
@@ -221,7 +222,7 @@ impl InspectedTable {
             Err(Error::corruption(format!(
                 "expected a filter in a file of {bytes} bytes, found one of {found}"
             ))
-            .at(self.path(), Some(filter.offset)))
+            .at(self.path(), Some(filter.offset())))
         });
         let pages = filter.filter(fits).into_iter().flat_map(|filter| {
             (0..filter.pages()).map(move |page| (Part::Filter, filter.page_handle(page)))

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::block_index::Index;
+use crate::block_index::{Bracket, Index};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::iter::{Entry, InternalIter, ValueSource};
 use crate::page::{Page, PageClass, PageId, PageSource, Step};
 
-use super::block::{Block, Cursor, Place, RawEntry};
+use super::block::{Block, Cursor, Place, Position, RawEntry};
 use super::reader::TableReader;
 
 pub(super) struct TableIter {
@@ -228,21 +228,43 @@ impl TableIter {
         Ok(())
     }
 
-    fn seek_from(&mut self, mut number: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+    fn seek_from(&mut self, bracket: Bracket, key: &[u8], seqno: SeqNo) -> Result<()> {
         let seqno = self.table.stored_bound(seqno);
+        let Bracket {
+            mut first,
+            likely,
+            mut last,
+        } = bracket;
+        let mut number = likely;
         while number < self.table.index.blocks() {
             self.load(number)?;
-            if let Some(found) = self.block().find(key, seqno)? {
-                // What the found entry shares with its predecessor, it shares with the wanted key.
-                self.key.clear();
-                self.key
-                    .extend_from_slice(key.get(..found.entry.shared).unwrap_or_default());
-                return self.set(found.at, found.entry);
+            match self.block().find(key, seqno)? {
+                Some(found) if number == first || self.is_at(number, likely, &found) => {
+                    // What the found entry shares with its predecessor, it shares with the wanted
+                    // key.
+                    self.key.clear();
+                    self.key
+                        .extend_from_slice(key.get(..found.entry.shared).unwrap_or_default());
+                    return self.set(found.at, found.entry);
+                }
+                Some(_) => {
+                    last = number - 1;
+                    number = first;
+                }
+                None => {
+                    first = number + 1;
+                    number = first.max(last);
+                }
             }
-            number += 1;
         }
         self.current = None;
         Ok(())
+    }
+
+    /// Whether what was found in a block is the first at or after the key: something before it in the
+    /// block is not, or it is the key itself, where the index expects it.
+    fn is_at(&self, number: usize, likely: usize, found: &Position) -> bool {
+        found.at != self.block().first() || (number == likely && found.same_key)
     }
 
     fn go_back(&mut self) -> Result<()> {
@@ -281,7 +303,7 @@ impl InternalIter for TableIter {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let result = self
             .ask_index(|index, page| index.lower_bound(key, page))
-            .and_then(|number| self.seek_from(number, key, seqno));
+            .and_then(|bracket| self.seek_from(bracket, key, seqno));
         self.settle(result)
     }
 

@@ -10,7 +10,7 @@ use crate::block_index::fence_pointers::FencePointers;
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
-use crate::filter::bloom::{Bloom, Description};
+use crate::filter::of_table::Description;
 use crate::iter::InternalIter;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step, TableId};
 use crate::table::{FoundValue, GetState, Lookup, Phase, Query, TableMeta, page_io};
@@ -62,7 +62,7 @@ pub(super) struct TableReader {
     /// The number that every entry has, whatever its block says.
     seqno_override: Option<SeqNo>,
     pub(super) index: FencePointers,
-    pub(super) filter: Option<Bloom>,
+    pub(super) filter: Option<Box<dyn Probe>>,
 }
 
 impl TableReader {
@@ -92,7 +92,7 @@ impl TableReader {
             .filter
             .map(|d| match residency.filter_resident {
                 true => load_filter(&*file, path, id, d),
-                false => Bloom::paged(id, d),
+                false => d.paged(id),
             })
             .transpose()?;
         Ok(TableReader {
@@ -237,7 +237,10 @@ impl crate::table::Reader for TableReader {
     }
 
     fn memory_bytes(&self) -> (usize, usize) {
-        let filter = self.filter.as_ref().map_or(0, Probe::memory_bytes);
+        let filter = self
+            .filter
+            .as_ref()
+            .map_or(0, |filter| filter.memory_bytes());
         (self.index.memory_bytes(), filter)
     }
 
@@ -270,7 +273,7 @@ pub(super) fn load_filter(
     path: &Path,
     id: TableId,
     description: Description,
-) -> Result<Bloom> {
+) -> Result<Box<dyn Probe>> {
     // Before room is made for as many pages as the footer says.
     if description.file_bytes() > file.bytes() {
         return Err(Error::corruption(format!(
@@ -278,7 +281,7 @@ pub(super) fn load_filter(
             description.file_bytes(),
             file.bytes()
         ))
-        .at(path, Some(description.offset)));
+        .at(path, Some(description.offset())));
     }
     let handles: Vec<Handle> = (0..description.pages())
         .map(|i| description.page_handle(i))
@@ -291,7 +294,8 @@ pub(super) fn load_filter(
             .map_err(|e| e.at(path, Some(handle.offset)))?;
         Ok(stored)
     });
-    Bloom::resident(id, description, pages).map_err(|e| e.at(path, Some(description.offset)))
+    let filter = description.resident(id, pages);
+    filter.map_err(|e| e.at(path, Some(description.offset())))
 }
 
 /// Reads pages that lie close together with one read.

@@ -13,6 +13,7 @@ use super::*;
 use crate::block_index::Index as _;
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
+use crate::filter::of_table;
 use crate::iter::{Entry, ValueSource};
 use crate::options::Compression;
 use crate::page::{Page, PageSource, Step, TableId};
@@ -45,7 +46,7 @@ fn options(block_bytes: u32) -> TableOptions {
         compression: Compression::Lz4,
         seqno_override: None,
         settled: None,
-        filter_bits_per_key: Some(10.0),
+        filter: Some(of_table::Spec::Bloom(10.0)),
     }
 }
 

@@ -8,7 +8,6 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
-use crate::filter::bloom::Bloom;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
@@ -63,7 +62,7 @@ struct Walk<'a> {
     found: TableMeta,
     index_page: Option<(PageId, Page)>,
     /// The filter as it is in the file now, all of it: keys ask for its lines in no order.
-    filter: Option<Bloom>,
+    filter: Option<Box<dyn Probe>>,
 }
 
 impl Walk<'_> {
@@ -165,9 +164,9 @@ impl Walk<'_> {
         }
         let blocks = self.ask_index(|index, page| index.locate(key, page))?;
         let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
-        if !blocks.contains(&number) || lower_bound > number {
+        if !blocks.contains(&number) || lower_bound.first.max(lower_bound.likely) > number {
             return Err(Error::corruption(format!(
-                "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound}"
+                "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound:?}"
             )));
         }
         self.key.clear();

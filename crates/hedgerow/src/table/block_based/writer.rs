@@ -10,7 +10,7 @@ use crate::block_index::fence_pointers;
 use crate::codec::compress::Compressor;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
-use crate::filter::bloom;
+use crate::filter::of_table;
 use crate::iter::Entry;
 use crate::options::Compression;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
@@ -50,8 +50,7 @@ pub(crate) struct TableOptions {
     /// Every reader sees what is numbered up to this, and nothing older of the table's keys is
     /// anywhere: puts that old are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
     pub(crate) settled: Option<SeqNo>,
-    /// Bits of Bloom filter per key, 1.0 to 32.0; `None` for no filter.
-    pub(crate) filter_bits_per_key: Option<f32>,
+    pub(crate) filter: Option<of_table::Spec>,
 }
 
 /// A table being written.
@@ -62,7 +61,7 @@ pub(crate) struct Writer {
     /// The number of the current block.
     block_number: usize,
     index: fence_pointers::Builder,
-    filter: Option<bloom::Builder>,
+    filter: Option<of_table::Builder>,
     meta: TableMeta,
     /// The raw bytes of the page being written.
     raw: Vec<u8>,
@@ -167,7 +166,7 @@ impl Writer {
                 compressor: Compressor::new(options.compression),
                 stored: Vec::new(),
             },
-            filter: options.filter_bits_per_key.map(bloom::Builder::new),
+            filter: options.filter.map(of_table::Builder::new),
             options,
             block: BlockBuilder::default(),
             block_number: 0,
@@ -300,7 +299,10 @@ impl crate::table::Writer for Writer {
     fn memory_bytes(&self) -> usize {
         self.block.memory_bytes()
             + self.index.memory_bytes()
-            + self.filter.as_ref().map_or(0, bloom::Builder::memory_bytes)
+            + self
+                .filter
+                .as_ref()
+                .map_or(0, of_table::Builder::memory_bytes)
             + self.raw.capacity()
             + self.out.stored.capacity()
     }

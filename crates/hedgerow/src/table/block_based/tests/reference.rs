@@ -191,10 +191,14 @@ fn check_seek(
 #[test]
 fn verify_accepts_what_was_written() {
     for (name, block_bytes, entries) in subjects() {
-        for filter_bits_per_key in [None, Some(10.0)] {
+        for filter in [
+            None,
+            Some(of_table::Spec::Bloom(10.0)),
+            Some(of_table::Spec::Cuckoo(11)),
+        ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {
-                    filter_bits_per_key,
+                    filter,
                     compression,
                     ..options(block_bytes)
                 };

@@ -1,0 +1,518 @@
+//! `hedgerow advise`: which design is the cheapest for a workload, a memory budget and a device.
+
+pub(crate) mod profile;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use hedgerow::Design;
+use hedgerow::advisor::{
+    Advice, Constraints, Device, Expected, Geometry, Mix, Objective, Prediction, Tree, Workload,
+    advise, expect,
+};
+use hedgerow_bench::report::Curve;
+use serde_json::{Value, json};
+
+use crate::arguments;
+use crate::design_file;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, bytes, count};
+
+const HELP: &str = "\
+A tree is shown as its levels from the smallest on: `K4FB19.2~63% K1F*` is a level of at most 4 runs,
+its index (fence pointers) in memory, Bloom filters of 19.2 bits per key, 63 % of its data in memory;
+and a last level of one run without filters, all of it in memory. `-` is an index that is paged.
+
+Examples:
+  hedgerow advise --mix get=0.3,miss=0.1,scan=0.1,put=0.5 --entries 1e8 --memory-budget 256MiB
+  hedgerow advise --mix put=1 --entries 1e9 --device hdd --space-max 1.5 --picture memory.svg
+  hedgerow advise --entries 1e7 --price leveling:10 --write best.design
+  hedgerow bench fillrandom,readrandom --design best.design
+  hedgerow advise --measure-device /data --measure-size 8GiB
+  hedgerow advise --db people --mix get=0.9,put=0.1
+  hedgerow advise --table autumn";
+
+/// Recommends designs: the cheapest trees for a workload, and what memory buys.
+///
+/// The model counts random reads, bytes written and read by merges, and steps of the processor, for
+/// uniform keys and full levels (docs/design/0007-advisor.md). Its ranking is worth more than its
+/// microseconds.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// How often each operation comes, as weights: get (found), miss, scan, long-scan, put
+    #[arg(
+        long,
+        value_name = "MIX",
+        default_value = "get=0.3,miss=0.1,scan=0.1,put=0.5"
+    )]
+    mix: Mix,
+    /// Keys that are stored, such as 1e8
+    #[arg(long, value_name = "N", default_value_t = 1e8)]
+    entries: f64,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES", default_value_t = 16.0)]
+    key_size: f64,
+    /// Bytes of a value, as it is stored
+    #[arg(long, value_name = "BYTES", default_value_t = 100.0)]
+    value_size: f64,
+    /// The fraction of puts whose key is there already: what makes a tree larger than its data
+    #[arg(long, value_name = "FRACTION", default_value_t = 1.0)]
+    overwrites: f64,
+    /// Steps of a scan
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    scan_entries: f64,
+
+    /// Takes the number and the sizes of entries from a database instead; what was read is not in
+    /// its files, so the mix has to be said
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["entries", "key_size", "value_size"])]
+    db: Option<PathBuf>,
+    /// The keyspace of that database
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    keyspace: String,
+
+    /// The memory for caches, memtables, indexes and filters together
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = arguments::bytes)]
+    memory_budget: u64,
+    /// How many times larger than the data the tables may be, at worst
+    #[arg(long, value_name = "FACTOR", default_value_t = 3.0)]
+    space_max: f64,
+    /// How often an entry may be written, by its flush and by merges
+    #[arg(long, value_name = "N", default_value_t = 60.0)]
+    writes_max: f64,
+    /// What is read and written: nvme, ssd, hdd, cloud, or the profile of a device in a file; the
+    /// profile that was measured last unless given, else nvme
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// What a random read costs: the time one caller waits, or the device's time when it is busy
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    objective: ObjectiveArgument,
+    /// Also considers what this version cannot do: multi-level cuckoo filters, levels of any number
+    /// of runs, and for keys in the order of a prefix's hash the three-level index
+    #[arg(long)]
+    hypothetical: bool,
+
+    /// How many designs are shown
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Shows what this design would cost, too: a file, or a policy such as `leveling:10`
+    #[arg(long, value_name = "DESIGN")]
+    price: Option<String>,
+    /// Writes the best design to a file, for `--design FILE` of put, load and bench
+    #[arg(long, value_name = "FILE", conflicts_with = "hypothetical")]
+    write: Option<PathBuf>,
+    /// Draws the cost against the memory to an SVG file
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Prints the cost tables of a paper instead
+    #[arg(long, value_name = "PAPER", value_enum)]
+    table: Option<tables::Table>,
+    #[command(flatten)]
+    measure: profile::MeasureArguments,
+}
+
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum ObjectiveArgument {
+    #[default]
+    Latency,
+    Throughput,
+}
+
+impl Arguments {
+    fn device(&self) -> Result<Device, Failure> {
+        let device = profile::find(self.device.as_deref())?;
+        Ok(device.under(match self.objective {
+            ObjectiveArgument::Latency => Objective::Latency,
+            ObjectiveArgument::Throughput => Objective::Throughput,
+        }))
+    }
+
+    fn constraints(&self, memory: u64) -> Constraints {
+        let openable = Constraints {
+            space_max: self.space_max,
+            entry_writes_max: self.writes_max,
+            ..Constraints::new(memory)
+        };
+        match self.hypothetical {
+            true => openable.hypothetical(true),
+            false => openable,
+        }
+    }
+
+    /// Why no tree keeps to what was asked.
+    fn nothing(&self, workload: &Workload, constraints: &Constraints) -> Failure {
+        let data = workload.entries * workload.entry_bytes();
+        let entries = count(workload.entries as u64);
+        let memory = bytes(self.memory_budget);
+        let why = if data <= constraints.memtable() * 2.0 {
+            format!(
+                "expected more data than two memtables hold, found {entries} entries and {memory} of memory: any design does"
+            )
+        } else {
+            format!(
+                "expected memory for a tree of {entries} entries that is written at most {} times and {} times \
+                 as large as its data, found too little in {memory}",
+                self.writes_max, self.space_max,
+            )
+        };
+        Failure::new(Exit::NotFound, why)
+    }
+
+    /// The design to be priced, by its name, and what it makes of the workload's entries.
+    fn priced(
+        &self,
+        workload: &Workload,
+        device: &Device,
+    ) -> Result<Option<(String, Expected)>, Failure> {
+        let Some(name) = &self.price else {
+            return Ok(None);
+        };
+        let path = Path::new(name);
+        let design = match path.exists() {
+            true => design_file::read(path)?,
+            false => Design {
+                policy: name.parse()?,
+                ..Design::default()
+            },
+        };
+        let expected = expect(&design, workload, device, self.memory_budget)?;
+        Ok(Some((name.clone(), expected)))
+    }
+
+    fn workload(&self) -> Result<Workload, Failure> {
+        let asked = Workload {
+            key_bytes: self.key_size,
+            value_bytes: self.value_size,
+            overwrites: self.overwrites,
+            scan_entries: self.scan_entries,
+            ..Workload::new(self.mix, self.entries)
+        };
+        match &self.db {
+            Some(db) => stored(db, &self.keyspace, asked),
+            None => Ok(asked),
+        }
+    }
+}
+
+/// The workload over what a keyspace holds. Sizes are those of the first entries.
+fn stored(db: &Path, keyspace: &str, asked: Workload) -> Result<Workload, Failure> {
+    const SAMPLE: usize = 10_000;
+    let (_db, keyspace) = crate::database::open_to_read(db, keyspace)?;
+    let (mut entries, mut key_bytes, mut value_bytes) = (0, 0, 0);
+    for entry in keyspace.scan::<&[u8]>(..)?.take(SAMPLE) {
+        let (key, value) = entry?;
+        entries += 1;
+        key_bytes += key.len();
+        value_bytes += value.len();
+    }
+    if entries == 0 {
+        let why = format!(
+            "expected entries in the keyspace `{}`, found none",
+            keyspace.name()
+        );
+        return Err(Failure::new(Exit::NotFound, why));
+    }
+    Ok(Workload {
+        entries: keyspace.stats().entries() as f64,
+        key_bytes: key_bytes as f64 / f64::from(entries),
+        value_bytes: value_bytes as f64 / f64::from(entries),
+        ..asked
+    })
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.measure.run(output)?.is_some() {
+        return Ok(());
+    }
+    let device = arguments.device()?;
+    if let Some(table) = arguments.table {
+        tables::print(table, &device, output);
+        return Ok(());
+    }
+    let workload = arguments.workload()?;
+    let constraints = arguments.constraints(arguments.memory_budget);
+    let found = advise(&workload, &device, &constraints)?;
+    if found.is_empty() {
+        return Err(arguments.nothing(&workload, &constraints));
+    }
+    let shown = &found[..found.len().min(arguments.top.max(1))];
+    let curve = curve(arguments, &workload, &device)?;
+    let priced = arguments.priced(&workload, &device)?;
+    print_workload(arguments, &workload, &device, output);
+    print_designs(shown, output);
+    if let Some((name, expected)) = &priced {
+        let prediction = expected.tree.predict(&workload, &device);
+        output.line(format_args!("{}", row(&prediction, name, &expected.tree)));
+    }
+    print_curve(&curve, arguments.memory_budget, output);
+    if let Some(path) = &arguments.picture {
+        picture(path, arguments, &curve)?;
+        output.line(format_args!("\nwrote {}", path.display()));
+    }
+    if let Some(path) = &arguments.write {
+        write_file(path, &design_text(&workload, &device, &found[0]))?;
+        output.line(format_args!("\nwrote {}", path.display()));
+    }
+    let priced = priced.map(|(name, expected)| {
+        json!({
+            "design": name,
+            "tree": expected.tree.to_string(),
+            "predicted": prediction_object(&expected.tree.predict(&workload, &device)),
+        })
+    });
+    output.object(&json!({
+        "priced": priced,
+        "workload": workload_object(&workload),
+        "device": profile::object(&device),
+        "memory_bytes": arguments.memory_budget,
+        "designs": shown.iter().map(object).collect::<Vec<_>>(),
+        "curve": curve.iter().map(Point::object).collect::<Vec<_>>(),
+    }));
+    Ok(())
+}
+
+// ---- what memory buys ----
+
+/// The best design at a budget.
+struct Point {
+    memory: u64,
+    best: Option<Advice>,
+}
+
+impl Point {
+    fn object(&self) -> Value {
+        let best = self.best.as_ref();
+        json!({
+            "memory_bytes": self.memory,
+            "cost_us": best.map(|it| it.prediction.cost_us),
+            "tree": best.map(|it| it.tree.to_string()),
+        })
+    }
+}
+
+/// From a 16th of the budget to 64 times, in steps of the square root of 2.
+fn curve(
+    arguments: &Arguments,
+    workload: &Workload,
+    device: &Device,
+) -> Result<Vec<Point>, Failure> {
+    let budgets =
+        (-8..=12).map(|half| arguments.memory_budget as f64 * 2_f64.powf(f64::from(half) / 2.0));
+    budgets
+        .map(|memory| {
+            let memory = memory as u64;
+            let found = advise(workload, device, &arguments.constraints(memory))?;
+            Ok(Point {
+                memory,
+                best: found.into_iter().next(),
+            })
+        })
+        .collect()
+}
+
+fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
+    output.heading("What memory buys", "(the best design at each budget)");
+    output.line(format_args!(
+        "  {:>10} {:>10} {:>12} {:>12} {:>8}  tree",
+        "memory", "us/op", "saved us/GiB", "reads/get", "writes"
+    ));
+    let mut before: Option<(u64, f64)> = None;
+    // Every other one: doublings.
+    for point in curve.iter().step_by(2) {
+        let mark = if point.memory == budget { "*" } else { " " };
+        let Some(best) = &point.best else {
+            output.line(format_args!(
+                "{mark} {:>10} {:>10}",
+                bytes(point.memory),
+                "-"
+            ));
+            continue;
+        };
+        let cost = best.prediction.cost_us;
+        let saved = before.map_or("-".to_owned(), |(memory, earlier)| {
+            let gib = (point.memory - memory) as f64 / f64::from(1 << 30);
+            format!("{:.2}", (earlier - cost) / gib)
+        });
+        output.line(format_args!(
+            "{mark} {:>10} {cost:>10.2} {saved:>12} {:>12.3} {:>8.1}  {}",
+            bytes(point.memory),
+            best.prediction.hit_reads,
+            best.prediction.entry_writes,
+            best.tree
+        ));
+        before = Some((point.memory, cost));
+    }
+}
+
+fn picture(path: &Path, arguments: &Arguments, curve: &[Point]) -> Result<(), Failure> {
+    let line = |name: &str, cost: fn(&Prediction) -> f64| {
+        let points = curve.iter().filter_map(|point| {
+            let best = point.best.as_ref()?;
+            Some((point.memory as f64, cost(&best.prediction)))
+        });
+        (name.to_owned(), points.collect())
+    };
+    let curve = Curve {
+        title: format!("{}: what memory buys", arguments.mix),
+        x: "memory".to_owned(),
+        y: "µs per operation".to_owned(),
+        lines: vec![
+            line("the mix", |it| it.cost_us),
+            line("get", |it| it.hit_us),
+            line("miss", |it| it.miss_us),
+            line("put", |it| it.put_us),
+        ],
+    };
+    let svg = curve.to_svg(|memory| bytes(memory as u64));
+    write_file(path, &svg.map_err(crate::bench::failure)?)
+}
+
+/// Writes a file that is none of a database.
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a picture or a profile is no file of a database"
+    )]
+    std::fs::write(path, text).map_err(|e| Failure::io("write", path, &e))
+}
+
+// ---- designs ----
+
+fn print_workload(
+    arguments: &Arguments,
+    workload: &Workload,
+    device: &Device,
+    output: &mut Output,
+) {
+    output.line(format_args!(
+        "{} of {} + {} bytes, {}",
+        count(workload.entries as u64),
+        workload.key_bytes.round(),
+        workload.value_bytes.round(),
+        workload.mix
+    ));
+    output.line(format_args!(
+        "{} of memory; {}: {:.1} us per random read, {:.2} GB/s read, {:.2} GB/s written",
+        bytes(arguments.memory_budget),
+        device.name,
+        device.read_us,
+        device.read_bytes_per_s / 1e9,
+        device.write_bytes_per_s / 1e9
+    ));
+}
+
+fn print_designs(designs: &[Advice], output: &mut Output) {
+    output.heading("Designs", "(the cheapest of each kind and depth)");
+    output.line(format_args!(
+        "  {:>9} {:>8} {:>8} {:>8} {:>7} {:>10} {:>7} {:>6} {:>6}  {:<22} tree",
+        "us/op", "get", "miss", "scan", "put", "reads/get", "writes", "space", "runs", "ratios"
+    ));
+    for advice in designs {
+        let row = row(&advice.prediction, &geometry_text(advice), &advice.tree);
+        output.line(format_args!("{row}"));
+    }
+}
+
+fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {
+    format!(
+        "  {:>9.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2} {:>10.3} {:>7.1} {:>6.2} {:>6.1}  {ratios:<22} {tree}",
+        it.cost_us,
+        it.hit_us,
+        it.miss_us,
+        it.scan_us,
+        it.put_us,
+        it.hit_reads,
+        it.entry_writes,
+        it.space,
+        it.runs,
+    )
+}
+
+/// The file of a design, which says what it is for.
+fn design_text(workload: &Workload, device: &Device, best: &Advice) -> String {
+    let it = &best.prediction;
+    format!(
+        "# For {} entries of {} + {} bytes, {}, on {}: {:.2} us per operation,\n\
+         # {:.1} writes of an entry, {:.2} times the data, {} of memory.\n{}",
+        count(workload.entries as u64),
+        workload.key_bytes.round(),
+        workload.value_bytes.round(),
+        workload.mix,
+        device.name,
+        it.cost_us,
+        it.entry_writes,
+        it.space,
+        bytes(it.memory.total() as u64),
+        best.design(device),
+    )
+}
+
+fn geometry_text(advice: &Advice) -> String {
+    let capacities = &advice.capacities;
+    let kind = match capacities.geometry {
+        Geometry::Uniform => "uniform".to_owned(),
+        Geometry::FrontLoaded => "front-loaded".to_owned(),
+        Geometry::Garnering { scaling } => format!("garnering c={scaling}"),
+        Geometry::Bush => "bush".to_owned(),
+    };
+    format!("{kind} T={:.1}", capacities.ratio)
+}
+
+fn object(advice: &Advice) -> Value {
+    let levels = advice.tree.levels.iter().map(|level| {
+        json!({
+            "entries": level.entries,
+            "runs": level.runs,
+            "writes": level.writes,
+            "filter": format!("{:?}", level.filter).to_lowercase(),
+            "bits_per_key": level.filter_bits(),
+            "index": format!("{:?}", level.index).to_lowercase(),
+            "cached": level.cached,
+        })
+    });
+    json!({
+        "geometry": geometry_text(advice),
+        "level0_runs": advice.tree.level0_runs,
+        "memtable_bytes": advice.tree.memtables_bytes / 2.0,
+        "levels": levels.collect::<Vec<_>>(),
+        "tree": advice.tree.to_string(),
+        "predicted": prediction_object(&advice.prediction),
+    })
+}
+
+fn prediction_object(it: &Prediction) -> Value {
+    json!({
+        "cost_us": it.cost_us,
+        "get_us": it.hit_us,
+        "miss_us": it.miss_us,
+        "scan_us": it.scan_us,
+        "long_scan_us": it.long_scan_us,
+        "put_us": it.put_us,
+        "get_reads": it.hit_reads,
+        "miss_reads": it.miss_reads,
+        "seek_reads": it.seek_reads,
+        "entry_writes": it.entry_writes,
+        "space": it.space,
+        "runs": it.runs,
+        "memory": {
+            "memtables": it.memory.memtables,
+            "indexes": it.memory.indexes,
+            "filters": it.memory.filters,
+            "cached": it.memory.cached,
+        },
+    })
+}
+
+fn workload_object(workload: &Workload) -> Value {
+    let mix = &workload.mix;
+    json!({
+        "mix": { "get": mix.get, "miss": mix.miss, "scan": mix.scan, "long-scan": mix.long_scan, "put": mix.put },
+        "entries": workload.entries,
+        "key_bytes": workload.key_bytes,
+        "value_bytes": workload.value_bytes,
+        "overwrites": workload.overwrites,
+        "scan_entries": workload.scan_entries,
+    })
+}

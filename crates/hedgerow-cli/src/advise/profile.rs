@@ -1,0 +1,175 @@
+//! Profiles of devices: presets, measured ones, and the file that keeps the last one measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hedgerow::advisor::Device;
+use hedgerow_bench::device;
+use serde_json::{Map, Value, json};
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
+
+/// Where the last profile that was measured is kept.
+pub(super) fn kept() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
+    Some(config?.join("hedgerow").join("device.json"))
+}
+
+/// The device of this name, or of this file; without one, that which was measured last, else an
+/// NVMe drive.
+pub(crate) fn find(name: Option<&str>) -> Result<Device, Failure> {
+    match name {
+        Some(name) => Device::preset(name).map_or_else(|| read(Path::new(name)), Ok),
+        None => match kept().filter(|path| path.exists()) {
+            Some(path) => read(&path),
+            None => Ok(Device::nvme()),
+        },
+    }
+}
+
+fn read(path: &Path) -> Result<Device, Failure> {
+    let presets = Device::PRESETS.join(", ");
+    let text = fs::read_to_string(path).map_err(|e| {
+        Failure::io("read", path, &e).adding(&format!("; devices without a file are {presets}"))
+    })?;
+    parse(&text)
+        .map_err(|why| Failure::new(Exit::Failure, format!("{}: {why}", path.display())).at(path))
+}
+
+/// A profile names its device and any of the numbers; the others are an NVMe drive's.
+fn parse(text: &str) -> Result<Device, String> {
+    let profile: Map<String, Value> =
+        serde_json::from_str(text).map_err(|e| format!("expected a JSON object, found {e}"))?;
+    let mut device = Device::nvme();
+    if let Some(Value::String(name)) = profile.get("name") {
+        device.name.clone_from(name);
+    }
+    let mut numbers = device.numbers_mut();
+    for (name, value) in profile.iter().filter(|(name, _)| *name != "name") {
+        let Some((_, number)) = numbers.iter_mut().find(|(known, _)| known == name) else {
+            let known = numbers.map(|(known, _)| known).join(", ");
+            return Err(format!("expected name, {known}; found `{name}`"));
+        };
+        match value.as_f64() {
+            Some(found) if found > 0.0 && found.is_finite() => **number = found,
+            _ => {
+                return Err(format!(
+                    "expected a number above 0 for {name}, found {value}"
+                ));
+            }
+        }
+    }
+    Ok(device)
+}
+
+pub(super) fn object(device: &Device) -> Value {
+    let mut device = device.clone();
+    let mut object = Map::new();
+    object.insert("name".to_owned(), json!(device.name));
+    for (name, number) in device.numbers_mut() {
+        object.insert(name.to_owned(), json!(*number));
+    }
+    Value::Object(object)
+}
+
+/// What `--measure-device` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct MeasureArguments {
+    /// Measures the device under a directory (random direct reads, sequential reads and writes) and
+    /// the processor, and keeps the profile for later runs
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    measure_device: Option<PathBuf>,
+    /// The file that is written and read; larger than the device's own cache says more
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(value_parser = crate::arguments::bytes)]
+    measure_size: u64,
+    /// For how long each kind of read is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    measure_seconds: f64,
+    /// Where the profile is kept, in place of hedgerow/device.json among the user's settings
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+}
+
+impl MeasureArguments {
+    /// Measures if that was asked for.
+    pub(super) fn run(&self, output: &mut Output) -> Result<Option<Device>, Failure> {
+        let Some(dir) = &self.measure_device else {
+            return Ok(None);
+        };
+        let each = Duration::try_from_secs_f64(self.measure_seconds).map_err(|e| {
+            let found = self.measure_seconds;
+            Failure::new(Exit::Usage, format!("expected seconds, found {found}: {e}"))
+        })?;
+        let wheel = output::waiting("measuring");
+        let measured = device::measure(dir, self.measure_size, each);
+        wheel.finish_and_clear();
+        let device = measured.map_err(crate::bench::failure)?;
+        self.keep(&device, output)?;
+        Ok(Some(device))
+    }
+
+    fn keep(&self, device: &Device, output: &mut Output) -> Result<(), Failure> {
+        let Some(path) = self.profile.clone().or_else(kept) else {
+            let why =
+                "expected HOME to be set, or --profile FILE: a profile has to be kept somewhere";
+            return Err(Failure::new(Exit::Usage, why));
+        };
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(|e| Failure::io("make", dir, &e))?;
+        }
+        super::write_file(&path, &format!("{:#}\n", object(device)))?;
+        print(device, output);
+        output.line(format_args!("kept in {}", path.display()));
+        output.object(&json!({ "device": object(device), "profile": path.to_string_lossy() }));
+        Ok(())
+    }
+}
+
+fn print(device: &Device, output: &mut Output) {
+    output.line(format_args!("device {}", device.name));
+    for (name, number) in device.clone().numbers_mut() {
+        let shown = match *number {
+            large if large >= 1000.0 => output::count(large as u64),
+            small => format!("{small:.3}"),
+        };
+        output.line(format_args!("  {name:<18} {shown:>15}"));
+    }
+    output.line(format_args!(
+        "  a block written costs {:.3} of a block read at random",
+        device.write_ratio()
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read_as_it_is_written() {
+        for name in Device::PRESETS {
+            let device = Device::preset(name).unwrap();
+            assert_eq!(parse(&object(&device).to_string()), Ok(device));
+        }
+    }
+
+    #[test]
+    fn a_profile_that_is_none_says_why() {
+        for (text, why) in [
+            ("[]", "expected a JSON object"),
+            (
+                r#"{"read_us": "fast"}"#,
+                "expected a number above 0 for read_us, found \"fast\"",
+            ),
+            (r#"{"read_us": 0}"#, "expected a number above 0"),
+            (r#"{"colour": 1}"#, "found `colour`"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

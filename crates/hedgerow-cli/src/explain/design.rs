@@ -1,0 +1,281 @@
+//! `hedgerow explain design`: the design of a keyspace, what the model predicts of it, and what is.
+
+use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
+use hedgerow::inspect::{self, Change};
+use hedgerow::io::OsStorage;
+use hedgerow::{Db, Keyspace, KeyspaceStats, PageClass};
+use serde_json::{Value, json};
+
+use crate::database::KeyspaceArguments;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, bytes};
+use crate::stats::written::Written;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow explain design --db people --keyspace default";
+
+/// Shows the design of a keyspace and its levels, and beside what the model predicts what was
+/// measured: writes of an entry, space, runs, reads per get, memory.
+///
+/// The prediction is of a store that grew by puts of keys in random order. Writes are those that the
+/// manifest remembers, of all keyspaces together; reads are those of a sample of keys, looked up with
+/// an empty cache.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+}
+
+/// A number that is predicted and, where it can be, measured.
+struct Pair {
+    name: &'static str,
+    predicted: f64,
+    measured: Option<f64>,
+    /// Bytes, not a plain number.
+    is_bytes: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let (dir, memory) = arguments.keyspace.place();
+    let (db, keyspace) = arguments.keyspace.open_to_read()?;
+    let manifest = inspect::manifest(&OsStorage::default(), dir)?;
+    let sample = Sample::of(&keyspace, &manifest)?;
+    let stats = keyspace.stats();
+    let workload = Workload {
+        key_bytes: sample.key_bytes,
+        value_bytes: entry_bytes(&stats) - sample.key_bytes,
+        ..Workload::new(
+            Mix::new(Mix {
+                get: 1.0,
+                ..Mix::default()
+            })?,
+            stats.entries() as f64,
+        )
+    };
+    let design = keyspace.design();
+    let device = Device {
+        block_bytes: f64::from(design.block_bytes),
+        ..Device::nvme()
+    };
+    let expected = expect(&design, &workload, &device, memory)?;
+    let mut uncached = expected.tree.clone();
+    for level in &mut uncached.levels {
+        level.cached = 0.0;
+    }
+    let prediction = uncached.predict(&workload, &device);
+    let pairs = pairs(&prediction, &Written::of(&manifest), &stats, &sample, &db);
+    output.line(format_args!("design of `{}`", keyspace.name()));
+    for line in design.to_string().lines() {
+        output.line(format_args!("  {line}"));
+    }
+    print_levels(&expected, &stats, &workload, output);
+    print_pairs(&pairs, output);
+    output.object(&json!({
+        "keyspace": keyspace.name(),
+        "design": design.to_string(),
+        "levels": levels_object(&expected, &stats, &workload),
+        "pairs": pairs.iter().map(Pair::object).collect::<Vec<_>>(),
+    }));
+    Ok(())
+}
+
+/// Bytes of key and value, on average.
+fn entry_bytes(stats: &KeyspaceStats) -> f64 {
+    let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
+    stats.raw_bytes as f64 / entries.max(1) as f64
+}
+
+// ---- what is measured ----
+
+/// Lookups of keys beside the beginnings of tables, spread like the data.
+struct Sample {
+    key_bytes: f64,
+    hit_reads: f64,
+    miss_reads: f64,
+}
+
+impl Sample {
+    fn of(keyspace: &Keyspace, manifest: &inspect::Manifest) -> Result<Sample, Failure> {
+        const TABLES: usize = 500;
+        let state = manifest.state.iter().flatten();
+        let starts = state.filter_map(|change| match change {
+            Change::Tree(edit) => Some(edit.added.iter().map(|(_, meta)| &meta.smallest_key)),
+            _ => None,
+        });
+        let mut starts: Vec<&Vec<u8>> = starts.flatten().collect();
+        starts.sort();
+        let every = starts.len().div_ceil(TABLES).max(1);
+        let mut keys = Vec::new();
+        for start in starts.into_iter().step_by(every) {
+            keys.extend(keys_from(keyspace, start)?);
+        }
+        if keys.is_empty() {
+            let why = format!("expected tables in `{}`, found none", keyspace.name());
+            return Err(Failure::new(Exit::NotFound, why));
+        }
+        let bytes: usize = keys.iter().map(Vec::len).sum();
+        let absent: Vec<Vec<u8>> = keys.iter().map(|key| [key, &b"\0"[..]].concat()).collect();
+        Ok(Sample {
+            key_bytes: bytes as f64 / keys.len() as f64,
+            hit_reads: reads(keyspace, &keys)?,
+            miss_reads: reads(keyspace, &absent)?,
+        })
+    }
+}
+
+/// A few keys behind this one.
+fn keys_from(keyspace: &Keyspace, start: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    const KEYS: usize = 4;
+    const APART: usize = 7;
+    let entries = keyspace.scan(start..)?.take(KEYS * APART).step_by(APART);
+    entries.map(|entry| Ok(entry?.0.to_vec())).collect()
+}
+
+/// Data pages that a lookup asks for, cached or not.
+fn reads(keyspace: &Keyspace, keys: &[Vec<u8>]) -> Result<f64, Failure> {
+    let mut pages = 0;
+    for key in keys {
+        let explanation = keyspace.explain(key)?;
+        let data = explanation
+            .pages()
+            .filter(|page| page.class == PageClass::Data);
+        pages += data.count();
+    }
+    Ok(pages as f64 / keys.len() as f64)
+}
+
+fn pairs(
+    prediction: &Prediction,
+    written: &Written,
+    stats: &KeyspaceStats,
+    sample: &Sample,
+    db: &Db,
+) -> Vec<Pair> {
+    let memory = db.stats().memory;
+    let runs: usize = stats
+        .levels
+        .iter()
+        .filter(|it| it.level > 0)
+        .map(|it| it.runs)
+        .sum();
+    let pair = |name, predicted, measured| Pair {
+        name,
+        predicted,
+        measured,
+        is_bytes: false,
+    };
+    let bytes_pair = |name, predicted, measured: u64| Pair {
+        is_bytes: true,
+        ..pair(name, predicted, Some(measured as f64))
+    };
+    vec![
+        pair(
+            "writes of an entry",
+            prediction.entry_writes,
+            written.entry_writes(),
+        ),
+        pair(
+            "space, at worst",
+            prediction.space,
+            Some(stats.space_amplification()),
+        ),
+        pair("runs below level 0", prediction.runs, Some(runs as f64)),
+        pair(
+            "pages per get that finds",
+            prediction.hit_reads,
+            Some(sample.hit_reads),
+        ),
+        pair(
+            "pages per get that does not",
+            prediction.miss_reads,
+            Some(sample.miss_reads),
+        ),
+        bytes_pair("indexes", prediction.memory.indexes, memory.indexes),
+        bytes_pair("filters", prediction.memory.filters, memory.filters),
+    ]
+}
+
+// ---- for people and programs ----
+
+fn print_pairs(pairs: &[Pair], output: &mut Output) {
+    output.heading("Predicted beside measured", "");
+    output.line(format_args!(
+        "  {:<28} {:>12} {:>12}",
+        "", "predicted", "measured"
+    ));
+    for pair in pairs {
+        let shown = |number: f64| match pair.is_bytes {
+            true => bytes(number as u64),
+            false => format!("{number:.3}"),
+        };
+        let measured = pair.measured.map_or("-".to_owned(), shown);
+        output.line(format_args!(
+            "  {:<28} {:>12} {measured:>12}",
+            pair.name,
+            shown(pair.predicted)
+        ));
+    }
+}
+
+impl Pair {
+    fn object(&self) -> Value {
+        json!({ "name": self.name, "predicted": self.predicted, "measured": self.measured })
+    }
+}
+
+fn print_levels(
+    expected: &Expected,
+    stats: &KeyspaceStats,
+    workload: &Workload,
+    output: &mut Output,
+) {
+    output.heading("Levels", "");
+    output.line(format_args!(
+        "  {:>5} {:>11} {:>8} {:>11} {:>11} {:>6} {:>6} {:>10}",
+        "level", "predicted", "writes", "there", "target", "runs", "most", "bits/key"
+    ));
+    for level in &stats.levels {
+        let (mut predicted, mut writes, mut most, mut bits) = Default::default();
+        if let Some(it) = at(expected, level.level) {
+            predicted = bytes((it.entries * workload.entry_bytes()) as u64);
+            writes = format!("{:.2}", it.writes);
+            most = it.runs.to_string();
+            bits = format!("{:.1}", it.filter_bits());
+        }
+        output.line(format_args!(
+            "  {:>5} {predicted:>11} {writes:>8} {:>11} {:>11} {:>6} {most:>6} {bits:>10}",
+            level.level,
+            bytes(level.bytes),
+            level.target_bytes.map(bytes).unwrap_or_default(),
+            level.runs,
+        ));
+    }
+}
+
+fn at(expected: &Expected, level: usize) -> Option<&hedgerow::advisor::Level> {
+    let at = expected.levels.iter().position(|it| *it == level)?;
+    expected.tree.levels.get(at)
+}
+
+fn levels_object(expected: &Expected, stats: &KeyspaceStats, workload: &Workload) -> Vec<Value> {
+    let object = |level: &hedgerow::LevelStats| {
+        let predicted = at(expected, level.level).map(|it| {
+            json!({
+                "bytes": it.entries * workload.entry_bytes(),
+                "writes": it.writes,
+                "runs": it.runs,
+                "bits_per_key": it.filter_bits(),
+            })
+        });
+        json!({
+            "level": level.level,
+            "runs": level.runs,
+            "bytes": level.bytes,
+            "target_bytes": level.target_bytes,
+            "predicted": predicted,
+        })
+    };
+    stats.levels.iter().map(object).collect()
+}

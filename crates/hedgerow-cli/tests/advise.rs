@@ -1,0 +1,239 @@
+//! `advise` and `explain design`: what is recommended can be opened, priced, measured and explained.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "files are made with std::fs")]
+
+mod support;
+
+use std::fs;
+
+use hedgerow::{Db, Design};
+use serde_json::Value;
+use support::{Place, command, fails_saying, failure, hedgerow, object, stdout};
+
+const SMALL: [&str; 6] = [
+    "--entries",
+    "2e5",
+    "--memory-budget",
+    "16MiB",
+    "--device",
+    "nvme",
+];
+
+fn advise(more: &[&str]) -> Value {
+    let arguments = [&["advise", "--json"], more].concat();
+    object(&hedgerow(&arguments))
+}
+
+#[test]
+fn designs_are_ranked_and_memory_has_a_price() {
+    let found = advise(&[
+        "--mix",
+        "get=0.3,miss=0.1,scan=0.1,put=0.5",
+        "--device",
+        "nvme",
+    ]);
+    let costs: Vec<f64> = found["designs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|design| design["predicted"]["cost_us"].as_f64().unwrap())
+        .collect();
+    assert_eq!(costs.len(), 5);
+    assert!(costs.is_sorted());
+    let curve = found["curve"].as_array().unwrap();
+    let costs: Vec<f64> = curve
+        .iter()
+        .filter_map(|it| it["cost_us"].as_f64())
+        .collect();
+    assert!(
+        costs.first().unwrap() > &(10.0 * costs.last().unwrap()),
+        "{costs:?}"
+    );
+    // What is asked for is taken into account.
+    let fewer = advise(&["--mix", "put=1", "--writes-max", "8", "--device", "nvme"]);
+    for design in fewer["designs"].as_array().unwrap() {
+        assert!(design["predicted"]["entry_writes"].as_f64().unwrap() <= 8.0);
+    }
+}
+
+#[test]
+fn people_see_designs_and_what_memory_buys() {
+    let output = hedgerow(&["advise", "--device", "hdd", "--price", "leveling:10"]);
+    let text = String::from_utf8(stdout(&output).to_vec()).unwrap();
+    for part in [
+        "Designs",
+        "What memory buys",
+        "leveling:10",
+        "hdd: 8000.0 us per random read",
+    ] {
+        assert!(text.contains(part), "expected `{part}` in: {text}");
+    }
+}
+
+#[test]
+fn a_recommended_design_is_opened_and_explained() {
+    let place = Place::new();
+    let file = place.path("best.design");
+    let file_name = file.to_str().unwrap();
+    let found = advise(&[&SMALL[..], &["--write", file_name]].concat());
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("# For 200,000 entries of 16 + 100 bytes"),
+        "{text}"
+    );
+    let design: Design = text.parse().unwrap();
+
+    // The price of the design in the file is near that of the tree it was made from: integers for
+    // ratios and levels that are half full on average are what lies between.
+    let priced = advise(&[&SMALL[..], &["--price", file_name]].concat());
+    let cost = |object: &Value| object["predicted"]["cost_us"].as_f64().unwrap();
+    let (searched, priced) = (cost(&found["designs"][0]), cost(&priced["priced"]));
+    assert!(
+        (0.3..2.0).contains(&(priced / searched)),
+        "{priced} {searched}"
+    );
+
+    let line = |i: u32| format!("key {:05},value\n", i * 7919 % 5000);
+    let lines: String = (0..5000).map(line).collect();
+    let lines = format!("key,value\n{lines}");
+    let loaded = place.run_with_input(
+        "load",
+        &["--format", "csv", "--design", file_name],
+        lines.as_bytes(),
+    );
+    stdout(&loaded);
+    let db = Db::open(place.db()).unwrap();
+    let keyspace = db.existing_keyspace("default").unwrap();
+    assert_eq!(keyspace.design(), design);
+    keyspace.flush().unwrap();
+    drop(keyspace);
+    db.close().unwrap();
+
+    let db = place.db();
+    let explain = ["explain", "design", "--json", "--db", db.to_str().unwrap()];
+    let explained = object(&hedgerow(&explain));
+    assert_eq!(
+        explained["design"]
+            .as_str()
+            .unwrap()
+            .parse::<Design>()
+            .unwrap(),
+        design
+    );
+    let pairs = explained["pairs"].as_array().unwrap();
+    let pair = |name: &str| pairs.iter().find(|pair| pair["name"] == name).unwrap();
+    let measured = |name: &str| pair(name)["measured"].as_f64().unwrap();
+    assert!(measured("writes of an entry") >= 1.0);
+    assert!((measured("pages per get that finds") - 1.0).abs() < 0.2);
+    assert!(measured("pages per get that does not") < 1.0);
+}
+
+#[test]
+fn numbers_come_from_a_database() {
+    let place = Place::new();
+    let pair = |i: u32| (format!("{i:08}"), "v".repeat(42));
+    let pairs: Vec<(String, String)> = (0..120_000).map(pair).collect();
+    place.fill(&pairs);
+    let asked = [
+        "--json",
+        "--device",
+        "nvme",
+        "--mix",
+        "get=1",
+        "--memory-budget",
+    ];
+    let found = object(&place.run("advise", &[&asked[..], &["8MiB"]].concat()));
+    assert_eq!(found["workload"]["entries"], 120_000.0);
+    assert_eq!(found["workload"]["key_bytes"], 8.0);
+    assert_eq!(found["workload"]["value_bytes"], 42.0);
+    let why = failure(&place.run("advise", &[&asked[..], &["1GiB"]].concat()), 3);
+    assert!(
+        why["message"]
+            .as_str()
+            .unwrap()
+            .contains("than two memtables hold"),
+        "{why}"
+    );
+}
+
+#[test]
+fn the_papers_tables_are_printed() {
+    let autumn = advise(&["--table", "autumn"]);
+    let garnering = &autumn["policies"][4];
+    assert_eq!(garnering["policy"], "garnering:2,0.8");
+    let levels: Vec<u64> = garnering["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["levels"].as_u64().unwrap())
+        .collect();
+    assert_eq!(levels, [3, 5, 6, 7, 8, 9]);
+    let slimdb = advise(&["--table", "slimdb"]);
+    let row = &slimdb["figures"][0]["rows"][5];
+    assert_eq!(row["memory_mib"], 300.0);
+    assert!((row["costs"][3].as_f64().unwrap() - 0.7825).abs() < 1e-4);
+}
+
+#[test]
+fn a_picture_is_drawn() {
+    let place = Place::new();
+    let file = place.path("memory.svg");
+    advise(&["--device", "nvme", "--picture", file.to_str().unwrap()]);
+    let svg = fs::read_to_string(&file).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("polyline"), "{svg}");
+}
+
+#[test]
+fn a_device_is_measured_and_its_profile_used() {
+    let place = Place::new();
+    let settings = place.path("settings");
+    let here = place.path(".");
+    let mut measure = command(&[
+        "advise",
+        "--json",
+        "--measure-size",
+        "2MiB",
+        "--measure-seconds",
+        "0.05",
+    ]);
+    measure
+        .arg("--measure-device")
+        .arg(&here)
+        .env("XDG_CONFIG_HOME", &settings);
+    let output = measure.output().unwrap();
+    if !output.status.success() {
+        // A file system in memory need not know direct reads.
+        fails_saying(&output, 1, &["direct reads"]);
+        return;
+    }
+    assert!(object(&output)["device"]["read_us"].as_f64().unwrap() > 0.0);
+    let mut later = command(&["advise", "--json"]);
+    let later = later.env("XDG_CONFIG_HOME", &settings).output().unwrap();
+    assert_eq!(object(&later)["device"]["name"], "measured");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |more: &[&str], code: i32, part: &str| {
+        let arguments = [&["advise", "--json"], more].concat();
+        let why = failure(&hedgerow(&arguments), code);
+        let why = why["message"].as_str().unwrap();
+        assert!(why.contains(part), "{why}");
+    };
+    refused(&["--mix", "swim=1"], 2, "expected a mix such as");
+    refused(
+        &["--device", "floppy"],
+        3,
+        "devices without a file are nvme, ssd, hdd, cloud",
+    );
+    refused(
+        &["--device", "nvme", "--memory-budget", "1MiB"],
+        3,
+        "found too little in 1.0 MiB",
+    );
+    refused(
+        &["--device", "nvme", "--price", "leveling:1"],
+        2,
+        "expected a ratio of levels",
+    );
+}

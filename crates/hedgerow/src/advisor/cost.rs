@@ -1,0 +1,274 @@
+//! What one operation costs in a tree of given levels.
+//!
+//! The tree is full, keys are drawn uniformly, and what an operation costs is a sum over levels: so
+//! each level can be judged alone. Levels are named by `i`, `K` is the number of runs, `p` the rate
+//! of false positives of one filter:
+//!
+//! ```text
+//! miss  = n probe + n p (read + seek)                          n = average runs asked
+//! hit   = read + seek + (n + 1)/2 probe + p (n - 1)/2 (read + seek)
+//! seek  = n' (read + seek)                                      n' = average runs
+//! write = W (bytes (1/write rate + 1/read rate) + merge),       W = (a + 1)/2, a = max(1, ratio/K)
+//! ```
+
+use super::device::Device;
+use super::workload::Workload;
+
+/// Which runs of a level are read for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Filter {
+    /// All.
+    None,
+    /// A Bloom filter per run.
+    Bloom,
+    /// A cuckoo filter per run.
+    Cuckoo,
+    /// One multi-level cuckoo filter for all runs of the level [SlimDB, section 3.2].
+    MultiLevelCuckoo,
+}
+
+/// How the block that may hold a key is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Index {
+    /// Fence pointers in memory.
+    Fence,
+    /// SlimDB's three-level index in memory; needs keys whose order is that of a prefix's hash.
+    ThreeLevel,
+    /// Fence pointers in their file: one more read.
+    Paged,
+}
+
+/// A level as it was decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// What it holds when full.
+    pub entries: f64,
+    /// Sorted runs, at most.
+    pub runs: u32,
+    /// How often an entry is written into it.
+    pub writes: f64,
+    /// Its filters.
+    pub filter: Filter,
+    /// The rate of false positives of one filter; 1 without one.
+    pub false_positives: f64,
+    /// Its indexes.
+    pub index: Index,
+    /// The fraction of its data that is kept in memory.
+    pub cached: f64,
+}
+
+/// The largest rate of false positives that filters are made better than, whatever a read costs.
+pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
+/// Slots of a cuckoo filter that are in use.
+const CUCKOO_LOAD: f64 = 0.95;
+/// Bits of an entry of the fast variant of the three-level index, per block [SlimDB, section 3.1].
+const THREE_LEVEL_BITS: f64 = 29.5;
+/// What a fence pointer has beside its separator.
+const FENCE_BYTES: f64 = 6.0;
+
+impl Filter {
+    /// Bits per entry as `slope * ln(1/p) + offset` for a level of `runs` runs.
+    pub(crate) fn bits(self, runs: u32) -> (f64, f64) {
+        let ln2 = std::f64::consts::LN_2;
+        match self {
+            Filter::None => (0.0, 0.0),
+            Filter::Bloom => (1.0 / (ln2 * ln2), 0.0),
+            Filter::Cuckoo => Filter::MultiLevelCuckoo.bits(1),
+            Filter::MultiLevelCuckoo => {
+                let run_bits = f64::from(runs.max(1)).log2().ceil();
+                (1.0 / (CUCKOO_LOAD * ln2), (3.0 + run_bits) / CUCKOO_LOAD)
+            }
+        }
+    }
+
+    fn probe_us(self, device: &Device) -> f64 {
+        match self {
+            Filter::None => 0.0,
+            Filter::Bloom => device.probe_us,
+            Filter::Cuckoo | Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
+        }
+    }
+}
+
+impl Index {
+    /// Bits of memory per entry.
+    pub(crate) fn bits(self, workload: &Workload, device: &Device) -> f64 {
+        let per_block = device.block_bytes / workload.entry_bytes();
+        match self {
+            Index::Fence => 8.0 * (workload.key_bytes + FENCE_BYTES) / per_block,
+            Index::ThreeLevel => THREE_LEVEL_BITS / per_block,
+            Index::Paged => 0.0,
+        }
+    }
+
+    fn seek_us(self, device: &Device) -> f64 {
+        match self {
+            Index::ThreeLevel => device.three_level_us,
+            Index::Fence | Index::Paged => device.seek_us,
+        }
+    }
+
+    fn reads(self) -> f64 {
+        match self {
+            Index::Paged => 2.0,
+            Index::Fence | Index::ThreeLevel => 1.0,
+        }
+    }
+}
+
+/// What one operation costs, in one level or in a whole tree.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Costs {
+    /// A get that finds nothing.
+    pub miss_us: f64,
+    /// A get that finds its key; of a level: if it is there.
+    pub hit_us: f64,
+    /// Positioning a scan.
+    pub seek_us: f64,
+    /// A put, merges included.
+    pub put_us: f64,
+    /// Random reads of each, in the same order, without those that the memory saves.
+    pub miss_reads: f64,
+    /// See `miss_reads`.
+    pub hit_reads: f64,
+    /// See `miss_reads`.
+    pub seek_reads: f64,
+}
+
+/// Where merges are cut one table at a time, a level is always full: each arriving run meets all of
+/// it. Full merges meet a level that is half full on average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Merges {
+    /// Of whole levels, or of slices of a level until it is empty.
+    #[default]
+    Full,
+    /// Of the table that overlaps least, where a level has one run.
+    OneTable,
+}
+
+impl Merges {
+    /// How often an entry is written into a level of at most `runs` runs that is full after so many
+    /// arrivals.
+    pub(crate) fn writes(self, arrivals: f64, runs: u32) -> f64 {
+        let per_run = (arrivals / f64::from(runs)).max(1.0);
+        match self {
+            Merges::OneTable if runs == 1 => per_run + 1.0,
+            _ => (per_run + 1.0) / 2.0,
+        }
+    }
+}
+
+/// Runs of a group that may grow to `runs`, on average.
+pub(crate) fn runs_average(runs: u32) -> f64 {
+    match runs {
+        1 => 1.0,
+        runs => f64::from(runs + 1) / 2.0,
+    }
+}
+
+impl Level {
+    /// Bits of filter per entry.
+    pub fn filter_bits(&self) -> f64 {
+        let (slope, offset) = self.filter.bits(self.runs);
+        match self.filter {
+            Filter::None => 0.0,
+            _ => offset - slope * self.false_positives.ln(),
+        }
+    }
+
+    /// Bytes of index, filter and cached data.
+    pub fn memory_bytes(&self, workload: &Workload, device: &Device) -> f64 {
+        let bits = self.filter_bits() + self.index.bits(workload, device);
+        self.entries * (bits / 8.0 + self.cached * workload.entry_bytes())
+    }
+
+    /// What operations cost in this level.
+    pub(crate) fn costs(&self, workload: &Workload, device: &Device) -> Costs {
+        let runs = runs_average(self.runs);
+        let (asked, insert_us) = match self.filter {
+            Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
+            Filter::Cuckoo => (runs, device.cuckoo_insert_us),
+            _ => (runs, 0.0),
+        };
+        let probe_us = self.filter.probe_us(device);
+        let reads = (1.0 - self.cached) * self.index.reads();
+        let visit_us = reads * device.read_us + self.index.seek_us(device);
+        let p = self.false_positives;
+        let rewrite_us = device.rewrite_us(workload.entry_bytes()) + device.merge_us;
+        let (wrong_miss, wrong_hit) = (asked * p, p * (asked - 1.0) / 2.0);
+        Costs {
+            miss_us: asked * probe_us + wrong_miss * visit_us,
+            hit_us: (asked + 1.0) / 2.0 * probe_us + (1.0 + wrong_hit) * visit_us,
+            seek_us: runs * visit_us,
+            put_us: self.writes * rewrite_us + insert_us,
+            miss_reads: wrong_miss * reads,
+            hit_reads: (1.0 + wrong_hit) * reads,
+            seek_reads: runs * reads,
+        }
+    }
+}
+
+/// How often a level is met, per operation of the workload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// The fraction of the data that is here, and below.
+    pub(crate) here: f64,
+    pub(crate) below: f64,
+}
+
+impl Share {
+    /// A level's part of the average cost of an operation.
+    pub(crate) fn weigh(&self, workload: &Workload, costs: &Costs) -> f64 {
+        let mix = &workload.mix;
+        (mix.miss + mix.get * self.below) * costs.miss_us
+            + mix.get * self.here * costs.hit_us
+            + (mix.scan + mix.long_scan) * costs.seek_us
+            + mix.put * costs.put_us
+    }
+
+    /// Each level's, from level 1 down.
+    pub(crate) fn of(entries: &[f64]) -> Vec<Share> {
+        let all: f64 = entries.iter().sum();
+        let share = |i: usize| Share {
+            here: entries[i] / all,
+            below: entries[i + 1..].iter().sum::<f64>() / all,
+        };
+        (0..entries.len()).map(share).collect()
+    }
+}
+
+/// What operations cost beside the levels: log and flush, the runs of level 0, which are cached and
+/// filtered, and the steps of scans. Steps and bytes of scans are in `seek_us` of the two kinds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) get_us: f64,
+    pub(crate) scan_us: f64,
+    pub(crate) long_scan_us: f64,
+    pub(crate) put_us: f64,
+}
+
+impl Base {
+    pub(crate) fn of(workload: &Workload, device: &Device, level0_runs: f64) -> Base {
+        let bytes = workload.entry_bytes();
+        let byte_us = 1e6 / device.read_bytes_per_s;
+        let steps_us = |steps: f64| {
+            level0_runs / 2.0 * device.seek_us + steps * (device.next_us + bytes * byte_us)
+        };
+        Base {
+            get_us: level0_runs / 2.0 * device.probe_us,
+            scan_us: steps_us(workload.scan_entries),
+            long_scan_us: steps_us(workload.long_scan_entries),
+            put_us: 2.0 * bytes / device.write_bytes_per_s * 1e6 + device.merge_us,
+        }
+    }
+
+    pub(crate) fn weigh(&self, workload: &Workload) -> f64 {
+        let mix = &workload.mix;
+        (mix.get + mix.miss) * self.get_us
+            + mix.scan * self.scan_us
+            + mix.long_scan * self.long_scan_us
+            + mix.put * self.put_us
+    }
+}

@@ -1,0 +1,194 @@
+//! From what the search found to a design that the engine opens, and from any design to what it
+//! will cost.
+
+use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level};
+use super::device::Device;
+use super::growth::{self, Grown, Stage};
+use super::search::Advice;
+use super::tree::Tree;
+use super::workload::Workload;
+use crate::error::Result;
+use crate::filter::allocation::{self, BLOOM};
+use crate::filter::cuckoo;
+use crate::merge_policy;
+use crate::options::{CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
+
+/// The fewest and the most bits per key of a filter that the engine makes; below half of the fewest a
+/// level has none.
+const BITS: (f64, f64) = (1.0, 32.0);
+/// What indexes leave to filters of the memory budget, where nothing else is said: nine tenths of the
+/// share of both.
+const FILTERS_SHARE: f64 = 0.9 / 4.0;
+/// The least ratio of levels that the engine takes.
+const RATIO_MIN: f64 = 2.0;
+
+/// What a design makes of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// Its levels, as they are on average.
+    pub tree: Tree,
+    /// The number of each of them in the engine, which counts unused levels, too.
+    pub levels: Vec<usize>,
+}
+
+/// The tree of a keyspace of this design, grown to the workload's entries by puts of keys in random
+/// order, within a memory budget: what memtables, indexes and filters leave is taken for cached data,
+/// where it helps most. Its entry writes are those of the growth and agree with the engine's planner
+/// within a tenth. Arithmetic: less than a millisecond.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::InvalidArgument`] if a number of the design or the workload makes no sense.
+pub fn expect(
+    design: &Design,
+    workload: &Workload,
+    device: &Device,
+    memory_bytes: u64,
+) -> Result<Expected> {
+    workload.check()?;
+    design.check()?;
+    let (memtable_bytes, table_bytes) = sizes(design, memory_bytes);
+    let policy = merge_policy::policy(&design.policy);
+    let bytes = workload.entries * workload.entry_bytes();
+    let grown = growth::grow(&*policy, memtable_bytes, table_bytes, bytes);
+    let level = |stage: &Stage| {
+        let (filter, false_positives) = match design.filter_at(stage.level) {
+            FilterSpec::None => (Filter::None, 1.0),
+            FilterSpec::Bloom { bits_per_key } => bloom(f64::from(bits_per_key)),
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                (Filter::Cuckoo, cuckoo::rate(fingerprint_bits))
+            }
+            FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
+                bits_per_key,
+                stage,
+                &grown,
+                workload,
+                memory_bytes,
+            )),
+        };
+        Level {
+            entries: stage.bytes / workload.entry_bytes(),
+            runs: stage.runs,
+            writes: stage.writes,
+            filter,
+            false_positives,
+            index: match design.residency {
+                Residency::Paged => Index::Paged,
+                Residency::Auto | Residency::Resident => Index::Fence,
+            },
+            cached: 0.0,
+        }
+    };
+    let mut tree = Tree {
+        level0_runs: f64::from(grown.level0_runs),
+        levels: grown.stages.iter().map(level).collect(),
+        memtables_bytes: 2.0 * memtable_bytes as f64,
+    };
+    tree.fill_memory(workload, device, memory_bytes as f64);
+    Ok(Expected {
+        tree,
+        levels: grown.stages.iter().map(|stage| stage.level).collect(),
+    })
+}
+
+/// The sizes of memtables and tables, where the design leaves them open as a database of one
+/// keyspace of one partition derives them.
+fn sizes(design: &Design, memory_bytes: u64) -> (u64, u64) {
+    const ACTIVE_SHARE: (u64, u64) = (3, 32);
+    let active = memory_bytes / ACTIVE_SHARE.1 * ACTIVE_SHARE.0;
+    let memtable = design
+        .memtable_bytes
+        .unwrap_or(active.clamp(1 << 20, 256 << 20));
+    let table = design
+        .table_bytes
+        .unwrap_or(memtable.clamp(2 << 20, 64 << 20));
+    (memtable, table)
+}
+
+/// Bits per key of the tables of a level, on average.
+fn monkey_bits(
+    bits_per_key: Option<f32>,
+    stage: &Stage,
+    grown: &Grown,
+    workload: &Workload,
+    memory_bytes: u64,
+) -> f64 {
+    let levels = grown.stages.iter().map(|stage| allocation::Level {
+        entries: stage.bytes / workload.entry_bytes(),
+        weight: f64::from(stage.runs),
+    });
+    let levels: Vec<_> = levels.collect();
+    let ln_price = match bits_per_key {
+        Some(bits) => BLOOM.ln_price(&levels, f64::from(bits)),
+        None => {
+            let share = 8.0 * memory_bytes as f64 * FILTERS_SHARE;
+            BLOOM
+                .ln_price(&levels, share / workload.entries)
+                .max(allocation::ln_price_of_page_cache(workload.entry_bytes()))
+        }
+    };
+    let at = grown.stages.iter().position(|it| it.level == stage.level);
+    at.map_or(0.0, |at| BLOOM.at_price(&levels, ln_price)[at])
+}
+
+fn bloom(bits: f64) -> (Filter, f64) {
+    if bits == 0.0 {
+        return (Filter::None, 1.0);
+    }
+    let (slope, _) = Filter::Bloom.bits(1);
+    (
+        Filter::Bloom,
+        (-bits / slope).exp().max(FALSE_POSITIVES_MIN),
+    )
+}
+
+impl Advice {
+    /// The design with which the engine makes this tree: a table of levels, full levels merged in
+    /// slices of the key range. Filters the engine lacks are left out, ratios below 2 are 2.
+    pub fn design(&self, device: &Device) -> Design {
+        let steps = self.capacities.steps();
+        let level0_runs = self.capacities.level0_runs.round() as u32;
+        let first = self
+            .tree
+            .levels
+            .first()
+            .map_or(FilterSpec::None, filter_spec);
+        let level0 = LevelSpec::fluid(level0_runs, f64::from(level0_runs.max(2))).filter(first);
+        let levels = self.tree.levels.iter().zip(steps);
+        let levels = levels.map(|(level, step)| level_spec(level, step));
+        let is = |index: Index| self.tree.levels.iter().all(|level| level.index == index);
+        Design {
+            policy: PolicySpec::levels(std::iter::once(level0).chain(levels)),
+            filter: FilterSpec::None,
+            residency: match (is(Index::Fence), is(Index::Paged)) {
+                (true, _) => Residency::Resident,
+                (_, true) => Residency::Paged,
+                _ => Residency::Auto,
+            },
+            block_bytes: device.block_bytes as u32,
+            memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
+            ..Design::default()
+        }
+    }
+}
+
+fn level_spec(level: &Level, step: f64) -> LevelSpec {
+    // Hundredths are below what the model knows.
+    let rounded = (step * 100.0).round() / 100.0;
+    let spec = match level.runs {
+        1 => LevelSpec::leveling(rounded.max(RATIO_MIN)).cut(CutSpec::PartitionedFull),
+        runs => LevelSpec::tiering(runs),
+    };
+    spec.filter(filter_spec(level))
+}
+
+fn filter_spec(level: &Level) -> FilterSpec {
+    let bits = level.filter_bits();
+    if level.filter != Filter::Bloom || bits < BITS.0 / 2.0 {
+        return FilterSpec::None;
+    }
+    let tenths = (bits * 10.0).round() / 10.0;
+    FilterSpec::Bloom {
+        bits_per_key: tenths.clamp(BITS.0, BITS.1) as f32,
+    }
+}

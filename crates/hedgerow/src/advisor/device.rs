@@ -1,0 +1,130 @@
+//! What a device and a processor need for the steps that the model counts.
+
+/// Times in µs, rates in bytes per second.
+///
+/// Ratios matter, not absolute numbers: a read that costs as much as writing 90 KB asks for another
+/// tree than one that costs as much as 4 KB. So measure your own, `hedgerow advise --measure-device`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    /// What it is called.
+    pub name: String,
+    /// A random read of one block while nothing else is read.
+    pub read_us: f64,
+    /// Random reads of one block per second while many are under way.
+    pub reads_per_s: f64,
+    /// Sequential reading.
+    pub read_bytes_per_s: f64,
+    /// Sequential writing, syncs included, as sustained over seconds.
+    pub write_bytes_per_s: f64,
+    /// A block.
+    pub block_bytes: f64,
+    /// Asking one Bloom filter in memory.
+    pub probe_us: f64,
+    /// Asking one cuckoo filter: two cache lines.
+    pub cuckoo_probe_us: f64,
+    /// Finding a block in fence pointers and a key in the block.
+    pub seek_us: f64,
+    /// Finding a block with the three-level index of SlimDB.
+    pub three_level_us: f64,
+    /// One step of a scan.
+    pub next_us: f64,
+    /// The processor's part of rewriting one entry.
+    pub merge_us: f64,
+    /// Inserting one entry into a multi-level cuckoo filter.
+    pub cuckoo_insert_us: f64,
+}
+
+/// What counts as the cost of a random read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Objective {
+    /// The time that one caller waits.
+    #[default]
+    Latency,
+    /// The device's time while it is kept busy: 1 / reads per second.
+    Throughput,
+}
+
+impl Device {
+    /// An NVMe drive: 90 µs and 400,000 reads per second, 2 GB/s reading, 1 GB/s writing.
+    pub fn nvme() -> Device {
+        Device {
+            name: "nvme".to_owned(),
+            read_us: 90.0,
+            reads_per_s: 400_000.0,
+            read_bytes_per_s: 2.0e9,
+            write_bytes_per_s: 1.0e9,
+            block_bytes: 4096.0,
+            probe_us: 0.08,
+            cuckoo_probe_us: 0.15,
+            seek_us: 0.9,
+            three_level_us: 3.0,
+            next_us: 0.05,
+            merge_us: 0.20,
+            cuckoo_insert_us: 1.0,
+        }
+    }
+
+    /// One of [`Device::PRESETS`].
+    pub fn preset(name: &str) -> Option<Device> {
+        let (read_us, reads_per_s, read_bytes_per_s, write_bytes_per_s) = match name {
+            "nvme" => return Some(Device::nvme()),
+            "ssd" => (150.0, 90_000.0, 520e6, 450e6),
+            "hdd" => (8_000.0, 180.0, 180e6, 160e6),
+            "cloud" => (600.0, 16_000.0, 500e6, 400e6),
+            _ => return None,
+        };
+        Some(Device {
+            name: name.to_owned(),
+            read_us,
+            reads_per_s,
+            read_bytes_per_s,
+            write_bytes_per_s,
+            ..Device::nvme()
+        })
+    }
+
+    /// Typical devices: an NVMe drive, an SSD behind SATA, a disk that turns, a network volume of
+    /// 16,000 operations per second.
+    pub const PRESETS: [&'static str; 4] = ["nvme", "ssd", "hdd", "cloud"];
+
+    /// Its numbers, each with its name and unit as in [`Device`]: for files and tables.
+    pub fn numbers_mut(&mut self) -> [(&'static str, &mut f64); 12] {
+        [
+            ("read_us", &mut self.read_us),
+            ("reads_per_s", &mut self.reads_per_s),
+            ("read_bytes_per_s", &mut self.read_bytes_per_s),
+            ("write_bytes_per_s", &mut self.write_bytes_per_s),
+            ("block_bytes", &mut self.block_bytes),
+            ("probe_us", &mut self.probe_us),
+            ("cuckoo_probe_us", &mut self.cuckoo_probe_us),
+            ("seek_us", &mut self.seek_us),
+            ("three_level_us", &mut self.three_level_us),
+            ("next_us", &mut self.next_us),
+            ("merge_us", &mut self.merge_us),
+            ("cuckoo_insert_us", &mut self.cuckoo_insert_us),
+        ]
+    }
+
+    /// The same device when `objective` says what a random read costs.
+    pub fn under(&self, objective: Objective) -> Device {
+        let read_us = match objective {
+            Objective::Latency => self.read_us,
+            Objective::Throughput => 1e6 / self.reads_per_s,
+        };
+        Device {
+            read_us,
+            ..self.clone()
+        }
+    }
+
+    /// The time of writing a block sequentially over that of reading one at random: the `w` of
+    /// SlimDB, section 4.
+    pub fn write_ratio(&self) -> f64 {
+        self.block_bytes / self.write_bytes_per_s * 1e6 / self.read_us
+    }
+
+    /// Bytes written and read again, in µs.
+    pub(crate) fn rewrite_us(&self, bytes: f64) -> f64 {
+        bytes * (1e6 / self.write_bytes_per_s + 1e6 / self.read_bytes_per_s)
+    }
+}

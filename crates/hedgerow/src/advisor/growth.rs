@@ -1,0 +1,237 @@
+//! How often a design of the engine writes an entry, and how its levels are filled, in closed form:
+//! what the planner does to a store that grows by keys drawn uniformly, on average, without playing
+//! it. [`crate::merge_policy`] says which capacities levels have; here is what follows from them.
+//!
+//! Of a level, `a` bytes arrive at once, and it is emptied after `n` arrivals, when it is over its
+//! capacity. An entry that comes to it is written
+//!
+//! | level | times | because an arrival meets |
+//! |---|---|---|
+//! | of several runs | 1 | nothing: it becomes a run |
+//! | of one run, emptied as a whole | (n + 1) / 2 | a level that is half full on average |
+//! | of one run, emptied table by table | 1 + capacity / a | a level that is full |
+//! | the last | 1 + its size / a | all of it |
+//!
+//! What comes table by table comes first where it overlaps least: that meets a part ([`OVERLAP`]) of
+//! what is there.
+//!
+//! A level that is full when it has its runs gives them on in units of known size, so how much has
+//! come how deep is counted exactly. Capacities that are parts of the last level's size change as the store grows, so its life is cut
+//! into [`STEPS`] pieces and their costs are averaged. What a level holds has not been written into
+//! the level below it yet: that many entry writes are still owed.
+
+use crate::merge_policy::{Cut, LevelSummary, LevelTarget, Policy, Summary};
+
+/// A level at one size of the store, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stage {
+    /// Its number, from 1.
+    pub(super) level: usize,
+    /// What it holds on average.
+    pub(super) bytes: f64,
+    /// Runs, at most.
+    pub(super) runs: u32,
+    /// How often an entry that comes into it is written.
+    pub(super) writes: f64,
+    /// What comes into it at once, and what leaves it at once.
+    arrival: f64,
+    leaving: f64,
+    /// It is full when it has its runs, whatever they hold.
+    by_runs: bool,
+    /// There is no level below.
+    is_end: bool,
+}
+
+/// Sizes at which a growing store is looked at: enough for three digits.
+const STEPS: usize = 256;
+/// Of merges table by table: what the table that overlaps least meets, over what an average one meets
+/// (measured, `the_closed_form_of_entry_writes`).
+const OVERLAP: f64 = 0.55;
+
+/// A store that has grown.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Grown {
+    /// Runs of level 0 that are merged down together.
+    pub(super) level0_runs: u32,
+    /// The levels from 1, as far as they are used; of `writes`, those of an entry of the store, on
+    /// average over its growth. Their sum and the flush are its entry writes.
+    pub(super) stages: Vec<Stage>,
+}
+
+/// What a store of `bytes` has become.
+pub(super) fn grow(
+    policy: &dyn Policy,
+    memtable_bytes: u64,
+    table_bytes: u64,
+    bytes: f64,
+) -> Grown {
+    let at = |bytes: f64| stages(policy, memtable_bytes, table_bytes, bytes);
+    let (level0_runs, mut end) = at(bytes);
+    let mut written = vec![0.0; end.iter().map(|it| it.level + 1).max().unwrap_or(0)];
+    for step in 0..STEPS {
+        let size = bytes * (step as f64 + 0.5) / STEPS as f64;
+        for stage in at(size).1 {
+            if let Some(written) = written.get_mut(stage.level) {
+                *written += stage.writes / STEPS as f64;
+            }
+        }
+    }
+    // What has come into a level since the store was empty, while that can be counted; then what is
+    // not above it, on average.
+    let mut above = 0.0;
+    let mut counted = Some(bytes);
+    for stage in &mut end {
+        counted = counted.map(|bytes| (bytes / stage.arrival).floor() * stage.arrival);
+        stage.writes = match counted {
+            Some(came) if stage.by_runs => (came + stage.rewritten(came)) / bytes,
+            _ => written[stage.level] * (1.0 - above / bytes).max(0.0),
+        };
+        counted = counted.filter(|_| stage.by_runs);
+        above += stage.bytes;
+    }
+    Grown {
+        level0_runs,
+        stages: end,
+    }
+}
+
+impl Stage {
+    /// What a last level of several runs has rewritten after so much has come: it merges them in
+    /// place each time it has as many as it may.
+    fn rewritten(&self, came: f64) -> f64 {
+        if !self.is_end {
+            return 0.0;
+        }
+        let fresh = f64::from(self.runs) - 1.0;
+        let merges = ((came / self.arrival - 1.0) / fresh).floor().max(0.0);
+        self.arrival * (merges + fresh * merges * (merges + 1.0) / 2.0)
+    }
+}
+
+/// The runs of level 0 and the levels while the store has this size.
+fn stages(
+    policy: &dyn Policy,
+    memtable_bytes: u64,
+    table_bytes: u64,
+    bytes: f64,
+) -> (u32, Vec<Stage>) {
+    let targets = targets(policy, memtable_bytes, table_bytes, bytes);
+    let last = targets.len() - 1;
+    let level0_runs = targets[0].runs_max.max(1);
+    let mut arrival = memtable_bytes as f64 * f64::from(level0_runs);
+    let mut rest = bytes;
+    let mut overlap = 1.0;
+    let mut stages = Vec::new();
+    for (level, target) in targets.iter().enumerate().skip(1) {
+        if target.capacity_bytes == 0 && level < last {
+            continue;
+        }
+        let is_last = level == last || rest <= leaving(target, arrival);
+        let stage = match is_last {
+            true => Stage {
+                is_end: level == last,
+                ..last_stage(level, target, arrival, overlap, rest)
+            },
+            false => stage(level, target, arrival, overlap),
+        };
+        arrival = stage.leaving;
+        let by_table = target.runs_max <= 1 && target.cut == Cut::OneTable;
+        overlap = if by_table { OVERLAP } else { 1.0 };
+        rest = (rest - stage.bytes).max(0.0);
+        stages.push(stage);
+        if is_last {
+            break;
+        }
+    }
+    (level0_runs, stages)
+}
+
+/// The targets of a tree whose data is in the last level, as nearly all of it is.
+fn targets(
+    policy: &dyn Policy,
+    memtable_bytes: u64,
+    table_bytes: u64,
+    bytes: f64,
+) -> Vec<LevelTarget> {
+    let mut summary = Summary {
+        levels: vec![LevelSummary::default(); policy.depth()],
+        memtable_bytes,
+        table_bytes,
+        ..Summary::default()
+    };
+    // A policy may ask for a deeper tree than the one that it sees.
+    for _ in 0..64 {
+        if let Some(last) = summary.levels.last_mut() {
+            last.bytes = bytes as u64;
+        }
+        let targets = policy.targets(&summary);
+        if targets.len() == summary.levels.len() {
+            return targets.to_vec();
+        }
+        summary.levels = vec![LevelSummary::default(); targets.len()];
+        summary.nominal_depth = targets.nominal_depth;
+    }
+    policy.targets(&summary).to_vec()
+}
+
+/// Arrivals after which a level is emptied.
+fn arrivals(target: &LevelTarget, arrival: f64) -> f64 {
+    let by_size = (target.capacity_bytes as f64 / arrival).floor() + 1.0;
+    match target.runs_max {
+        0 | 1 => by_size,
+        runs => by_size.min(f64::from(runs)),
+    }
+}
+
+fn is_full_by_runs(target: &LevelTarget) -> bool {
+    target.runs_max > 1 && target.capacity_bytes == u64::MAX
+}
+
+/// What leaves a level when it is emptied.
+fn leaving(target: &LevelTarget, arrival: f64) -> f64 {
+    arrivals(target, arrival) * arrival
+}
+
+fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stage {
+    let arrivals = arrivals(target, arrival);
+    let capacity = target.capacity_bytes as f64;
+    let half = arrival * (arrivals - 1.0) / 2.0;
+    let (writes, bytes, leaving) = match (target.runs_max, target.cut) {
+        (2.., _) => (1.0, half, arrivals * arrival),
+        (_, Cut::OneTable) => (1.0 + overlap * capacity / arrival, capacity, capacity),
+        _ => (
+            1.0 + overlap * (arrivals - 1.0) / 2.0,
+            half,
+            arrivals * arrival,
+        ),
+    };
+    Stage {
+        level,
+        bytes,
+        runs: target.runs_max.max(1),
+        writes,
+        arrival,
+        leaving,
+        by_runs: is_full_by_runs(target),
+        is_end: false,
+    }
+}
+
+/// The level that holds the rest and lets nothing go.
+fn last_stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64, bytes: f64) -> Stage {
+    let runs = target.runs_max.max(1);
+    Stage {
+        level,
+        bytes,
+        runs,
+        writes: if runs > 1 {
+            1.0
+        } else {
+            1.0 + overlap * bytes / arrival
+        },
+        arrival,
+        leaving: arrival,
+        by_runs: is_full_by_runs(target),
+        is_end: false,
+    }
+}

@@ -1,0 +1,179 @@
+//! A whole tree as the model sees it, and what is predicted of it.
+
+use std::fmt;
+
+use super::cost::{Base, Filter, Index, Level, Share, runs_average};
+use super::device::Device;
+use super::workload::Workload;
+
+/// Levels that are full, under a level 0 of cached runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tree {
+    /// Runs of level 0 that are merged down together.
+    pub level0_runs: f64,
+    /// From level 1, the smallest, down.
+    pub levels: Vec<Level>,
+    /// What memtables take, active and sealed ones together.
+    pub memtables_bytes: f64,
+}
+
+/// What a tree is predicted to cost under a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Prediction {
+    /// The average operation of the mix.
+    pub cost_us: f64,
+    /// A get of a key that is not there.
+    pub miss_us: f64,
+    /// A get of a key that is.
+    pub hit_us: f64,
+    /// A short scan.
+    pub scan_us: f64,
+    /// A long scan.
+    pub long_scan_us: f64,
+    /// A put, with its share of all later merges.
+    pub put_us: f64,
+    /// Random reads of a get of a key that is not there.
+    pub miss_reads: f64,
+    /// Random reads of a get of a key that is.
+    pub hit_reads: f64,
+    /// Random reads of a seek.
+    pub seek_reads: f64,
+    /// How often an entry is written to tables: by its flush and by merges.
+    pub entry_writes: f64,
+    /// Runs that a seek asks, on average, without level 0.
+    pub runs: f64,
+    /// Bytes of tables over bytes of data, at worst.
+    pub space: f64,
+    /// Bytes of memory, by what they are for.
+    pub memory: Memory,
+}
+
+/// Bytes of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Memory {
+    /// Active and sealed ones.
+    pub memtables: f64,
+    /// Resident indexes.
+    pub indexes: f64,
+    /// Filters.
+    pub filters: f64,
+    /// Data that is kept in memory: the page cache.
+    pub cached: f64,
+}
+
+impl Memory {
+    /// The sum of the parts.
+    pub fn total(&self) -> f64 {
+        self.memtables + self.indexes + self.filters + self.cached
+    }
+}
+
+impl Tree {
+    /// Keeps data in memory as far as there is memory left, first where a byte saves most.
+    pub(crate) fn fill_memory(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
+        let mut left = memory_bytes - self.predict(workload, device).memory.total();
+        let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
+        let shares = Share::of(&sizes);
+        let gain = |level: &Level, share: &Share| {
+            let cost = |cached| {
+                let costs = Level { cached, ..*level }.costs(workload, device);
+                share.weigh(workload, &costs)
+            };
+            (cost(0.0) - cost(1.0)) / level.entries
+        };
+        let gains = self.levels.iter().zip(&shares);
+        let mut gains: Vec<(f64, usize)> = gains
+            .enumerate()
+            .map(|(i, (level, share))| (gain(level, share), i))
+            .collect();
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (gain, i) in gains {
+            let level = &mut self.levels[i];
+            let bytes = level.entries * workload.entry_bytes();
+            if gain > 0.0 && level.cached == 0.0 && left > 0.0 && bytes > 0.0 {
+                level.cached = (left / bytes).min(1.0);
+                left -= level.cached * bytes;
+            }
+        }
+    }
+
+    /// What the tree costs when it is full. Arithmetic only.
+    pub fn predict(&self, workload: &Workload, device: &Device) -> Prediction {
+        let base = Base::of(workload, device, self.level0_runs);
+        let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
+        let mut sum = Prediction {
+            miss_us: base.get_us,
+            hit_us: base.get_us,
+            scan_us: base.scan_us,
+            long_scan_us: base.long_scan_us,
+            put_us: base.put_us,
+            cost_us: base.weigh(workload),
+            entry_writes: 1.0,
+            space: space(&self.levels, workload),
+            ..Prediction::default()
+        };
+        sum.memory.memtables = self.memtables_bytes;
+        for (level, share) in self.levels.iter().zip(Share::of(&sizes)) {
+            let costs = level.costs(workload, device);
+            sum.cost_us += share.weigh(workload, &costs);
+            sum.miss_us += costs.miss_us;
+            sum.hit_us += share.here * costs.hit_us + share.below * costs.miss_us;
+            sum.scan_us += costs.seek_us;
+            sum.long_scan_us += costs.seek_us;
+            sum.put_us += costs.put_us;
+            sum.miss_reads += costs.miss_reads;
+            sum.hit_reads += share.here * costs.hit_reads + share.below * costs.miss_reads;
+            sum.seek_reads += costs.seek_reads;
+            sum.entry_writes += level.writes;
+            sum.runs += runs_average(level.runs);
+            sum.memory.filters += level.entries * level.filter_bits() / 8.0;
+            sum.memory.indexes += level.entries * level.index.bits(workload, device) / 8.0;
+            sum.memory.cached += level.entries * level.cached * workload.entry_bytes();
+        }
+        sum
+    }
+}
+
+/// The worst case: every run of the last level, and every level above, holds versions of the same
+/// keys, as far as puts are overwrites at all.
+pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
+    let Some((last, above)) = levels.split_last() else {
+        return 1.0;
+    };
+    let above: f64 = above.iter().map(|level| level.entries).sum();
+    let worst = f64::from(last.runs) + above / last.entries;
+    1.0 + workload.overwrites * (worst - 1.0)
+}
+
+/// `K4FB19.2~63% K2FB15.0`: of each level the runs; the index, **F**ence in memory, **T**hree-level
+/// or **-** paged; the filter, **B**loom or **M**ulti-level cuckoo, with its bits per key; `*` for
+/// data that is in memory, or its fraction.
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels: Vec<String> = self.levels.iter().map(Level::to_string).collect();
+        f.write_str(&levels.join(" "))
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index = match self.index {
+            Index::Fence => "F",
+            Index::ThreeLevel => "T",
+            Index::Paged => "-",
+        };
+        write!(f, "K{}{index}", self.runs)?;
+        let bits = self.filter_bits();
+        match self.filter {
+            Filter::None => {}
+            Filter::Bloom => write!(f, "B{bits:.1}")?,
+            Filter::Cuckoo => write!(f, "C{bits:.1}")?,
+            Filter::MultiLevelCuckoo => write!(f, "M{bits:.1}")?,
+        }
+        match self.cached {
+            all if all > 0.99 => f.write_str("*"),
+            some if some > 0.005 => write!(f, "~{:.0}%", (100.0 * some).floor()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The three-level index of a table: segments of some thousands of blocks, each a page that stands
+//! for itself, and one top page that says which of them has a key. The format is in
+//! `docs/format/three_level.md`.
+//!
+//! A resident index keeps the segments as they are stored; a paged index keeps the top and asks for
+//! one segment per question.
+
+use std::ops::Range;
+
+use crate::block_index::{Bracket, Index};
+use crate::codec::{ByteReader, varint};
+use crate::error::{Error, Result};
+use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
+
+use super::segment::{self, Segment, SegmentLayout, Unit};
+use super::{Hashes, parse_hash};
+
+pub(crate) use super::routes::Form;
+
+/// Blocks of a segment, which is about 4 KiB then.
+const SEGMENT_BLOCKS: usize = 2048;
+
+/// Builds the index of one table. Remembers 100 bytes per block of the current segment, and the
+/// finished segments until `finish`.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    form: Form,
+    /// The blocks of the current segment.
+    units: Vec<Unit>,
+    /// Whether the last unit's last block may still get keys.
+    open: bool,
+    segments: Vec<FinishedSegment>,
+    segment_bytes: usize,
+    /// The place of the first block, once known: the others follow it.
+    first_handle: Option<Handle>,
+    /// Blocks that have been finished.
+    blocks: usize,
+    /// Blocks in finished segments.
+    segment_blocks: usize,
+}
+
+#[derive(Debug)]
+struct FinishedSegment {
+    bytes: Vec<u8>,
+    first_prefix: u64,
+    last: Hashes,
+    first_block: usize,
+}
+
+impl Builder {
+    pub(crate) fn new(form: Form) -> Builder {
+        Builder {
+            form,
+            units: Vec::new(),
+            open: false,
+            segments: Vec::new(),
+            segment_bytes: 0,
+            first_handle: None,
+            blocks: 0,
+            segment_blocks: 0,
+        }
+    }
+
+    /// About the bytes that the index would take in the file if it were finished now.
+    pub(crate) fn estimated_bytes(&self) -> usize {
+        // 16 bits per block: measured are 13 to 15.
+        self.segment_bytes + self.units.len() * 2
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.segment_bytes
+            + self.segments.capacity() * size_of::<FinishedSegment>()
+            + self.units.capacity() * size_of::<Unit>()
+    }
+
+    /// Hands the segments, in order, to `write_page`, which says where it stored them, then the top.
+    /// Returns where the top is.
+    pub(crate) fn finish(
+        mut self,
+        mut write_page: impl FnMut(&[u8]) -> Result<Handle>,
+    ) -> Result<Handle> {
+        assert!(!self.open, "the last block is finished");
+        let first_block = self.first_handle.expect("a table has blocks");
+        self.finish_segment();
+        let mut top = Vec::new();
+        varint::put(&mut top, first_block.offset);
+        varint::put(&mut top, u64::from(first_block.bytes));
+        varint::put(&mut top, self.blocks as u64);
+        varint::put(&mut top, self.segments.len() as u64);
+        for segment in &self.segments {
+            let handle = write_page(&segment.bytes)?;
+            top.extend(segment.first_prefix.to_be_bytes());
+            segment.last.put(&mut top);
+            varint::put(&mut top, segment.first_block as u64);
+            varint::put(&mut top, handle.offset);
+            varint::put(&mut top, u64::from(handle.bytes));
+        }
+        write_page(&top)
+    }
+
+    fn open_block(&mut self, entry: Hashes) {
+        self.open = true;
+        if let Some(unit) = self.units.last_mut()
+            && unit.last == entry
+        {
+            unit.blocks += 1;
+            return;
+        }
+        if self.units.len() == SEGMENT_BLOCKS {
+            self.finish_segment();
+        }
+        self.units.push(Unit::new(entry));
+    }
+
+    fn finish_segment(&mut self) {
+        let (Some(first), Some(last)) = (self.units.first(), self.units.last()) else {
+            panic!("a segment has blocks");
+        };
+        let bytes = segment::encode(&self.units, self.form);
+        self.segment_bytes += bytes.len();
+        self.segments.push(FinishedSegment {
+            bytes,
+            first_prefix: first.first.prefix,
+            last: last.last,
+            first_block: self.segment_blocks,
+        });
+        self.segment_blocks += self.units.iter().map(|unit| unit.blocks).sum::<usize>();
+        self.units.clear();
+    }
+}
+
+impl crate::block_index::Builder for Builder {
+    fn add(&mut self, key: &[u8], block: usize) {
+        assert!(block == self.blocks, "keys are added to blocks in order");
+        let entry = Hashes::of(key);
+        if !self.open {
+            self.open_block(entry);
+        }
+        let unit = self.units.last_mut().expect("a unit is open");
+        assert!(unit.last <= entry, "keys are added in order");
+        unit.push(entry);
+    }
+
+    fn finish_block(&mut self, block: usize, handle: Handle) {
+        assert!(
+            self.open && block == self.blocks,
+            "blocks are finished in order"
+        );
+        let first = *self.first_handle.get_or_insert(handle);
+        assert!(
+            handle == place_of(first, block),
+            "blocks follow each other and have one size"
+        );
+        self.blocks += 1;
+        self.open = false;
+    }
+}
+
+/// The place of a block that comes so many blocks after another.
+fn place_of(first: Handle, block: usize) -> Handle {
+    let distance = (block as u64).saturating_mul(u64::from(first.bytes));
+    Handle {
+        offset: first.offset.saturating_add(distance),
+        bytes: first.bytes,
+    }
+}
+
+/// The index of one table.
+#[derive(Debug)]
+pub(crate) struct ThreeLevel {
+    table: TableId,
+    first_handle: Handle,
+    blocks: usize,
+    tops: Box<[Top]>,
+    /// The segments one after the other, and their layouts with where they are: when resident.
+    pages: Vec<u8>,
+    segments: Vec<(SegmentLayout, Range<usize>)>,
+}
+
+/// What the top says of a segment.
+#[derive(Debug)]
+struct Top {
+    first_prefix: u64,
+    last: Hashes,
+    first_block: usize,
+    handle: Handle,
+}
+
+impl ThreeLevel {
+    /// An index that asks for its segments, from its top page.
+    pub(crate) fn paged(table: TableId, top_page: &[u8]) -> Result<ThreeLevel> {
+        let mut reader = ByteReader::new(top_page);
+        let first_handle = parse_handle(&mut reader)?;
+        let blocks = reader.varint_as("number of blocks")?;
+        let count: usize = reader.varint_as("number of segments")?;
+        let mut tops: Vec<Top> = Vec::new();
+        for _ in 0..count {
+            tops.push(Top {
+                first_prefix: parse_hash(&mut reader)?,
+                last: Hashes::parse(&mut reader)?,
+                first_block: reader.varint_as("number of a first block")?,
+                handle: parse_handle(&mut reader)?,
+            });
+        }
+        reader.finish("the top of the index")?;
+        let ascend = tops.is_sorted_by(|a, b| {
+            a.first_block < b.first_block && a.last < b.last && a.first_prefix <= b.first_prefix
+        });
+        let ends = tops.first().zip(tops.last());
+        let within =
+            ends.is_some_and(|(first, last)| first.first_block == 0 && last.first_block < blocks);
+        if !ascend || !within {
+            return Err(Error::corruption(format!(
+                "expected the {count} segments of an index to ascend over {blocks} blocks"
+            )));
+        }
+        Ok(ThreeLevel {
+            table,
+            first_handle,
+            blocks,
+            tops: tops.into(),
+            pages: Vec::new(),
+            segments: Vec::new(),
+        })
+    }
+
+    /// Puts all segments, in order, into memory.
+    pub(crate) fn load<'a>(
+        mut self,
+        pages: impl Iterator<Item = Result<&'a [u8]>>,
+    ) -> Result<ThreeLevel> {
+        for (number, page) in pages.enumerate() {
+            let page = page?;
+            let layout = self.parse_segment(number, page)?;
+            let start = self.pages.len();
+            self.pages.extend_from_slice(page);
+            self.segments.push((layout, start..self.pages.len()));
+        }
+        if self.segments.len() != self.tops.len() {
+            return Err(Error::corruption(format!(
+                "expected an index of {} segments, found {}",
+                self.tops.len(),
+                self.segments.len()
+            )));
+        }
+        self.pages.shrink_to_fit();
+        self.segments.shrink_to_fit();
+        Ok(self)
+    }
+
+    /// Where the segments are stored, in order.
+    pub(crate) fn page_ids(&self) -> impl Iterator<Item = PageId> + '_ {
+        (0..self.tops.len()).map(|number| self.page_id(number))
+    }
+
+    /// The first block that may hold entries of the prefix that a key begins with; the block after
+    /// them if there are none. `page` is the page that the answer before this one asked for.
+    pub(crate) fn group_start(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+        let Hashes { prefix, .. } = Hashes::of(key);
+        let number = self.tops.partition_point(|top| top.last.prefix < prefix);
+        let Some(top) = self.tops.get(number) else {
+            return Ok(Step::Done(self.blocks));
+        };
+        self.ask(number, page, |segment| {
+            top.first_block + segment.group(prefix).start
+        })
+    }
+
+    /// One more than the last block that may hold entries of a prefix: if it exists, the blocks from
+    /// its start to its end are exactly those that have entries of it.
+    pub(crate) fn group_end(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+        let Hashes { prefix, .. } = Hashes::of(key);
+        let after = self.tops.partition_point(|top| top.first_prefix <= prefix);
+        let Some(number) = after.checked_sub(1) else {
+            return Ok(Step::Done(0));
+        };
+        let first_block = self.tops[number].first_block;
+        self.ask(number, page, |segment| {
+            first_block + segment.group(prefix).end
+        })
+    }
+
+    fn page_id(&self, number: usize) -> PageId {
+        PageId {
+            table: self.table,
+            handle: self.tops[number].handle,
+            class: PageClass::Index,
+        }
+    }
+
+    /// The blocks of a segment.
+    fn blocks_of(&self, number: usize) -> Range<usize> {
+        let next = self.tops.get(number + 1);
+        self.tops[number].first_block..next.map_or(self.blocks, |top| top.first_block)
+    }
+
+    fn parse_segment(&self, number: usize, page: &[u8]) -> Result<SegmentLayout> {
+        let layout = SegmentLayout::parse(page)?;
+        let expected = match self.tops.get(number) {
+            Some(_) => self.blocks_of(number).len(),
+            None => 0,
+        };
+        if layout.blocks != expected {
+            return Err(Error::corruption(format!(
+                "expected an index page of {expected} blocks, found {}",
+                layout.blocks
+            )));
+        }
+        Ok(layout)
+    }
+
+    /// The segment where the first entry at or after these hashes is, and its first block.
+    #[inline]
+    fn segment_of(&self, wanted: Hashes) -> Option<(usize, usize)> {
+        let number = self.tops.partition_point(|top| top.last < wanted);
+        self.tops.get(number).map(|top| (number, top.first_block))
+    }
+
+    /// Asks a segment, which is resident or given or to be read.
+    #[inline]
+    fn ask<T>(
+        &self,
+        number: usize,
+        given: Option<&Page>,
+        answer: impl FnOnce(Segment<'_>) -> T,
+    ) -> Result<Step<T>> {
+        if let Some((layout, range)) = self.segments.get(number) {
+            let page = &self.pages[range.clone()];
+            return Ok(Step::Done(answer(Segment { layout, page })));
+        }
+        let Some(page) = given else {
+            return Ok(Step::Read(self.page_id(number)));
+        };
+        let layout = &self.parse_segment(number, page)?;
+        Ok(Step::Done(answer(Segment { layout, page })))
+    }
+}
+
+impl Index for ThreeLevel {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>> {
+        let wanted = Hashes::of(key);
+        let Some((number, first)) = self.segment_of(wanted) else {
+            return Ok(Step::Done(0..0));
+        };
+        self.ask(number, page, |segment| {
+            let blocks = segment.locate(wanted);
+            first + blocks.start..first + blocks.end
+        })
+    }
+
+    fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>> {
+        let wanted = Hashes::of(key);
+        let Some((number, before)) = self.segment_of(wanted) else {
+            return Ok(Step::Done(Bracket::at(self.blocks)));
+        };
+        self.ask(number, page, |segment| {
+            let Bracket {
+                first,
+                likely,
+                last,
+            } = segment.bracket(wanted);
+            Bracket {
+                first: before + first,
+                likely: before + likely,
+                last: before + last,
+            }
+        })
+    }
+
+    fn handle(&self, block: usize, _: Option<&Page>) -> Result<Step<Handle>> {
+        assert!(
+            block < self.blocks,
+            "block {block} of {} blocks",
+            self.blocks
+        );
+        Ok(Step::Done(place_of(self.first_handle, block)))
+    }
+
+    fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let layouts = self.segments.iter().map(|(layout, _)| layout.heap_bytes());
+        size_of::<Self>()
+            + size_of_val(&*self.tops)
+            + self.pages.capacity()
+            + self.segments.capacity() * size_of::<(SegmentLayout, Range<usize>)>()
+            + layouts.sum::<usize>()
+    }
+}
+
+fn parse_handle(reader: &mut ByteReader<'_>) -> Result<Handle> {
+    Ok(Handle {
+        offset: reader.varint("offset in the table")?,
+        bytes: reader.varint_as("size of a page")?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

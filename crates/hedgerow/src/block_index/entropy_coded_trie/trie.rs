@@ -1,0 +1,168 @@
+//! A trie over sorted hashes, coded as the number of keys in the left half of every node, in
+//! pre-order; after SILT, strongly ordered.
+//!
+//! Nothing is stored for a subtree of one key or none, and the number of keys at the root is the
+//! caller's. So the trie knows of a key only the bits that tell it from the others, and answers any
+//! key with a rank that is right for members and off by at most one for all others:
+//!
+//! ```text
+//! keys 00.. 010.. 011.. 1..     root: 3 of 4 left
+//!                              /                \
+//!                     1 of 3 left               (one key)
+//!                    /          \
+//!              (one key)     0 of 2 left
+//!                                   \
+//!                                1 of 2 left
+//! ```
+//!
+//! A leaf may be followed by bits of the caller's, and a large node by the size of its left subtree,
+//! so that a walk to the right can jump over it.
+
+use super::bits::{BitWriter, Cursor};
+use super::code;
+
+/// The bits of a hash, and so the levels of a trie at most.
+pub(super) const HASH_BITS: u32 = 64;
+
+/// What of a trie is its user's.
+pub(super) trait Kind {
+    /// Nodes of more keys are followed by the size of their left subtree.
+    const JUMP_OVER: usize;
+    /// The low bits of such a size that are stored as they are.
+    const JUMP_BITS: usize;
+    /// Passes over what follows a leaf.
+    fn skip_leaf(cursor: &mut Cursor<'_>);
+    /// Passes over a subtree of some keys at once, if it can.
+    fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool;
+}
+
+/// A trie with nothing but its nodes.
+#[derive(Debug)]
+pub(super) struct Bare;
+
+impl Kind for Bare {
+    const JUMP_OVER: usize = 16;
+    const JUMP_BITS: usize = 4;
+
+    #[inline]
+    fn skip_leaf(_: &mut Cursor<'_>) {}
+
+    #[inline]
+    fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool {
+        code::skip_small(cursor, keys)
+    }
+}
+
+/// Writes the trie of sorted keys that differ. `put_leaf` gets the rank and depth of every leaf.
+pub(super) fn encode<K: Kind>(
+    keys: &[u64],
+    out: &mut BitWriter,
+    put_leaf: &mut impl FnMut(usize, u32, &mut BitWriter),
+) {
+    debug_assert!(keys.is_sorted_by(|a, b| a < b), "keys ascend and differ");
+    encode_below::<K, _>(keys, 0, 0, out, put_leaf);
+}
+
+/// The subtree of `keys`, which begin at `rank` and share `depth` bits.
+fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
+    keys: &[u64],
+    rank: usize,
+    depth: u32,
+    out: &mut BitWriter,
+    put_leaf: &mut F,
+) {
+    match keys.len() {
+        0 => return,
+        1 => return put_leaf(rank, depth, out),
+        _ => assert!(depth < HASH_BITS, "keys differ within {HASH_BITS} bits"),
+    }
+    let split = keys.partition_point(|key| key << depth >> (HASH_BITS - 1) == 0);
+    let (left, right) = keys.split_at(split);
+    code::put_node(out, keys.len(), split);
+    if keys.len() > K::JUMP_OVER {
+        let mut apart = BitWriter::default();
+        encode_below::<K, F>(left, rank, depth + 1, &mut apart, put_leaf);
+        code::put_jump(out, apart.bits(), K::JUMP_BITS);
+        out.append(&apart);
+    } else {
+        encode_below::<K, F>(left, rank, depth + 1, out, put_leaf);
+    }
+    encode_below::<K, F>(right, rank + split, depth + 1, out, put_leaf);
+}
+
+/// Where a walk for a key ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The walk ended on a key: the wanted one may equal it, precede or follow it immediately.
+    /// Otherwise it ended beside all keys: the wanted one is not among them, and exactly `rank`
+    /// are smaller.
+    pub(super) leaf: bool,
+    pub(super) rank: usize,
+    /// How many bits of the key led there.
+    pub(super) depth: u32,
+}
+
+/// Walks from the root of a trie of `keys` keys at the cursor, which ends behind the leaf's path: at
+/// what follows the leaf.
+#[inline]
+pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: u64) -> Place {
+    let (mut rank, mut depth) = (0, 0);
+    while keys > 1 && depth < HASH_BITS {
+        let left = code::take_node(cursor, keys);
+        let goes_right = wanted << depth >> (HASH_BITS - 1) == 1;
+        depth += 1;
+        let jump = (keys > K::JUMP_OVER).then(|| code::take_jump(cursor, K::JUMP_BITS));
+        if goes_right {
+            match jump {
+                Some(bits) => cursor.advance(bits),
+                None => skip::<K>(cursor, left),
+            }
+            rank += left;
+            keys -= left;
+        } else {
+            keys = left;
+        }
+    }
+    Place {
+        leaf: keys == 1,
+        rank,
+        depth,
+    }
+}
+
+/// Passes over the subtree of so many keys.
+#[inline]
+pub(super) fn skip<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize) {
+    // The right subtrees still to pass, from the root down: at most one of each level.
+    let mut pending = [0u16; HASH_BITS as usize];
+    let mut count: usize = 0;
+    while !cursor.is_past_end() {
+        if keys <= 1 || K::skip_small(cursor, keys) {
+            if keys == 1 {
+                K::skip_leaf(cursor);
+            }
+            let Some(next) = count.checked_sub(1) else {
+                return;
+            };
+            count = next;
+            keys = usize::from(pending[count]);
+            continue;
+        }
+        let left = code::take_node(cursor, keys);
+        if keys > K::JUMP_OVER {
+            let bits = code::take_jump(cursor, K::JUMP_BITS);
+            cursor.advance(bits);
+            keys -= left;
+            continue;
+        }
+        if count == pending.len() {
+            return;
+        }
+        pending[count] = (keys - left) as u16;
+        count += 1;
+        keys = left;
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
