@@ -57,15 +57,29 @@ pub(crate) struct Arguments {
     /// The size of tables; follows from the budget unless given
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     table_size: Option<u64>,
-    /// The memory for caches, memtables, indexes and filters together
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = arguments::bytes)]
-    memory_budget: u64,
+    /// The memory for caches, memtables, indexes and filters together; unless given, 256 MiB, or a
+    /// 1024th of the bytes that are written if that is more
+    #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
+    memory_budget: Option<u64>,
     /// What chance is drawn from: the same number gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Draws the growth to this file, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+}
+
+/// What the memory of a machine that is bought for a store is to its size, about.
+const MEMORY_PART: u64 = 1024;
+
+impl Arguments {
+    fn memory_budget(&self) -> u64 {
+        let entry_bytes = self.key_size.saturating_add(self.value_size);
+        let written_bytes = self.entries.saturating_mul(entry_bytes);
+        let least = Simulation::default().memory_budget;
+        self.memory_budget
+            .unwrap_or((written_bytes / MEMORY_PART).max(least))
+    }
 }
 
 /// A count: `1000000` or `1e6`.
@@ -108,14 +122,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             table_bytes: arguments.table_size,
             ..Design::default()
         },
-        memory_budget: arguments.memory_budget,
+        memory_budget: arguments.memory_budget(),
         overwrites: arguments.overwrites,
         keys: arguments.keys,
         deletes: arguments.deletes,
         seed: arguments.seed,
         ..Simulation::default()
     })?;
-    print(&report, output);
+    print(&report, arguments.memory_budget(), output);
     output.object(&object(&report));
     if let Some(path) = &arguments.picture {
         let svg = picture(&report).map_err(|problem| Failure::new(Exit::Failure, problem))?;
@@ -129,9 +143,10 @@ fn write(path: &Path, svg: &str) -> Result<(), Failure> {
     fs::write(path, svg).map_err(|e| Failure::io("write", path, &e))
 }
 
-fn print(report: &SimulationReport, output: &mut Output) {
+fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
     output.line(format_args!(
-        "memtables of {}, tables of {}",
+        "a memory budget of {}: memtables of {}, tables of {}",
+        bytes(budget),
         bytes(report.memtable_bytes),
         bytes(report.table_bytes)
     ));

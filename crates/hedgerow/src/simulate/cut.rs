@@ -71,7 +71,7 @@ impl Cutter {
                 let width = (rest.end - rest.start) as f64;
                 let bytes_left = segment.bytes * part_left;
                 let wide_part = wide_at.saturating_sub(rest.start) as f64 / width;
-                let full_part = (full_bytes - held) / bytes_left.max(f64::MIN_POSITIVE);
+                let full_part = (full_bytes - held).max(0.0) / bytes_left.max(f64::MIN_POSITIVE);
                 let (mut part, mut end) = (1.0, rest.end);
                 if full_part < wide_part.min(1.0) && width > 2.0 {
                     let exact = rest.start as f64 + full_part * width;
@@ -135,9 +135,11 @@ fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range
         keys: keys.start..keys.start,
         bytes: 0.0,
         mass: vec![Mass::default(); segment.mass.len()],
+        pieces: Vec::new(),
     });
     content.keys.end = keys.end;
     content.bytes += segment.bytes * part;
+    content.pieces.push((keys.end, content.bytes));
     for (sum, mass) in content.mass.iter_mut().zip(&segment.mass) {
         sum.add(mass.scaled(part));
     }
@@ -151,6 +153,7 @@ fn absorb_slivers(tables: Vec<Content>, entry_bytes: f64) -> Vec<Content> {
             Some(last) if table.bytes < entry_bytes => {
                 last.keys.end = table.keys.end;
                 last.bytes += table.bytes;
+                last.pieces.push((last.keys.end, last.bytes));
                 for (sum, mass) in last.mass.iter_mut().zip(table.mass) {
                     sum.add(mass);
                 }

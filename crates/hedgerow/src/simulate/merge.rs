@@ -90,7 +90,7 @@ impl Inputs {
     pub(super) fn bytes(&self) -> f64 {
         let parts = self.layers.iter().flatten();
         parts
-            .map(|(keys, table)| table.meta().file_bytes as f64 * share(keys, &table.keys()))
+            .map(|(keys, table)| table.meta().file_bytes as f64 * table.share(keys))
             .sum()
     }
 
@@ -109,7 +109,10 @@ impl Inputs {
     ) -> Vec<Segment> {
         let borders = self.layers.iter().flatten();
         let mut borders: Vec<u64> = borders
-            .flat_map(|(keys, _)| [keys.start, keys.end])
+            .flat_map(|(keys, table)| {
+                let inner = table.spread_ends().filter(|end| keys.contains(end));
+                [keys.start, keys.end].into_iter().chain(inner)
+            })
             .collect();
         borders.sort_unstable();
         borders.dedup();
@@ -129,7 +132,7 @@ impl Inputs {
                 else {
                     continue;
                 };
-                let part = share(&keys, &table.keys());
+                let part = table.share(&keys);
                 workload.merge_under(&mut merged, &mut visible, table.mass(), part, (width, puts));
             }
             if merged.iter().any(|mass| mass.tombstones > 0.0)
@@ -140,7 +143,7 @@ impl Inputs {
             segments.push(Segment::new(keys, merged, workload));
         }
         for (keys, table) in &self.aside {
-            let part = share(keys, &table.keys());
+            let part = table.share(keys);
             let mass = table.mass().iter().map(|mass| mass.scaled(part)).collect();
             segments.push(Segment {
                 aside: true,

@@ -147,7 +147,7 @@ fn point(tree: &Tree, runs: f64) -> GrowthPoint {
 fn real_tables(tree: &Tree, table: &Table) -> u64 {
     match table.stands_for() {
         1 => 1,
-        _ => table.meta().file_bytes.div_ceil(tree.table_bytes()),
+        _ => (table.meta().file_bytes as f64 / tree.table_bytes() as f64).round() as u64,
     }
 }
 

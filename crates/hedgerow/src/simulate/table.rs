@@ -1,4 +1,8 @@
-//! A table without entries: a range of evenly spread keys, and how much is in it.
+//! A table without entries: a range of keys, how much is in it, and how that is spread.
+//!
+//! Where a merge took tables out of a level, what comes after fills the gap thinly; a policy that looks
+//! for tables that overlap little finds the dense ones beside it. Tables that forgot how their keys are
+//! spread would level that out, and merges would cost more than in a real tree.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -22,6 +26,9 @@ struct Virtual {
     meta: TableMeta,
     keys: Range<u64>,
     mass: Vec<Mass>,
+    /// How much of the mass is below some keys: in order, to the end of the keys. In between it is
+    /// spread evenly.
+    spread: Vec<(u64, f64)>,
     stands_for: u64,
     /// Into how many equal parts merges from above divide it.
     parts: u64,
@@ -34,11 +41,28 @@ pub(super) struct Content {
     pub(super) bytes: f64,
     /// By class.
     pub(super) mass: Vec<Mass>,
+    /// Bytes up to some keys, in order, to the end.
+    pub(super) pieces: Vec<(u64, f64)>,
 }
+
+/// How much of a table is between two keys for which that is remembered.
+const SPREAD_STEP: f64 = 1.0 / 8.0;
 
 impl Table {
     pub(super) fn new(id: u64, content: Content, stands_for: u64, parts: u64) -> Table {
-        let Content { keys, bytes, mass } = content;
+        let Content {
+            keys,
+            bytes,
+            mass,
+            pieces,
+        } = content;
+        let mut spread: Vec<(u64, f64)> = Vec::new();
+        for (end, sum) in pieces {
+            let share = sum / bytes;
+            if end == keys.end || share - spread.last().map_or(0.0, |it| it.1) >= SPREAD_STEP {
+                spread.push((end, share));
+            }
+        }
         let sum = |of: fn(&Mass) -> f64| mass.iter().map(of).sum::<f64>();
         let meta = TableMeta {
             id: TableId(id),
@@ -68,6 +92,7 @@ impl Table {
             meta,
             keys,
             mass,
+            spread,
             stands_for,
             parts,
         }))
@@ -75,6 +100,26 @@ impl Table {
 
     pub(super) fn keys(&self) -> Range<u64> {
         self.0.keys.clone()
+    }
+
+    /// The keys between which its mass is spread evenly, but for the first.
+    pub(super) fn spread_ends(&self) -> impl Iterator<Item = u64> {
+        self.0.spread.iter().map(|(end, _)| *end)
+    }
+
+    /// How much of it lies within some of its keys.
+    pub(super) fn share(&self, keys: &Range<u64>) -> f64 {
+        self.share_below(keys.end) - self.share_below(keys.start)
+    }
+
+    fn share_below(&self, key: u64) -> f64 {
+        let Virtual { keys, spread, .. } = &*self.0;
+        let at = spread.partition_point(|(end, _)| *end <= key);
+        let (from, below) = at.checked_sub(1).map_or((keys.start, 0.0), |i| spread[i]);
+        let Some((to, up_to)) = spread.get(at) else {
+            return 1.0;
+        };
+        below + (up_to - below) * share(&(from..key.max(from)), &(from..*to))
     }
 
     /// By class.
@@ -130,6 +175,6 @@ impl Facts for Table {
             return self.0.meta.file_bytes;
         }
         let taken = self.parts_within(&(number(lo)..number(hi) + 1));
-        (self.0.meta.file_bytes as f64 * share(&taken, &self.0.keys)) as u64
+        (self.0.meta.file_bytes as f64 * self.share(&taken)) as u64
     }
 }

@@ -63,7 +63,7 @@ fn entries_are_written_as_often_as_the_simulator_says() {
         ("leveling:4,partitioned", Overwrites::Uniform, 0.03),
         ("leveling:4,whole-level", Overwrites::Uniform, 0.03),
         ("leveling:4,one-table", Overwrites::Uniform, 0.03),
-        ("leveling:10", Overwrites::None, 0.06),
+        ("leveling:10", Overwrites::None, 0.03),
         ("tiering:4", Overwrites::None, 0.02),
         ("tiering:8", Overwrites::Uniform, 0.02),
         ("garnering:2,0.8", Overwrites::None, 0.03),

@@ -97,7 +97,7 @@ impl<'s, T: Facts> Planner<'s, T> {
                 let mut longer = Draft::default();
                 longer.add(level, newest.id, &newest.tables[from..=to]);
                 older.iter().for_each(|run| longer.extend(level, run));
-                if to > from && longer.bytes() > limit {
+                if to > from && longer.bytes() / table.stands_for() > limit {
                     break;
                 }
                 draft = longer;
