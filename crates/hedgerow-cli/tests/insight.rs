@@ -161,7 +161,9 @@ fn an_explanation_tells_the_place_that_answers() {
     let runs = deep["runs"].as_array().unwrap();
     assert!(runs.len() > 1 && runs.last().unwrap()["level"].as_u64().unwrap() > 0);
     let table = &runs.last().unwrap()["table"];
-    assert_eq!(table["found"]["sequence_number"], 102);
+    // A put that everybody sees gives up its number when it is merged.
+    let number = table["found"]["sequence_number"].as_u64().unwrap();
+    assert!([102, 1].contains(&number), "{number}");
     assert_eq!(table["pages"][0]["class"], "data");
     assert_eq!(table["pages"][0]["cached"], false);
     let warm = get("key 0101", &["--warm"]);
