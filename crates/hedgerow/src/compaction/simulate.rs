@@ -226,25 +226,12 @@ impl Tree {
     /// Begins what a plan says; plans that only edit the tree are done at once.
     pub(super) fn start(&mut self, plan: &Plan) -> Option<Job> {
         self.plans += 1;
-        let mut edit = TreeEdit::new(PartitionId(1));
+        let mut edit = plan.edit(PartitionId(1));
         let (target, inputs, is_move) = match plan {
-            Plan::Drain { level, through } => {
-                edit.draining = vec![(*level as u8, Some(*through))];
-                self.apply(&edit, &[]);
-                return None;
-            }
-            Plan::SetDepth {
-                depth,
-                nominal_depth,
-            } => {
-                edit.depth = Some(*depth as u8);
-                edit.nominal_depth = Some(*nominal_depth);
-                self.written_bytes.resize(*depth, 0);
-                self.apply(&edit, &[]);
-                return None;
-            }
-            Plan::Shift(depth) => {
-                edit.shift_to = Some(*depth as u8);
+            Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {
+                if let Plan::SetDepth { depth, .. } = plan {
+                    self.written_bytes.resize(*depth, 0);
+                }
                 self.apply(&edit, &[]);
                 return None;
             }

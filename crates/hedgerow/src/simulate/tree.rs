@@ -20,6 +20,9 @@ use super::random::Random;
 use super::table::{Content, KEYS, Table};
 use super::workload::Workload;
 
+/// There is one tree.
+const PARTITION: PartitionId = PartitionId(1);
+
 /// What has been done, in bytes and entries of real tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Work {
@@ -103,7 +106,7 @@ impl Tree {
         self.work.written_bytes += segment.bytes;
         self.work.written_entries += segment.entries();
         let run = RunId(self.take_id());
-        let mut edit = edit();
+        let mut edit = TreeEdit::new(PARTITION);
         let tables = self.add(&mut edit, 0, run, &[segment], 1.0);
         self.apply(&edit, tables)
     }
@@ -115,20 +118,10 @@ impl Tree {
             oldest_snapshot: SeqNo::MAX,
         };
         while let Some((plan, _)) = planner::plan(&self.shape, &self.targets(), &[], &limits) {
-            let mut edit = edit();
+            let mut edit = plan.edit(PARTITION);
             let mut tables = Vec::new();
             match &plan {
-                Plan::Drain { level, through } => {
-                    edit.draining = vec![(*level as u8, Some(*through))];
-                }
-                Plan::SetDepth {
-                    depth,
-                    nominal_depth,
-                } => {
-                    edit.depth = Some(*depth as u8);
-                    edit.nominal_depth = Some(*nominal_depth);
-                }
-                Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
+                Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {}
                 Plan::Move { input, target, .. } => self.move_down(&mut edit, input, target),
                 Plan::Merge { inputs, target, .. } => {
                     tables = self.merge(&mut edit, inputs, target);
@@ -233,8 +226,4 @@ impl Tree {
         self.next_id += 1;
         self.next_id - 1
     }
-}
-
-fn edit() -> TreeEdit {
-    TreeEdit::new(PartitionId(1))
 }
