@@ -23,6 +23,7 @@ pub(crate) struct ConcatIter<T> {
     tables: T,
     /// The table under the position.
     current: Option<(usize, Box<dyn InternalIter>)>,
+    limit: Option<Vec<u8>>,
 }
 
 impl<T: Tables> ConcatIter<T> {
@@ -30,6 +31,7 @@ impl<T: Tables> ConcatIter<T> {
         ConcatIter {
             tables,
             current: None,
+            limit: None,
         }
     }
 
@@ -39,7 +41,7 @@ impl<T: Tables> ConcatIter<T> {
         mut index: usize,
         mut place: impl FnMut(&mut dyn InternalIter) -> Result<()>,
     ) -> Result<()> {
-        while index < self.tables.len() {
+        while index < self.tables.len() && !self.is_beyond_limit(index) {
             if self.place_in(index, &mut place)? {
                 return Ok(());
             }
@@ -74,12 +76,26 @@ impl<T: Tables> ConcatIter<T> {
     ) -> Result<bool> {
         let mut iter = match self.current.take() {
             Some((current, iter)) if current == index => iter,
-            _ => self.tables.open(index)?,
+            _ => self.open(index)?,
         };
         place(&mut *iter)?;
         let found = iter.entry().is_some();
         self.current = Some((index, iter));
         Ok(found)
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
+        let mut iter = self.tables.open(index)?;
+        if let Some(limit) = &self.limit {
+            iter.limit(limit);
+        }
+        Ok(iter)
+    }
+
+    fn is_beyond_limit(&self, index: usize) -> bool {
+        let (smallest, _) = self.tables.bounds(index);
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| smallest >= limit.as_slice())
     }
 
     /// The number of tables at the front of the run for which `test` holds.
@@ -98,6 +114,13 @@ impl<T: Tables> ConcatIter<T> {
 }
 
 impl<T: Tables> InternalIter for ConcatIter<T> {
+    fn limit(&mut self, end: &[u8]) {
+        self.limit = Some(end.to_vec());
+        if let Some((_, iter)) = &mut self.current {
+            iter.limit(end);
+        }
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let first = self.count_while(|(_, largest)| largest < key);
         // Not `seek_first` in the next table: it may begin with newer versions of the key.

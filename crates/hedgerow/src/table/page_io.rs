@@ -99,8 +99,8 @@ fn decode_stored(
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
     let (body, compression) = check(&stored, id.table, id.handle.offset)?;
-    if compression == compress::RAW {
-        let bytes = body.len();
+    if [compress::RAW, compress::PADDED].contains(&compression) {
+        let bytes = compress::raw_bytes(compression, body, PAGE_BYTES_MAX)?;
         stored.truncate(bytes);
         return Ok(Page::of_table(stored, id));
     }

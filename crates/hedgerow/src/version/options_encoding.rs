@@ -252,6 +252,8 @@ fn decode_cut(reader: &mut ByteReader<'_>) -> Result<CutSpec> {
 fn encode_index(index: IndexSpec, out: &mut Vec<u8>) {
     let index = match index {
         IndexSpec::Fence => 0,
+        IndexSpec::ThreeLevel => 1,
+        IndexSpec::ThreeLevelArray => 2,
     };
     varint::put(out, index);
 }
@@ -259,6 +261,8 @@ fn encode_index(index: IndexSpec, out: &mut Vec<u8>) {
 fn decode_index(reader: &mut ByteReader<'_>) -> Result<IndexSpec> {
     match reader.varint("block index")? {
         0 => Ok(IndexSpec::Fence),
+        1 => Ok(IndexSpec::ThreeLevel),
+        2 => Ok(IndexSpec::ThreeLevelArray),
         code => Err(unknown("block index", code)),
     }
 }

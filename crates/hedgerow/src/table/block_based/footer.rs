@@ -10,6 +10,7 @@ use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::of_table::Description;
 use crate::filter::{bloom, cuckoo};
+use crate::options::IndexSpec;
 use crate::page::{Handle, PageClass, PageId, TableId};
 use crate::table::TableMeta;
 use crate::table::page_io;
@@ -23,6 +24,9 @@ const VERSION: u32 = 0;
 const INCOMPATIBLE_KNOWN: u32 = 0;
 /// [`Footer::key_order`]: by the bytes of the user key.
 pub(super) const KEY_ORDER_SORTED: u8 = 0;
+const INDEX_FENCE: u8 = 0;
+const INDEX_THREE_LEVEL: u8 = 1;
+const INDEX_THREE_LEVEL_ARRAY: u8 = 2;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
 const FILTER_CUCKOO: u8 = 2;
@@ -38,6 +42,8 @@ pub struct Footer {
     pub id: TableId,
     /// Where the facts are.
     pub meta: Handle,
+    /// Which block index it has.
+    pub index: IndexSpec,
     /// Where the top of the block index is.
     pub index_top: Handle,
     /// Where the filter is, if there is one.
@@ -65,7 +71,12 @@ impl Footer {
             out.extend(handle.offset.to_le_bytes());
             out.extend(handle.bytes.to_le_bytes());
         }
-        out.extend([kind, bits, self.key_order, 0]);
+        let index = match self.index {
+            IndexSpec::Fence => INDEX_FENCE,
+            IndexSpec::ThreeLevel => INDEX_THREE_LEVEL,
+            IndexSpec::ThreeLevelArray => INDEX_THREE_LEVEL_ARRAY,
+        };
+        out.extend([kind, bits, self.key_order, index]);
         out.extend(units.to_le_bytes());
         out.extend(filter_offset.to_le_bytes());
         out.extend(self.hash_seed.to_le_bytes());
@@ -120,7 +131,7 @@ impl Footer {
         let kind = reader.u8("filter kind")?;
         let bits = reader.u8("filter bits")?;
         let key_order = reader.u8("key order")?;
-        reader.take(1, "reserved byte")?;
+        let index = reader.u8("kind of block index")?;
         let units = reader.u32("size of the filter")?;
         let offset = reader.u64("place of the filter")?;
         let hash_seed = reader.u64("hash seed")?;
@@ -156,9 +167,20 @@ impl Footer {
             }
         };
         filter.as_ref().map(Description::check).transpose()?;
+        let index = match index {
+            INDEX_FENCE => IndexSpec::Fence,
+            INDEX_THREE_LEVEL => IndexSpec::ThreeLevel,
+            INDEX_THREE_LEVEL_ARRAY => IndexSpec::ThreeLevelArray,
+            _ => {
+                return Err(Error::corruption(format!(
+                    "expected a block index of kind 0 to 2, found {index}"
+                )));
+            }
+        };
         Ok(Footer {
             id,
             meta,
+            index,
             index_top,
             filter,
             hash_seed,
@@ -252,6 +274,7 @@ mod tests {
                 offset: 10,
                 bytes: 20,
             },
+            index: IndexSpec::ThreeLevel,
             index_top: Handle {
                 offset: 30,
                 bytes: 40,

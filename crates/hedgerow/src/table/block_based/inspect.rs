@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::block_index::Index;
-use crate::block_index::fence_pointers::FencePointers;
+use crate::block_index::{Index, of_table};
 use crate::entry::{Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, PageSource};
@@ -22,7 +21,7 @@ pub struct InspectedTable {
     pages: FilePages,
     tail: Tail,
     meta: Result<TableMeta>,
-    index: Result<FencePointers>,
+    index: Result<Box<dyn Index>>,
 }
 
 /// What a page of a table holds.
@@ -96,9 +95,14 @@ impl InspectedTable {
             .open(path, ReadMode::Pread)
             .map_err(|e| Error::io("open", path, e))?;
         let tail = Tail::read(&*file, path)?;
-        let Footer { id, index_top, .. } = tail.footer;
+        let Footer {
+            id,
+            index,
+            index_top,
+            ..
+        } = tail.footer;
         let index = tail.page(&*file, path, index_top).and_then(|top| {
-            FencePointers::paged(id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
+            of_table::paged(index, id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
         });
         Ok(InspectedTable {
             meta: tail.meta(&*file, path),
@@ -189,7 +193,7 @@ impl InspectedTable {
         index_page: &mut Option<(PageId, Page)>,
     ) -> Result<InspectedPage> {
         let index = self.index.as_ref().map_err(Clone::clone)?;
-        let handle = ask_index(index, &self.pages, index_page, |index, page| {
+        let handle = ask_index(&**index, &self.pages, index_page, |index, page| {
             index.handle(number, page)
         })
         .map_err(|e| e.at(self.path(), None))?;
@@ -233,7 +237,7 @@ impl InspectedTable {
     /// What follows the filter.
     fn end(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         let footer = self.tail.footer;
-        let index = self.index.iter().flat_map(FencePointers::page_ids);
+        let index = self.index.iter().flat_map(|index| index.page_ids());
         let index = index.map(|id| (Part::Index, id.handle));
         let rest = [
             (Part::IndexTop, footer.index_top),

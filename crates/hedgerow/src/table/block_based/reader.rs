@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use hedgerow_io::RandomRead;
 
-use crate::block_index::Index;
-use crate::block_index::fence_pointers::FencePointers;
+use crate::block_index::{Index, of_table};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
@@ -61,7 +60,7 @@ pub(super) struct TableReader {
     pub(super) meta: TableMeta,
     /// The number that every entry has, whatever its block says.
     seqno_override: Option<SeqNo>,
-    pub(super) index: FencePointers,
+    pub(super) index: Box<dyn Index>,
     pub(super) filter: Option<Box<dyn Probe>>,
 }
 
@@ -83,10 +82,10 @@ impl TableReader {
         }
         let meta = tail.meta(&*file, path)?;
         let top = tail.page(&*file, path, footer.index_top)?;
-        let mut index = FencePointers::paged(id, &top)
+        let mut index = of_table::paged(footer.index, id, &top)
             .map_err(|e| e.at(path, Some(footer.index_top.offset)))?;
         if residency.index_resident {
-            index = load_index(&*file, path, id, index)?;
+            load_index(&*file, path, &mut *index)?;
         }
         let filter = footer
             .filter
@@ -254,17 +253,12 @@ impl crate::table::Reader for TableReader {
 }
 
 /// Reads the pages of the index, which lie between its first page and its top.
-fn load_index(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: TableId,
-    index: FencePointers,
-) -> Result<FencePointers> {
-    let handles: Vec<Handle> = index.page_ids().map(|id| id.handle).collect();
-    let pages = read_pages(file, path, id, &handles)?;
-    index
-        .load(pages.iter().map(|page| Ok(&page[..])))
-        .map_err(|e| e.at(path, handles.first().map(|h| h.offset)))
+fn load_index(file: &dyn RandomRead, path: &Path, index: &mut dyn Index) -> Result<()> {
+    let ids = index.page_ids();
+    let pages = read_pages(file, path, &ids)?;
+    let pages: Vec<&[u8]> = pages.iter().map(|page| &page[..]).collect();
+    let loaded = index.load(&pages);
+    loaded.map_err(|e| e.at(path, ids.first().map(|id| id.handle.offset)))
 }
 
 /// Cost: one read.
@@ -299,34 +293,22 @@ pub(super) fn load_filter(
 }
 
 /// Reads pages that lie close together with one read.
-fn read_pages(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: TableId,
-    handles: &[Handle],
-) -> Result<Vec<Page>> {
-    let (offset, bytes) = extent(handles);
+fn read_pages(file: &dyn RandomRead, path: &Path, ids: &[PageId]) -> Result<Vec<Page>> {
+    let handles: Vec<Handle> = ids.iter().map(|id| id.handle).collect();
+    let (offset, bytes) = extent(&handles);
     let buffer = page_io::read_range(file, path, offset, bytes)?;
-    let page = |handle: &Handle| {
+    let page = |handle: Handle| {
         let start = usize::try_from(handle.offset.checked_sub(offset)?).ok()?;
         buffer.get(start..start.checked_add(handle.bytes as usize)?)
     };
-    handles
-        .iter()
-        .map(|handle| {
-            let bytes = page(handle).ok_or_else(|| {
-                Error::corruption("expected the pages of the index in order")
-                    .at(path, Some(handle.offset))
-            })?;
-            let class = PageClass::Index;
-            let id = PageId {
-                table: id,
-                handle: *handle,
-                class,
-            };
-            page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset)))
-        })
-        .collect()
+    let pages = ids.iter().map(|&id| {
+        let bytes = page(id.handle).ok_or_else(|| {
+            Error::corruption("expected the pages of the index in order")
+                .at(path, Some(id.handle.offset))
+        })?;
+        page_io::decode(bytes, id).map_err(|e| e.at(path, Some(id.handle.offset)))
+    });
+    pages.collect()
 }
 
 /// From the first page's offset to the last one's end.

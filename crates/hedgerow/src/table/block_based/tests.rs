@@ -2,6 +2,7 @@ mod damage;
 mod golden;
 mod reference;
 mod speed;
+mod three_level;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,12 +11,11 @@ use std::sync::Arc;
 
 use super::reader::TableReader;
 use super::*;
-use crate::block_index::Index as _;
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
 use crate::filter::of_table;
 use crate::iter::{Entry, ValueSource};
-use crate::options::Compression;
+use crate::options::{Compression, IndexSpec};
 use crate::page::{Page, PageSource, Step, TableId};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
 use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
@@ -44,6 +44,7 @@ fn options(block_bytes: u32) -> TableOptions {
         hash_seed: SEED,
         block_bytes,
         compression: Compression::Lz4,
+        index: IndexSpec::Fence,
         seqno_override: None,
         settled: None,
         filter: Some(of_table::Spec::Bloom(10.0)),

@@ -66,10 +66,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Reads the page that must come next in the file.
+    /// Reads the page that must come next in the file: without a gap, or at a multiple of a page of
+    /// the device, or of its own size in memory.
     fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
-        let aligned = self.end.next_multiple_of(DEVICE_PAGE_BYTES);
-        if handle.offset != self.end && handle.offset != aligned {
+        let units = [1, DEVICE_PAGE_BYTES, handle.memory_bytes()];
+        let mut places = units
+            .map(|unit| self.end.next_multiple_of(unit))
+            .into_iter();
+        if places.all(|place| place != handle.offset) {
             return Err(Error::corruption(format!(
                 "expected a page at offset {}, found the next at {}",
                 self.end, handle.offset
@@ -206,7 +210,7 @@ impl Walk<'_> {
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
         ask_index(
-            &self.table.index,
+            &*self.table.index,
             self.pages,
             &mut self.index_page,
             question,

@@ -134,6 +134,38 @@ impl BlockBuilder {
         block_bytes(self.pending.len() + 1, content_bytes, base, largest)
     }
 
+    pub(in super::super) fn entries(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether the values of the last `count` entries are all in the block.
+    pub(in super::super) fn are_inline(&self, count: usize) -> bool {
+        let mut last = self.pending.iter().rev().take(count);
+        last.all(|pending| !pending.out_of_line)
+    }
+
+    /// Takes the last `count` entries out, to begin the next block with.
+    pub(in super::super) fn take_back(&mut self, count: usize) -> BlockBuilder {
+        let all = std::mem::take(self);
+        let mut next = BlockBuilder::default();
+        let (mut key, mut keys, mut values) = (Vec::new(), &all.keys[..], &all.values[..]);
+        for (number, pending) in all.pending.iter().enumerate() {
+            let (rest, value);
+            (rest, keys) = keys.split_at(pending.key_bytes);
+            (value, values) = values.split_at(pending.value_bytes);
+            key.truncate(pending.shared);
+            key.extend_from_slice(rest);
+            let to = match number + count < all.pending.len() {
+                true => &mut *self,
+                false => &mut next,
+            };
+            to.add_key(&key, pending.seqno, pending.tag, pending.out_of_line);
+            to.values.extend_from_slice(value);
+            to.note_value_bytes(value.len());
+        }
+        next
+    }
+
     pub(in super::super) fn memory_bytes(&self) -> usize {
         self.keys.capacity()
             + self.values.capacity()

@@ -25,6 +25,17 @@ fn small(compression: Compression) -> (Vec<u8>, Entries) {
     (write(options, &entries).0, entries)
 }
 
+/// Without a value out of line, behind which there would be a gap: no checksum is over that.
+fn of_hashes() -> (Vec<u8>, Entries) {
+    let mut entries = three_level::in_order_of_hashes(&entries());
+    entries.retain(|_, (_, value)| value.len() < 100);
+    let options = TableOptions {
+        index: IndexSpec::ThreeLevel,
+        ..options(512)
+    };
+    (write(options, &entries).0, entries)
+}
+
 fn is_corruption(error: &Error) -> bool {
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.path().is_some(), "{error}");
@@ -68,8 +79,11 @@ fn use_table(bytes: &[u8], residency: ResidencyChoice, entries: &Entries) -> boo
 
 #[test]
 fn every_flipped_bit_is_found() {
-    for compression in [Compression::None, Compression::Lz4] {
-        let (bytes, entries) = small(compression);
+    for (bytes, entries) in [
+        small(Compression::None),
+        small(Compression::Lz4),
+        of_hashes(),
+    ] {
         for residency in [RESIDENT, PAGED] {
             assert!(!use_table(&bytes, residency, &entries));
         }
@@ -133,7 +147,7 @@ fn decoders_stand_garbage() {
             class: crate::page::PageClass::Data,
         };
         assert!(crate::table::page_io::decode(&bytes, id).is_err());
-        for compression in 0..3 {
+        for compression in 0..4 {
             let _ = crate::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
         }
         if let Ok(index) =

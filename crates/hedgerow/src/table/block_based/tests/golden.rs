@@ -25,13 +25,8 @@ fn entries() -> Entries {
     entries
 }
 
-fn check_golden(name: &str, compression: Compression) {
-    let entries = entries();
-    let options = TableOptions {
-        compression,
-        ..options(1024)
-    };
-    let (bytes, _) = write(options, &entries);
+fn check_golden(name: &str, options: TableOptions, entries: &Entries) {
+    let (bytes, _) = write(options, entries);
     let path = testdata(name);
     if std::env::var_os("HEDGEROW_BLESS").is_some() {
         bless(&path, &bytes);
@@ -43,7 +38,7 @@ fn check_golden(name: &str, compression: Compression) {
     );
     let (table, pages) = open_bytes(golden, PAGED).unwrap();
     table.verify(&pages).unwrap();
-    for ((key, Reverse(seqno)), (tag, value)) in &entries {
+    for ((key, Reverse(seqno)), (tag, value)) in entries {
         let found = get(&*table, &pages, key, *seqno).unwrap();
         assert_eq!(found, Some((*seqno, *tag, value.clone())));
     }
@@ -68,8 +63,24 @@ fn read(path: &Path) -> Vec<u8> {
 
 #[test]
 fn golden_tables_are_reproduced_and_open() {
-    check_golden("table-v0.bin", Compression::None);
-    check_golden("table-lz4-v0.bin", Compression::Lz4);
+    let entries = entries();
+    let compressed = |compression| TableOptions {
+        compression,
+        ..options(1024)
+    };
+    check_golden("table-v0.bin", compressed(Compression::None), &entries);
+    check_golden("table-lz4-v0.bin", compressed(Compression::Lz4), &entries);
+    let hashed = three_level::in_order_of_hashes(&entries);
+    for (name, index) in [
+        ("table-three-level-v0.bin", IndexSpec::ThreeLevel),
+        ("table-three-level-array-v0.bin", IndexSpec::ThreeLevelArray),
+    ] {
+        let options = TableOptions {
+            index,
+            ..options(1024)
+        };
+        check_golden(name, options, &hashed);
+    }
 }
 
 /// The worked example of `docs/format/block_based_table.md`.
