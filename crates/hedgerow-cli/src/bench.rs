@@ -114,7 +114,7 @@ pub(crate) struct Arguments {
     /// The table format: block, block:BYTES
     #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
     table: u32,
-    /// The index of tables: fence
+    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
     /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, none

@@ -49,7 +49,7 @@ struct Change {
     /// The table format: block, block:BYTES
     #[arg(long, value_name = "FORMAT", value_parser = block_bytes)]
     table: Option<u32>,
-    /// The index of tables: fence
+    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexSpec>,
     /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, none

@@ -204,7 +204,7 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (
             &["fillseq", "--index", "hash"],
-            "expected an index, one of fence; found `hash`",
+            "expected an index, one of fence, three-level, three-level:array; found `hash`",
         ),
         (
             &["fillseq", "--filter", "bloom"],

@@ -68,11 +68,13 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         "path": table.path().to_string_lossy(),
         "bytes": table.bytes(),
         "blocks": table.blocks().ok(),
+        "index": footer.index.to_string(),
         "filter": filter,
         "hash_seed": footer.hash_seed,
     });
     let path = shown(table.path().as_os_str().as_encoded_bytes());
     let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
+    text += &format!("\n  index {}", footer.index);
     if let Some(filter) = footer.filter {
         let per_key = match filter {
             FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),

@@ -36,13 +36,21 @@ fn any_filter() -> impl Strategy<Value = FilterSpec> {
     ]
 }
 
+fn any_index() -> impl Strategy<Value = IndexSpec> {
+    prop::sample::select(vec![
+        IndexSpec::Fence,
+        IndexSpec::ThreeLevel,
+        IndexSpec::ThreeLevelArray,
+    ])
+}
+
 prop_compose! {
     fn any_level()(
         runs in 1u32..=64,
         ratio in 64.0..1e6,
         cut in any_cut(),
         filter in prop::option::of(any_filter()),
-        index in prop::option::of(Just(IndexSpec::Fence)),
+        index in prop::option::of(any_index()),
     ) -> LevelSpec {
         LevelSpec { runs, ratio, cut, filter, index }
     }
@@ -67,6 +75,7 @@ prop_compose! {
     pub(crate) fn any_design()(
         policy in any_policy(),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
+        index in any_index(),
         filter in any_filter(),
         residency in prop::sample::select(vec![Residency::Auto, Residency::Resident, Residency::Paged]),
         block_bytes in 512u32..=256 << 10,
@@ -76,7 +85,7 @@ prop_compose! {
         Design {
             policy,
             compression,
-            index: IndexSpec::Fence,
+            index,
             filter,
             residency,
             block_bytes,
