@@ -2,6 +2,7 @@
 //! change at any time. Both are recorded in the manifest.
 
 mod design_text;
+mod key_order;
 mod policy;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
+pub use key_order::{KeyOrder, PrefixRule};
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
@@ -32,15 +34,6 @@ pub enum Durability {
     Buffered,
     /// Survives the end of the machine, and so does everything committed before it.
     Synced,
-}
-
-/// The order of the keys of a keyspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum KeyOrder {
-    /// By their bytes: any range can be scanned.
-    #[default]
-    Sorted,
 }
 
 /// How a keyspace is divided into independent LSM-trees.
@@ -91,6 +84,22 @@ impl Layout {
         Layout::default()
     }
 
+    /// Keys in the order of the hashes of their fragments, in one tree.
+    pub fn semi_sorted(rule: PrefixRule) -> Layout {
+        Layout {
+            order: KeyOrder::SemiSorted(rule),
+            ..Layout::default()
+        }
+    }
+
+    /// Keys in the order of their hashes, in one tree.
+    pub fn hashed() -> Layout {
+        Layout {
+            order: KeyOrder::Hashed,
+            ..Layout::default()
+        }
+    }
+
     /// Divided into `partitions` trees by a hash of the key.
     pub fn hash(mut self, partitions: u16) -> Layout {
         self.partitioning = Partitioning::Hash(partitions);
@@ -98,6 +107,7 @@ impl Layout {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        self.order.check()?;
         match self.partitioning {
             Partitioning::Hash(n) if !(1..=256).contains(&n) => Err(Error::invalid(format!(
                 "expected 1 to 256 partitions, found {n}"
@@ -363,7 +373,6 @@ macro_rules! named {
     };
 }
 
-named!(KeyOrder, "a key order", "sorted" => Sorted);
 named!(IndexSpec, "an index", "fence" => Fence);
 named!(Compression, "a compression", "none" => None, "lz4" => Lz4);
 named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
@@ -380,7 +389,7 @@ mod tests {
 
     #[test]
     fn specs_are_read_as_they_are_printed() {
-        assert!(read_back(KeyOrder::Sorted) && read_back(IndexSpec::Fence));
+        assert!(read_back(IndexSpec::Fence));
         assert!(
             [Compression::None, Compression::Lz4]
                 .into_iter()

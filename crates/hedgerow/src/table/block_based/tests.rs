@@ -15,7 +15,7 @@ use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
 use crate::filter::of_table;
 use crate::iter::{Entry, ValueSource};
-use crate::options::Compression;
+use crate::options::{Compression, KeyOrder};
 use crate::page::{Page, PageSource, Step, TableId};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
 use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
@@ -42,6 +42,7 @@ fn options(block_bytes: u32) -> TableOptions {
         run: 17,
         path: 0,
         hash_seed: SEED,
+        key_order: KeyOrder::Sorted,
         block_bytes,
         compression: Compression::Lz4,
         seqno_override: None,

@@ -148,3 +148,19 @@ fn decoders_stand_garbage() {
         }
     }
 }
+
+/// Order keys are what the order of the footer makes of their user keys.
+#[test]
+fn keys_of_another_order_than_the_footers_are_corruption() {
+    for key_order in [KeyOrder::Sorted, KeyOrder::Hashed] {
+        let options = TableOptions {
+            key_order,
+            ..options(512)
+        };
+        let (bytes, _) = write(options, &entries());
+        let (table, pages) = open_bytes(bytes, RESIDENT).unwrap();
+        let refusal = table.verify(&pages).err();
+        assert_eq!(refusal.is_some(), key_order == KeyOrder::Hashed);
+        assert!(refusal.is_none_or(|e| e.kind() == ErrorKind::Corruption));
+    }
+}

@@ -3,6 +3,7 @@
 //! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
 
 use super::*;
+use crate::options::PrefixRule;
 use crate::table::testing::{assert_bytes, documented_bytes, testdata};
 
 fn entries() -> Entries {
@@ -92,6 +93,18 @@ fn the_documented_example_is_what_is_written() {
     let (bytes, _) = write(options, &entries);
     let document = include_str!("../../../../../../docs/format/block_based_table.md");
     assert_bytes(&bytes, &documented_bytes(document, "table"));
+}
+
+/// The order keys of `docs/format/key_order.md`.
+#[test]
+fn the_documented_order_keys_are_those_that_are_used() {
+    let document = include_str!("../../../../../../docs/format/key_order.md");
+    let by_colon = KeyOrder::SemiSorted(PrefixRule::Delimiter(b':'));
+    for (name, order) in [("semi-sorted", by_colon), ("hashed", KeyOrder::Hashed)] {
+        let mut order_key = Vec::new();
+        crate::key_order::open(order, 0).encode(b"ash:17", &mut order_key);
+        assert_bytes(&order_key, &documented_bytes(document, name));
+    }
 }
 
 /// The hashes of `docs/format/hash.md`.
