@@ -213,9 +213,10 @@ impl Db {
     /// one as by [`Keyspace::retune`].
     ///
     /// # Errors
-    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds.
+    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds, or not for this order of keys.
     pub fn keyspace_with(&self, name: &str, layout: Layout, design: Design) -> Result<Keyspace> {
         design.check()?;
+        design.check_order(layout.order)?;
         self.keyspace_or(name, layout, Some(design))
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::bulk_load::{BulkLoad, BulkLoadReport};
 use crate::compaction::{self, CompactProgress};
 use crate::engine::{Engine, Handle, KeyspaceCell};
-use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
+use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_value};
 use crate::error::{Error, Result};
 use crate::explain::{self, Explanation};
 use crate::flush;
@@ -17,7 +17,7 @@ use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
 use crate::retune;
-use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{Cursor, Scan, ScanToken, UnorderedScan, View, range_bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
 use crate::wal::record::Payload;
@@ -168,7 +168,7 @@ impl Keyspace {
         durability: Durability,
     ) -> Result<Option<Slice>> {
         let key = key.as_ref();
-        check_key(key)?;
+        self.cell.facts.order.check(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
             // Before the old value is read: a clear since then makes it another one, too.
@@ -202,8 +202,8 @@ impl Keyspace {
         }
     }
 
-    /// Puts entries that come in ascending order of keys, each key once, past the log and the
-    /// memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
+    /// Puts entries that come in ascending order of keys (in any order, if keys are not sorted), each
+    /// key once, past the log and the memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
     /// be any number of them. All become visible and durable at once, in all partitions, when it
     /// returns; a snapshot taken before does not see them. To other writes of any thread the load is
     /// a single commit made at its end: it replaces what is there by then, and what is written later
@@ -211,7 +211,8 @@ impl Keyspace {
     /// keys are new nothing is merged.
     ///
     /// Cost: writes every entry once; at the end flushes the keyspace's memtables and syncs the log
-    /// and the manifest. Writes that other threads make during these syncs wait for them.
+    /// and the manifest. Writes that other threads make during these syncs wait for them. Keys that
+    /// are not sorted are so first: what does not fit the memory of merges is written once more.
     ///
     /// ```
     /// # use hedgerow::{Db, Error, ErrorKind, Layout};
@@ -230,7 +231,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The first error of `entries`, and what [`Keyspace::put`] and [`Keyspace::flush`] have;
-    /// `InvalidArgument` for a key that is not above the one before; `Conflict` when merges are too
+    /// `InvalidArgument` for a key that is not above the one before, or not the first time there; `Conflict` when merges are too
     /// far behind; `Closed` also if the keyspace was cleared meanwhile. Nothing was put then; only
     /// after `Poisoned` that is not known until the database is opened again.
     pub fn bulk_load<K, V, E>(
@@ -261,7 +262,7 @@ impl Keyspace {
         unchanged: Option<Unchanged>,
         durability: Durability,
     ) -> Result<bool> {
-        check_key(key)?;
+        self.cell.facts.order.check(key)?;
         check_value(value)?;
         let hash = KeyHash::of(key, self.cell.facts.seed);
         // A listener that writes in the middle of a write finds the payload taken.
@@ -369,27 +370,64 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a bound that no key can have, `Closed`. Items are `Corruption` or `Io`.
+    /// `InvalidArgument` for a bound that no key can have, or if keys are not sorted
+    /// ([`KeyOrder`](crate::KeyOrder)); `Closed`. Items are `Corruption` or `Io`.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
-        let (lower, upper) = bounds(&range)?;
-        Scan::new(self.view()?, lower, upper)
+        Scan::of_range(self.view()?, &range)
     }
 
-    /// The keys that begin with `prefix`, with their values, in order, from both ends.
+    /// The keys with a prefix, with their values, from both ends. Of sorted keys, those that begin
+    /// with `prefix`, in order; of semi-sorted ones those whose first fragment it is, in no order
+    /// that means anything.
     ///
     /// # Errors
-    /// As [`Keyspace::scan`].
+    /// `InvalidArgument` for what can be no prefix, or if keys are hashed; `Closed`. Items are
+    /// `Corruption` or `Io`.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view()?, lower, upper)
+        Scan::of_prefix(self.view()?, prefix.as_ref())
+    }
+
+    /// All keys with their values, as they are now, in the order in which they are stored. How far
+    /// it has come is a token, from which [`Keyspace::scan_unordered_from`] goes on.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let records = db.keyspace("records", Layout::hashed())?;
+    /// for i in 0..100_u32 {
+    ///     records.put(i.to_le_bytes(), b"")?;
+    /// }
+    /// let mut scan = records.scan_unordered()?;
+    /// let some = scan.by_ref().take(40).count();
+    /// let token = scan.token().as_bytes().to_vec();
+    /// // Later, perhaps by another process:
+    /// let rest = records.scan_unordered_from(&token.into())?;
+    /// assert_eq!(some + rest.count(), 100);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed`. Items are `Corruption` or `Io`.
+    pub fn scan_unordered(&self) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view()?, &ScanToken::default())
+    }
+
+    /// All keys behind the one where an earlier scan left off, with their values, as they are now:
+    /// both scans together visit every key once that is there all the time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered`]; `InvalidArgument` for a token of another keyspace.
+    pub fn scan_unordered_from(&self, token: &ScanToken) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view()?, token)
     }
 
     /// A cursor over all keys, as they are now.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `InvalidArgument` if keys are not sorted, `Closed`.
     pub fn cursor(&self) -> Result<Cursor> {
-        Cursor::new(self.view()?)
+        Cursor::open(self.view()?)
     }
 
     fn view(&self) -> Result<View> {
@@ -415,7 +453,7 @@ impl Keyspace {
     /// Cost: reads and writes every table of the range, once per level that it is in.
     ///
     /// # Errors
-    /// As [`Keyspace::flush`]; `Corruption`.
+    /// As [`Keyspace::flush`]; `Corruption`; `InvalidArgument` for bounds if keys are not sorted.
     pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.compact_with(range, |_| true)
     }
@@ -430,7 +468,7 @@ impl Keyspace {
         range: impl RangeBounds<K>,
         mut go_on: impl FnMut(CompactProgress) -> bool,
     ) -> Result<()> {
-        let range = bounds(&range)?;
+        let range = range_bounds(&*self.cell.facts.order, &range)?;
         self.flush()?;
         let state = self.cell.state.load_full();
         let bytes = state.partitions.iter().map(|p| p.tree().version.bytes());

@@ -93,11 +93,11 @@ pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
-    Partitioning, PolicySpec, Residency,
+    Partitioning, PolicySpec, PrefixRule, Residency,
 };
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
-pub use scan::{Cursor, Scan};
+pub use scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;
 pub use snapshot::Snapshot;

@@ -2,6 +2,7 @@
 //! change at any time. Both are recorded in the manifest.
 
 mod design_text;
+mod key_order;
 mod policy;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
+pub use key_order::{KeyOrder, PrefixRule};
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
@@ -32,15 +34,6 @@ pub enum Durability {
     Buffered,
     /// Survives the end of the machine, and so does everything committed before it.
     Synced,
-}
-
-/// The order of the keys of a keyspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum KeyOrder {
-    /// By their bytes: any range can be scanned.
-    #[default]
-    Sorted,
 }
 
 /// How a keyspace is divided into independent LSM-trees.
@@ -91,6 +84,22 @@ impl Layout {
         Layout::default()
     }
 
+    /// Keys in the order of the hashes of their fragments, in one tree.
+    pub fn semi_sorted(rule: PrefixRule) -> Layout {
+        Layout {
+            order: KeyOrder::SemiSorted(rule),
+            ..Layout::default()
+        }
+    }
+
+    /// Keys in the order of their hashes, in one tree.
+    pub fn hashed() -> Layout {
+        Layout {
+            order: KeyOrder::Hashed,
+            ..Layout::default()
+        }
+    }
+
     /// Divided into `partitions` trees by a hash of the key.
     pub fn hash(mut self, partitions: u16) -> Layout {
         self.partitioning = Partitioning::Hash(partitions);
@@ -98,6 +107,7 @@ impl Layout {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        self.order.check()?;
         match self.partitioning {
             Partitioning::Hash(n) if !(1..=256).contains(&n) => Err(Error::invalid(format!(
                 "expected 1 to 256 partitions, found {n}"
@@ -246,6 +256,26 @@ impl Design {
         named.unwrap_or(self.index)
     }
 
+    /// Refuses an index of hashes for keys that are not in the order of theirs.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_order(&self, order: KeyOrder) -> Result<()> {
+        let levels = match &self.policy {
+            PolicySpec::Levels(levels) => &levels[..],
+            _ => &[],
+        };
+        let named = levels.iter().filter_map(|level| level.index);
+        let mut indexes = named.chain([self.index]);
+        match indexes.find(|index| *index != IndexSpec::Fence) {
+            Some(index) if order == KeyOrder::Sorted => Err(Error::invalid(format!(
+                "expected the index fence for keys of the order sorted, found {index}: \
+                 it finds keys by their hashes, so it is for the orders semi-sorted and hashed"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         self.policy.check()?;
         check_range(
@@ -370,7 +400,6 @@ macro_rules! named {
     };
 }
 
-named!(KeyOrder, "a key order", "sorted" => Sorted);
 named!(IndexSpec, "an index", "fence" => Fence, "three-level" => ThreeLevel, "three-level:array" => ThreeLevelArray);
 named!(Compression, "a compression", "none" => None, "lz4" => Lz4);
 named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
@@ -387,7 +416,6 @@ mod tests {
 
     #[test]
     fn specs_are_read_as_they_are_printed() {
-        assert!(read_back(KeyOrder::Sorted));
         let indexes = [
             IndexSpec::Fence,
             IndexSpec::ThreeLevel,

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, KeyspaceState};
-use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
+use crate::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::RunMask;
 use crate::memtable::Memtable;
@@ -80,7 +80,7 @@ pub(crate) fn get_observed(
     observer: &mut impl Observer,
 ) -> Result<Option<Slice>> {
     engine.check_open()?;
-    check_key(user_key)?;
+    state.facts.order.check(user_key)?;
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
@@ -136,12 +136,14 @@ fn get_together<K: AsRef<[u8]>>(
     seqno: SeqNo,
     values: &mut Vec<Option<Slice>>,
 ) -> Result<()> {
+    let order = &state.facts.order;
     let mut routed = Vec::with_capacity(user_keys.len());
     for user_key in user_keys {
-        check_key(user_key.as_ref())?;
-        let hash = KeyHash::of(user_key.as_ref(), state.facts.seed);
-        let mut order_key = Vec::with_capacity(user_key.as_ref().len());
-        state.facts.order.encode(user_key.as_ref(), &mut order_key);
+        let user_key = user_key.as_ref();
+        order.check(user_key)?;
+        let hash = KeyHash::of(user_key, state.facts.seed);
+        let mut order_key = Vec::with_capacity(order.added_bytes() + user_key.len());
+        order.encode(user_key, &mut order_key);
         routed.push((hash, order_key, state.route(hash).tree_owned()));
     }
     let first = values.len();

@@ -31,7 +31,7 @@ use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
 use crate::partition::tables_dir;
-use crate::table::block_based::{self, ResidencyChoice};
+use crate::table::block_based::{self, Footer, ResidencyChoice};
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
 use crate::table::{Reader, TableMeta};
@@ -126,7 +126,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
 struct Whole {
     path: PathBuf,
     meta: TableMeta,
-    seed: u64,
+    footer: Footer,
     reader: Arc<dyn Reader>,
     pages: Arc<FilePages>,
 }
@@ -196,7 +196,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
-    let (meta, seed) = block_based::read_meta(&*file, path)?;
+    let (meta, footer) = block_based::read_meta(&*file, path)?;
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
@@ -211,7 +211,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     Ok(Whole {
         path: path.to_path_buf(),
         meta: meta.renumbered(seqno_override),
-        seed,
+        footer,
         reader,
         pages,
     })
@@ -243,7 +243,9 @@ fn describe(
         let id = KeyspaceId(table.meta.keyspace);
         let partition = PartitionId(table.meta.partition);
         let guessed = !known.keyspaces.contains_key(&id);
-        let keyspace = keyspaces.entry(id).or_insert_with(|| guess(id, table.seed));
+        let keyspace = keyspaces
+            .entry(id)
+            .or_insert_with(|| guess(id, &table.footer));
         if guessed && !keyspace.partitions.contains(&partition) {
             keyspace.partitions.push(partition);
         }
@@ -252,7 +254,7 @@ fn describe(
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
             keyspace.partitions.sort_unstable();
-            keyspace.layout = guess_layout(id, &keyspace.partitions)?;
+            keyspace.layout.partitioning = guess_partitioning(id, &keyspace.partitions)?;
         }
         state.apply(&Change::CreateKeyspace {
             id,
@@ -320,29 +322,28 @@ fn above_partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<u32> {
 }
 
 /// A keyspace of which only tables are known.
-fn guess(id: KeyspaceId, seed: u64) -> Keyspace {
+fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
     Keyspace {
         name: format!("keyspace-{}", id.0),
-        layout: Layout::sorted(),
+        layout: Layout {
+            order: footer.key_order,
+            ..Layout::default()
+        },
         design,
-        seed,
+        seed: footer.hash_seed,
         partitions: Vec::new(),
         depth,
     }
 }
 
 /// The partitions of a keyspace are numbered one after another when it is made.
-fn guess_layout(id: KeyspaceId, partitions: &[PartitionId]) -> Result<Layout> {
+fn guess_partitioning(id: KeyspaceId, partitions: &[PartitionId]) -> Result<Partitioning> {
     match partitions {
-        [_] => Ok(Layout::sorted()),
+        [_] => Ok(Partitioning::Single),
         [first, .., last] if (last.0 - first.0) as usize + 1 == partitions.len() => {
-            let count = partitions.len() as u16;
-            Ok(Layout {
-                partitioning: Partitioning::Hash(count),
-                ..Layout::sorted()
-            })
+            Ok(Partitioning::Hash(partitions.len() as u16))
         }
         _ => Err(Error::corruption(format!(
             "the manifest is lost and the tables do not tell how many partitions keyspace {} has",

@@ -21,8 +21,9 @@ use crate::write;
 
 /// Puts a design in force; nothing happens if it is the one there is.
 pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
-    design.check()?;
     let facts = &cell.facts;
+    design.check()?;
+    design.check_order(facts.layout.order)?;
     let from = {
         let writer = engine.writer()?;
         let mut manifest = writer.manifest();

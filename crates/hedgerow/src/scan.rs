@@ -8,19 +8,21 @@
 //! step reads the next block of one run at every block's end.
 
 mod both_ends;
+mod unordered;
 
 pub use both_ends::Scan;
-pub(crate) use both_ends::{bounds, prefix_bounds};
+pub(crate) use both_ends::range_bounds;
+pub use unordered::{ScanToken, UnorderedScan};
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::SeqNo;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
-use crate::key_order::ScanSupport;
 use crate::page::PageId;
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
@@ -159,7 +161,7 @@ impl Tables for RunTables {
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
-    /// The user key and value here; the value may still have to be read.
+    /// The order key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
     at: At,
@@ -188,24 +190,36 @@ enum Found {
 const SOURCE_BYTES: usize = 4 << 10;
 
 impl Cursor {
-    pub(crate) fn new(view: View) -> Result<Cursor> {
-        if view.state.facts.order.scans() != ScanSupport::Range {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the key order of this keyspace has no ranges; scan a prefix or everything",
-            ));
-        }
+    /// A cursor for users, who seek by user keys.
+    pub(crate) fn open(view: View) -> Result<Cursor> {
+        view.state.facts.order.check_ranges()?;
+        Ok(Cursor::new(view))
+    }
+
+    pub(crate) fn new(view: View) -> Cursor {
         let (merged, sources) = view.merged();
         let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
         view.engine.memory.note();
-        Ok(Cursor {
+        Cursor {
             view,
             merged,
             key: Vec::new(),
             value: Found::Here,
             at: At::Nowhere,
             pin,
-        })
+        }
+    }
+
+    /// One that goes forward only, and not beyond a bound of order keys, so that nothing is read behind
+    /// it.
+    fn to(view: View, upper: &Bound<Vec<u8>>) -> Cursor {
+        let mut cursor = Cursor::new(view);
+        match upper {
+            Bound::Unbounded => {}
+            Bound::Excluded(end) => cursor.merged.limit(end),
+            Bound::Included(last) => cursor.merged.limit(&[last, &[0][..]].concat()),
+        }
+        cursor
     }
 
     /// To the first key at or after `key`. True if there is one.
@@ -213,10 +227,7 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.count_seek()?;
-        let order_key = self.encode(key);
-        self.merged.seek(&order_key, SeqNo::MAX)?;
-        self.settle_forward(false)
+        self.seek_at(&self.encode(key))
     }
 
     /// To the last key at or before `key`. True if there is one.
@@ -224,18 +235,37 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
+        self.seek_at_or_before(&self.encode(key))
+    }
+
+    /// To the first order key at or after this one. True if there is one.
+    fn seek_at(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
-        let order_key = self.encode(key);
+        self.merged.seek(order_key, SeqNo::MAX)?;
+        self.settle_forward(false)
+    }
+
+    /// To the first order key strictly behind this one. True if there is one.
+    fn seek_behind(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek(order_key, SeqNo(0))?;
+        self.key.clear();
+        self.key.extend_from_slice(order_key);
+        self.settle_forward(true)
+    }
+
+    /// To the last order key at or before this one. True if there is one.
+    fn seek_at_or_before(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
         // Behind the oldest version that the key can have.
-        self.merged.seek_before(&order_key, SeqNo(0))?;
+        self.merged.seek_before(order_key, SeqNo(0))?;
         self.settle_backward()
     }
 
-    /// To the last key strictly before `key`. True if there is one.
-    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+    /// To the last order key strictly before this one. True if there is one.
+    fn seek_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
-        let order_key = self.encode(key);
-        self.merged.seek_before(&order_key, SeqNo::MAX)?;
+        self.merged.seek_before(order_key, SeqNo::MAX)?;
         self.settle_backward()
     }
 
@@ -273,10 +303,7 @@ impl Cursor {
         match self.at {
             At::Nowhere => return Ok(false),
             At::OnKey => {}
-            At::BeforeKey => {
-                let order_key = self.encode_here();
-                self.merged.seek(&order_key, SeqNo::MAX)?;
-            }
+            At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
         }
         self.settle_forward(true)
     }
@@ -291,16 +318,18 @@ impl Cursor {
         match self.at {
             At::Nowhere => return Ok(false),
             At::BeforeKey => {}
-            At::OnKey => {
-                let order_key = self.encode_here();
-                self.merged.seek_before(&order_key, SeqNo::MAX)?;
-            }
+            At::OnKey => self.merged.seek_before(&self.key, SeqNo::MAX)?,
         }
         self.settle_backward()
     }
 
     /// The key here; `None` when the cursor is nowhere.
     pub fn key(&self) -> Option<&[u8]> {
+        let order = &self.view.state.facts.order;
+        self.order_key().map(|key| order.decode(key))
+    }
+
+    fn order_key(&self) -> Option<&[u8]> {
         (self.at != At::Nowhere).then_some(self.key.as_slice())
     }
 
@@ -333,14 +362,12 @@ impl Cursor {
     fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
         self.at = At::Nowhere;
         self.value = Found::Here;
-        let order = &self.view.state.facts.order;
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
-            let user_key = order.decode(entry.key);
-            let shadowed = skip && user_key == self.key;
+            let shadowed = skip && entry.key == self.key;
             if !shadowed && entry.seqno <= self.view.seqno {
                 self.key.clear();
-                self.key.extend_from_slice(user_key);
+                self.key.extend_from_slice(entry.key);
                 if has_value(entry.tag)? {
                     self.at = At::OnKey;
                     return Ok(true);
@@ -356,16 +383,14 @@ impl Cursor {
     /// the versions of a key come oldest first, so the last visible one of a key is the one.
     fn settle_backward(&mut self) -> Result<bool> {
         self.at = At::Nowhere;
-        let order = &self.view.state.facts.order;
         let mut candidate = None;
         while let Some(entry) = self.merged.entry() {
-            let user_key = order.decode(entry.key);
-            if candidate.is_some() && user_key != self.key {
+            if candidate.is_some() && entry.key != self.key {
                 break;
             }
             if entry.seqno <= self.view.seqno {
                 self.key.clear();
-                self.key.extend_from_slice(user_key);
+                self.key.extend_from_slice(entry.key);
                 candidate = if has_value(entry.tag)? {
                     Some(match entry.value {
                         ValueSource::Inline(bytes) => {
@@ -403,10 +428,6 @@ impl Cursor {
         let mut order_key = Vec::with_capacity(user_key.len());
         self.view.state.facts.order.encode(user_key, &mut order_key);
         order_key
-    }
-
-    fn encode_here(&self) -> Vec<u8> {
-        self.encode(&self.key)
     }
 
     fn count_seek(&mut self) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::read::{self, Want};
-use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{Cursor, Scan, ScanToken, UnorderedScan, View};
 use crate::slice::Slice;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
@@ -117,17 +117,36 @@ impl Snapshot {
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
-        let (lower, upper) = bounds(&range)?;
-        Scan::new(self.view(keyspace)?, lower, upper)
+        Scan::of_range(self.view(keyspace)?, &range)
     }
 
-    /// The keys that begin with `prefix` then, with their values, from both ends.
+    /// The keys with a prefix then, with their values, from both ends.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Keyspace::scan_prefix`] and [`Snapshot::get`].
     pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view(keyspace)?, lower, upper)
+        Scan::of_prefix(self.view(keyspace)?, prefix.as_ref())
+    }
+
+    /// All keys then, with their values, in the order in which they are stored.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered`] and [`Snapshot::get`].
+    pub fn scan_unordered(&self, keyspace: &Keyspace) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(keyspace)?, &ScanToken::default())
+    }
+
+    /// All keys then behind the one where an earlier scan left off: scans of one snapshot together
+    /// visit every key of it once.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered_from`] and [`Snapshot::get`].
+    pub fn scan_unordered_from(
+        &self,
+        keyspace: &Keyspace,
+        token: &ScanToken,
+    ) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(keyspace)?, token)
     }
 
     /// A cursor over the keys then.
@@ -135,7 +154,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::scan`].
     pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        Cursor::new(self.view(keyspace)?)
+        Cursor::open(self.view(keyspace)?)
     }
 
     fn view(&self, keyspace: &Keyspace) -> Result<View> {

@@ -37,6 +37,14 @@ pub(crate) struct WriteOp<'a> {
     pub(crate) value: &'a [u8],
 }
 
+impl WriteOp<'_> {
+    /// What its entry takes in a memtable.
+    fn memtable_bytes(&self) -> usize {
+        let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
+        key_bytes + self.value.len() + ENTRY_OVERHEAD_BYTES
+    }
+}
+
 /// What must still be so when the commit takes its numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Condition {
@@ -328,7 +336,7 @@ fn assign(
                 .tail
                 .touch(op.partition.id, &op.partition.latest_write);
         }
-        let bytes = op.user_key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
+        let bytes = op.memtable_bytes();
         let memtable = op.partition.tree().active.clone();
         memtable.reserve(bytes, log_end);
         let active = &engine.memory.active;

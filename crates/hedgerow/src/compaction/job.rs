@@ -351,7 +351,7 @@ fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
 }
 
 /// The tables of an input, streamed so many bytes at a time.
-struct Streamed(Vec<Arc<Table>>, usize);
+pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
 
 impl Tables for Streamed {
     fn len(&self) -> usize {

@@ -200,6 +200,7 @@ impl<'a> OutputTables<'a> {
             run: self.run.0,
             path: 0,
             hash_seed: facts.seed,
+            key_order: facts.layout.order,
             seqno_override: self.seqno_override,
             settled: self.settled,
             block_bytes: design.block_bytes,

@@ -17,11 +17,11 @@ use hedgerow_mem::ChunkPool;
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
 use crate::filter::allocation::Controller;
-use crate::key_order::{Order, Sorted};
+use crate::key_order::{self, Order};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
-use crate::options::{Design, KeyOrder, Layout, Partitioning};
+use crate::options::{Design, Layout, Partitioning};
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
@@ -102,15 +102,12 @@ impl KeyspaceFacts {
         seed: u64,
         design: Arc<DesignInForce>,
     ) -> Arc<KeyspaceFacts> {
-        let order: Box<dyn Order> = match layout.order {
-            KeyOrder::Sorted => Box::new(Sorted),
-        };
         Arc::new(KeyspaceFacts {
             id,
             name: name.to_owned(),
             layout,
             seed,
-            order,
+            order: key_order::open(layout.order, seed),
             router: router(layout.partitioning),
             design: ArcSwap::new(design),
         })

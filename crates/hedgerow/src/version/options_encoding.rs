@@ -4,8 +4,9 @@
 use crate::codec::fields::{self, FieldReader, FieldWriter};
 use crate::codec::{ByteReader, varint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::key_order;
 use crate::options::{
-    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, Layout, LevelSpec, Partitioning,
     PolicySpec, Residency,
 };
 
@@ -30,10 +31,11 @@ mod tag {
 }
 
 pub(crate) fn encode_layout(layout: &Layout, out: &mut Vec<u8>) {
-    let order = match layout.order {
-        KeyOrder::Sorted => 0,
-    };
-    varint::put(out, order);
+    let (order, parameter) = key_order::code(layout.order);
+    varint::put(out, u64::from(order));
+    if key_order::has_parameter(order) {
+        varint::put(out, u64::from(parameter));
+    }
     match layout.partitioning {
         Partitioning::Single => varint::put(out, 0),
         Partitioning::Hash(count) => {
@@ -45,10 +47,13 @@ pub(crate) fn encode_layout(layout: &Layout, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
-    let order = match reader.varint("key order")? {
-        0 => KeyOrder::Sorted,
-        code => return Err(unknown("key order", code)),
+    let code = reader.varint_as("key order")?;
+    let parameter = match key_order::has_parameter(code) {
+        true => reader.varint_as("parameter of a key order")?,
+        false => 0,
     };
+    let order = key_order::of_code(code, parameter)?
+        .ok_or_else(|| unknown("key order", u64::from(code)))?;
     let partitioning = match reader.varint("partitioning")? {
         0 => Partitioning::Single,
         1 => Partitioning::Hash(reader.varint_as("partition count")?),

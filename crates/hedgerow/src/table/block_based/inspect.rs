@@ -60,7 +60,7 @@ pub struct InspectedPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEntry {
-    /// The order key.
+    /// The user key.
     pub key: Vec<u8>,
     /// Its sequence number.
     pub seqno: SeqNo,
@@ -199,9 +199,23 @@ impl InspectedTable {
         .map_err(|e| e.at(self.path(), None))?;
         let page = self.page(Part::Block, handle)?;
         Ok(InspectedPage {
-            entries: entries(&page).map_err(|e| self.at(e, handle))?,
+            entries: self.entries(&page).map_err(|e| self.at(e, handle))?,
             ..described(Part::Block, handle, &page)
         })
+    }
+
+    fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
+        let mut entries = Vec::new();
+        Block::parse(&page[..])?.walk_all(|_, entry, key| {
+            entries.push(StoredEntry {
+                key: self.footer().user_key(key).to_vec(),
+                seqno: entry.seqno,
+                kind: entry.tag.kind,
+                value: stored_value(page, &entry)?,
+            });
+            Ok(())
+        })?;
+        Ok(entries)
     }
 
     fn value(&self, handle: Handle, bytes: u32) -> Result<InspectedPage> {
@@ -297,20 +311,6 @@ fn described(part: Part, handle: Handle, page: &Page) -> InspectedPage {
         raw_bytes: page.len(),
         entries: Vec::new(),
     }
-}
-
-fn entries(page: &Page) -> Result<Vec<StoredEntry>> {
-    let mut entries = Vec::new();
-    Block::parse(&page[..])?.walk_all(|_, entry, key| {
-        entries.push(StoredEntry {
-            key: key.to_vec(),
-            seqno: entry.seqno,
-            kind: entry.tag.kind,
-            value: stored_value(page, &entry)?,
-        });
-        Ok(())
-    })?;
-    Ok(entries)
 }
 
 fn stored_value(page: &Page, entry: &RawEntry) -> Result<StoredValue> {

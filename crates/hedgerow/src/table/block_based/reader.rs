@@ -43,11 +43,10 @@ pub(crate) fn open(
     Ok(Arc::new(table))
 }
 
-/// What a table file says of itself, whatever its number, and the seed of its key hashes: for
-/// `repair`. Cost: one read, or two.
-pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, u64)> {
+/// What a table file says of itself, whatever its number: for `repair`. Cost: one read, or two.
+pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, Footer)> {
     let tail = Tail::read(file, path)?;
-    Ok((tail.meta(file, path)?, tail.footer.hash_seed))
+    Ok((tail.meta(file, path)?, tail.footer))
 }
 
 /// An open table of this format.

@@ -15,7 +15,7 @@ use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::of_table;
 use crate::iter::Entry;
-use crate::options::{Compression, IndexSpec};
+use crate::options::{Compression, IndexSpec, KeyOrder};
 use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
 use crate::table::{TableMeta, page_io};
 
@@ -45,6 +45,8 @@ pub(crate) struct TableOptions {
     pub(crate) path: u8,
     /// The seed of the keyspace's key hashes; recorded so that it outlives the manifest.
     pub(crate) hash_seed: u64,
+    /// The order of its keys; recorded likewise.
+    pub(crate) key_order: KeyOrder,
     /// The target size of a block before compression.
     pub(crate) block_bytes: u32,
     pub(crate) compression: Compression,
@@ -309,7 +311,7 @@ impl Writer {
             index_top,
             filter,
             hash_seed: self.options.hash_seed,
-            key_order: footer::KEY_ORDER_SORTED,
+            key_order: self.options.key_order,
         };
         out.stored = footer.encode(out.offset);
         out.write_stored()?;

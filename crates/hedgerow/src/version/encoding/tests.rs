@@ -3,17 +3,24 @@ use proptest::prelude::*;
 use super::*;
 use crate::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, Residency,
+    PolicySpec, PrefixRule, Residency,
 };
 use crate::table::meta::tests::any_meta;
 
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
-    prop_oneof![
+    let partitioning = prop_oneof![
         Just(Partitioning::Single),
         (1u16..=256).prop_map(Partitioning::Hash)
-    ]
-    .prop_map(|partitioning| Layout {
-        order: KeyOrder::Sorted,
+    ];
+    let order = prop_oneof![
+        Just(KeyOrder::Sorted),
+        Just(KeyOrder::Hashed),
+        (1u32..=65_536).prop_map(|bytes| KeyOrder::SemiSorted(PrefixRule::Bytes(bytes))),
+        any::<u8>().prop_map(|byte| KeyOrder::SemiSorted(PrefixRule::Delimiter(byte))),
+        Just(KeyOrder::SemiSorted(PrefixRule::LengthPrefixed)),
+    ];
+    (order, partitioning).prop_map(|(order, partitioning)| Layout {
+        order,
         partitioning,
     })
 }

@@ -27,12 +27,10 @@ fn small(compression: Compression) -> (Vec<u8>, Entries) {
 
 /// Without a value out of line, behind which there would be a gap: no checksum is over that.
 fn of_hashes() -> (Vec<u8>, Entries) {
-    let mut entries = three_level::in_order_of_hashes(&entries());
+    let order = three_level::ORDERS[0];
+    let mut entries = three_level::in_order(order, &entries());
     entries.retain(|_, (_, value)| value.len() < 100);
-    let options = TableOptions {
-        index: IndexSpec::ThreeLevel,
-        ..options(512)
-    };
+    let options = three_level::options(IndexSpec::ThreeLevel, order, 512);
     (write(options, &entries).0, entries)
 }
 
@@ -160,5 +158,21 @@ fn decoders_stand_garbage() {
             });
             let _ = index.locate(&bytes, Some(&page.unwrap()));
         }
+    }
+}
+
+/// Order keys are what the order of the footer makes of their user keys.
+#[test]
+fn keys_of_another_order_than_the_footers_are_corruption() {
+    for key_order in [KeyOrder::Sorted, KeyOrder::Hashed] {
+        let options = TableOptions {
+            key_order,
+            ..options(512)
+        };
+        let (bytes, _) = write(options, &entries());
+        let (table, pages) = open_bytes(bytes, RESIDENT).unwrap();
+        let refusal = table.verify(&pages).err();
+        assert_eq!(refusal.is_some(), key_order == KeyOrder::Hashed);
+        assert!(refusal.is_none_or(|e| e.kind() == ErrorKind::Corruption));
     }
 }

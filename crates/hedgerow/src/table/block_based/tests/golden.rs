@@ -3,6 +3,7 @@
 //! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
 
 use super::*;
+use crate::options::PrefixRule;
 use crate::table::testing::{assert_bytes, documented_bytes, testdata};
 
 fn entries() -> Entries {
@@ -70,16 +71,11 @@ fn golden_tables_are_reproduced_and_open() {
     };
     check_golden("table-v0.bin", compressed(Compression::None), &entries);
     check_golden("table-lz4-v0.bin", compressed(Compression::Lz4), &entries);
-    let hashed = three_level::in_order_of_hashes(&entries);
-    for (name, index) in [
-        ("table-three-level-v0.bin", IndexSpec::ThreeLevel),
-        ("table-three-level-array-v0.bin", IndexSpec::ThreeLevelArray),
-    ] {
-        let options = TableOptions {
-            index,
-            ..options(1024)
-        };
-        check_golden(name, options, &hashed);
+    let names = ["table-three-level-v0.bin", "table-three-level-array-v0.bin"];
+    for (i, name) in names.into_iter().enumerate() {
+        let (index, order) = (three_level::INDEXES[i], three_level::ORDERS[i]);
+        let entries = three_level::in_order(order, &entries);
+        check_golden(name, three_level::options(index, order, 1024), &entries);
     }
 }
 
@@ -103,6 +99,18 @@ fn the_documented_example_is_what_is_written() {
     let (bytes, _) = write(options, &entries);
     let document = include_str!("../../../../../../docs/format/block_based_table.md");
     assert_bytes(&bytes, &documented_bytes(document, "table"));
+}
+
+/// The order keys of `docs/format/key_order.md`.
+#[test]
+fn the_documented_order_keys_are_those_that_are_used() {
+    let document = include_str!("../../../../../../docs/format/key_order.md");
+    let by_colon = KeyOrder::SemiSorted(PrefixRule::Delimiter(b':'));
+    for (name, order) in [("semi-sorted", by_colon), ("hashed", KeyOrder::Hashed)] {
+        let mut order_key = Vec::new();
+        key_order::open(order, 0).encode(b"ash:17", &mut order_key);
+        assert_bytes(&order_key, &documented_bytes(document, name));
+    }
 }
 
 /// The hashes of `docs/format/hash.md`.

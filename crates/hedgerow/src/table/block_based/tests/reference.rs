@@ -57,17 +57,14 @@ fn of_bytes() -> Vec<(&'static str, u32, Entries)> {
 fn subjects() -> Vec<(&'static str, TableOptions, Entries)> {
     let mut subjects = Vec::new();
     for (name, block_bytes, entries) in of_bytes() {
-        let hashed = three_level::in_order_of_hashes(&entries);
-        for (index, entries) in [
-            (IndexSpec::Fence, &entries),
-            (IndexSpec::ThreeLevel, &hashed),
-            (IndexSpec::ThreeLevelArray, &hashed),
-        ] {
-            let options = TableOptions {
-                index,
-                ..options(block_bytes)
-            };
-            subjects.push((name, options, entries.clone()));
+        subjects.push((name, options(block_bytes), entries.clone()));
+        for (index, order) in three_level::INDEXES.into_iter().zip(three_level::ORDERS) {
+            let entries = three_level::in_order(order, &entries);
+            subjects.push((
+                name,
+                three_level::options(index, order, block_bytes),
+                entries,
+            ));
         }
     }
     subjects
