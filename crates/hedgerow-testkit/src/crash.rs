@@ -26,7 +26,7 @@ use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::{any_design, designs};
+use crate::metamorphic::{ORDERS, any_design, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
 use crate::setup::Setup;
@@ -118,6 +118,7 @@ impl Harness {
         let mut random = Random::new(seed);
         let mut setup = Setup::tiny(seed);
         setup.partitions = *random.pick(&[0, 1, 3, 3, 8]);
+        setup.order = *random.pick(&ORDERS);
         if random.one_in(2) {
             setup.design = any_design(&mut random);
         }

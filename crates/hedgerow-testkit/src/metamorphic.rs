@@ -1,7 +1,10 @@
 //! One script, many designs: what a database answers must not depend on how it stores things.
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
+use hedgerow::{
+    Compression, CutSpec, Design, FilterSpec, KeyOrder, LevelSpec, PolicySpec, PrefixRule,
+    Residency,
+};
 
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup};
@@ -66,6 +69,13 @@ pub fn designs() -> Vec<(String, Design)> {
     designs
 }
 
+/// Orders that take every key that scripts have.
+pub const ORDERS: [KeyOrder; 3] = [
+    KeyOrder::Sorted,
+    KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
+    KeyOrder::Hashed,
+];
+
 /// Each seed runs on one in so many of the designs, so that all have their turn.
 const TURNS: usize = 3;
 
@@ -80,6 +90,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
         setup.partitions = [0, 1, 3, 16][i % 4];
+        setup.order = ORDERS[i % 3 * usize::from(random.one_in(2))];
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
         }
@@ -93,6 +104,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
         setup.partitions = *random.pick(&[0, 1, 2, 3, 7, 16]);
+        setup.order = *random.pick(&ORDERS);
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [
@@ -103,6 +115,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
         setup.partitions = *random.pick(&[0, 3]);
+        setup.order = *random.pick(&ORDERS);
         setups.push((name.to_owned(), setup));
     }
     setups

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Batch, Cursor, Db, Durability, Error, ErrorKind, Keyspace, Result, Snapshot};
+use hedgerow::{Batch, Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Result, Snapshot};
 use tempfile::TempDir;
 
 use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
-use crate::ops::{self, Move, Op, Source, Write};
+use crate::ops::{self, Op, Source, Write};
+use crate::order::{self, ANY_KEY, Position};
 use crate::setup::{DiskSpec, Setup};
 
 /// The keyspaces that every run begins with.
@@ -75,7 +76,7 @@ fn compare(
     transcript: &mut Transcript,
     reached: &mut usize,
 ) -> Option<(String, String)> {
-    let mut model = Model::new(&KEYSPACES);
+    let mut model = Model::new(&KEYSPACES, setup.order);
     let mut engine = match Runner::new(setup) {
         Ok(engine) => engine,
         Err(e) => return Some(("an open database".into(), e.to_string())),
@@ -128,7 +129,7 @@ enum Disk {
 pub struct Runner {
     setup: Setup,
     disk: Disk,
-    cursors: BTreeMap<u8, Cursor>,
+    cursors: BTreeMap<u8, Position>,
     snapshots: BTreeMap<u8, Snapshot>,
     handles: BTreeMap<String, Keyspace>,
     db: Option<Db>,
@@ -367,10 +368,7 @@ impl Runner {
             } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let range = range(lower, upper);
-                let mut scan = match self.snapshot(source)? {
-                    None => keyspace.scan(range)?,
-                    Some(snapshot) => snapshot.scan(keyspace, range)?,
-                };
+                let mut scan = order::scan(keyspace, self.snapshot(source)?, range)?;
                 answer::scan(&mut scan, steps)
             }
             Op::Prefix {
@@ -378,7 +376,7 @@ impl Runner {
                 prefix,
                 steps,
             } => {
-                let mut scan = self.keyspace(keyspace)?.scan_prefix(prefix.bytes())?;
+                let mut scan = order::scan_prefix(self.keyspace(keyspace)?, &prefix.bytes())?;
                 answer::scan(&mut scan, steps)
             }
             _ => unreachable!("{op} is no read"),
@@ -389,18 +387,15 @@ impl Runner {
         match op {
             Op::OpenCursor { slot, source } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
-                let cursor = match self.snapshot(source)? {
-                    None => keyspace.cursor()?,
-                    Some(snapshot) => snapshot.cursor(keyspace)?,
-                };
-                self.cursors.insert(*slot, cursor);
+                let position = Position::open(keyspace, self.snapshot(source)?)?;
+                self.cursors.insert(*slot, position);
             }
             Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
             Op::MoveCursor { slot, moves } => {
                 let Some(cursor) = self.cursors.get_mut(slot) else {
                     return Ok(answer::nothing());
                 };
-                let places = moves.iter().map(|to| go(cursor, to));
+                let places = moves.iter().map(|to| cursor.go(to));
                 let places: Vec<_> = places.collect::<Result<_>>()?;
                 return Ok(answer::moves(places.into_iter()));
             }
@@ -424,16 +419,23 @@ impl Runner {
                 keyspace,
                 lower,
                 upper,
-            } => self.keyspace(keyspace)?.compact(range(lower, upper))?,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                match keyspace.layout().order {
+                    KeyOrder::Sorted => keyspace.compact(range(lower, upper))?,
+                    // There are no ranges of it.
+                    _ => keyspace.compact::<&[u8]>(..)?,
+                }
+            }
             Op::Settle { keyspace } => {
                 let keyspace = self.keyspace(keyspace)?;
                 // Also of a keyspace that is gone there is nothing left to merge.
-                keyspace.contains_key(b"k")?;
+                keyspace.contains_key(ANY_KEY)?;
                 keyspace.wait_until_merged()?;
             }
             Op::Clear { keyspace } => self.keyspace(keyspace)?.clear()?,
             Op::Drop { keyspace } => {
-                self.keyspace(keyspace)?.contains_key(b"k")?;
+                self.keyspace(keyspace)?.contains_key(ANY_KEY)?;
                 self.db()?.drop_keyspace(keyspace)?;
             }
             Op::Create { keyspace } => self.create(keyspace)?,
@@ -454,7 +456,7 @@ impl Runner {
         };
         db.close()?;
         for keyspace in self.handles.values() {
-            match keyspace.get(b"k") {
+            match keyspace.get(ANY_KEY) {
                 Err(e) if e.kind() == ErrorKind::Closed => {}
                 other => {
                     let text = format!("a closed database answered {other:?}");
@@ -512,7 +514,7 @@ impl Runner {
         if let Some(name) = reader.keyspaces().first()
             && let Some(keyspace) = reader.existing_keyspace(name)
         {
-            match keyspace.put(b"k", b"v") {
+            match keyspace.put(ANY_KEY, b"v") {
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 other => return Ok(format!("a write to a reader was answered {other:?}")),
             }
@@ -532,11 +534,9 @@ pub fn contents(db: &Db) -> Result<String> {
         let Some(keyspace) = db.existing_keyspace(&name) else {
             continue;
         };
-        let forward = keyspace.scan::<&[u8]>(..)?.collect::<Result<Vec<_>>>()?;
-        let mut backward = keyspace
-            .scan::<&[u8]>(..)?
-            .rev()
-            .collect::<Result<Vec<_>>>()?;
+        let all = || order::scan(&keyspace, None, (Bound::Unbounded, Bound::Unbounded));
+        let forward = all()?.collect::<Result<Vec<_>>>()?;
+        let mut backward = all()?.rev().collect::<Result<Vec<_>>>()?;
         backward.reverse();
         if forward != backward {
             let text = format!("`{name}` differs when read from its end");
@@ -550,24 +550,6 @@ pub fn contents(db: &Db) -> Result<String> {
             .iter()
             .map(|(name, digest)| (name.as_str(), *digest)),
     ))
-}
-
-fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
-    let there = match to {
-        Move::Seek(key) => cursor.seek(&key.bytes())?,
-        Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
-        Move::First => cursor.seek_first()?,
-        Move::Last => cursor.seek_last()?,
-        Move::Next => cursor.next()?,
-        Move::Prev => cursor.prev()?,
-    };
-    let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
-    if there != key.is_some() || there != value.is_some() {
-        let text = format!("a cursor said {there} at key {key:?}");
-        return Err(Error::new(ErrorKind::Conflict, text));
-    }
-    Ok(key.zip(value))
 }
 
 fn durability(synced: bool) -> Durability {

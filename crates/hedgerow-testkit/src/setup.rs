@@ -4,13 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, Design, FilterSpec, Layout, PolicySpec, Residency};
+use hedgerow::{Compression, Design, FilterSpec, KeyOrder, Layout, PolicySpec, Residency};
 
 /// Everything about a run but the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The disk.
     pub disk: DiskSpec,
+    /// The order of the keys of every keyspace.
+    pub order: KeyOrder,
     /// Hash partitions; 0 is `Partitioning::Single`.
     pub partitions: u16,
     /// The design of every keyspace.
@@ -39,6 +41,7 @@ impl Setup {
     pub fn tiny(seed: u64) -> Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
+            order: KeyOrder::Sorted,
             partitions: 0,
             design: Design {
                 block_bytes: 512,
@@ -56,9 +59,13 @@ impl Setup {
 
     /// The layout of every keyspace.
     pub fn layout(&self) -> Layout {
+        let layout = Layout {
+            order: self.order,
+            ..Layout::default()
+        };
         match self.partitions {
-            0 => Layout::sorted(),
-            n => Layout::sorted().hash(n),
+            0 => layout,
+            n => layout.hash(n),
         }
     }
 }
@@ -152,7 +159,8 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            " partitions={} budget={} segment={} log={} read={read} {}",
+            " order={} partitions={} budget={} segment={} log={} read={read} {}",
+            self.order,
             self.partitions,
             self.budget_bytes,
             size(self.segment_bytes),
@@ -174,6 +182,7 @@ impl FromStr for Setup {
                 Some(("disk", seed)) => {
                     setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
                 }
+                Some(("order", order)) => setup.order = order.parse().map_err(|e| bad(&e))?,
                 Some(("partitions", n)) => setup.partitions = n.parse().map_err(|e| bad(&e))?,
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
