@@ -116,10 +116,10 @@ impl Walk {
     }
 
     /// The value of the key that [`Walk::next`] gave.
-    pub(crate) fn value(&self) -> Result<Slice, Failure> {
+    pub(crate) fn value(&self) -> Result<&[u8], Failure> {
         let value = match self {
             Walk::InOrder(walk) => walk.cursor.value()?,
-            Walk::AsStored(walk) => walk.here.as_ref().map(|(_, value)| value.clone()),
+            Walk::AsStored(walk) => walk.here.as_ref().map(|(_, value)| &**value),
         };
         Ok(value.expect("a walk that is at a key has its value"))
     }

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             true => None,
             false => Some(walk.value()?),
         };
-        lines.pair(&key, value.as_deref())?;
+        lines.pair(&key, value)?;
     }
     lines.finish()
 }

@@ -4,8 +4,8 @@
 use std::ops::{Bound, RangeBounds};
 
 use hedgerow::{
-    Cursor, Error, ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN, KeyOrder, Keyspace, PrefixRule, Result,
-    ScanToken, Slice, Snapshot, UnorderedScan,
+    BulkLoadReport, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN, KeyOrder, Keyspace,
+    PrefixRule, Result, ScanToken, Slice, Snapshot, UnorderedScan,
 };
 
 use crate::ops::Move;
@@ -84,6 +84,23 @@ pub(crate) fn scan_prefix(keyspace: &Keyspace, beginning: &[u8]) -> Result<Items
     }
     items.retain(|(key, _)| key.starts_with(beginning));
     Ok(Box::new(items.into_iter().map(Ok)))
+}
+
+/// Loads entries that ascend; of keys without an order it would take them in any.
+pub(crate) fn load(
+    keyspace: &Keyspace,
+    mut entries: Vec<(Vec<u8>, Vec<u8>)>,
+) -> Result<BulkLoadReport> {
+    if keyspace.layout().order != KeyOrder::Sorted {
+        // One that is gone says so first.
+        keyspace.contains_key(ANY_KEY)?;
+        if !entries.is_sorted_by(|(a, _), (b, _)| a < b) {
+            let text = "expected keys in ascending order";
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
+        entries.reverse();
+    }
+    keyspace.bulk_load(entries.into_iter().map(Ok::<_, Error>))
 }
 
 /// Everything, in order; scanned in pieces, from token to token.
@@ -179,7 +196,7 @@ fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
         Move::Prev => cursor.prev()?,
     };
     let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
+    let value = cursor.value()?.map(Slice::copy_from);
     if there != key.is_some() || there != value.is_some() {
         return Err(conflict(&format!("a cursor said {there} at key {key:?}")));
     }

@@ -5,10 +5,14 @@ use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Batch, Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Result, Snapshot};
+use hedgerow::{
+    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Result, Snapshot,
+};
 use tempfile::TempDir;
 
 use crate::answer;
@@ -134,7 +138,13 @@ pub struct Runner {
     handles: BTreeMap<String, Keyspace>,
     db: Option<Db>,
     checkpoints: u32,
+    /// Merges and moves since the last operation began.
+    merges: Arc<AtomicU64>,
 }
+
+/// After so many merges and moves for one operation, merging does not come to an end: there are fewer
+/// than 300.
+const MERGES_MAX: u64 = 5_000;
 
 impl Runner {
     /// Opens a new database.
@@ -158,6 +168,7 @@ impl Runner {
             handles: BTreeMap::new(),
             db: None,
             checkpoints: 0,
+            merges: Arc::default(),
         };
         runner.open()?;
         for name in KEYSPACES {
@@ -182,7 +193,15 @@ impl Runner {
     }
 
     fn builder(&self, name: &str) -> hedgerow::Builder {
+        let merges = self.merges.clone();
+        let count = move |event: &Event| {
+            if matches!(event, Event::Merged { .. } | Event::Moved { .. }) {
+                let count = merges.fetch_add(1, Ordering::Relaxed);
+                assert!(count < MERGES_MAX, "merging does not come to an end");
+            }
+        };
         let mut builder = Db::builder(self.path(name))
+            .listener(count)
             .memory_budget(self.setup.budget_bytes)
             .read_mode(self.setup.read_mode);
         if let Some(bytes) = self.setup.segment_bytes {
@@ -244,6 +263,7 @@ impl Runner {
     /// # Errors
     /// The engine's.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
+        self.merges.store(0, Ordering::Relaxed);
         match op {
             Op::Put { .. }
             | Op::Delete { .. }
@@ -304,10 +324,9 @@ impl Runner {
                 return Ok(answer::added(added));
             }
             Op::Load { keyspace, entries } => {
-                let entries = entries
-                    .iter()
-                    .map(|(k, v)| Ok::<_, Error>((k.bytes(), v.bytes())));
-                let report = self.keyspace(keyspace)?.bulk_load(entries)?;
+                let keyspace = self.keyspace(keyspace)?;
+                let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
+                let report = order::load(keyspace, entries.collect())?;
                 return Ok(answer::added(report.entries as u32));
             }
             _ => unreachable!("{op} is no write"),
