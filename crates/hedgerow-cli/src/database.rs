@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Design, Keyspace, Layout};
+use hedgerow::{Builder, Db, Keyspace};
 
 use crate::arguments;
+use crate::creation::CreationArguments;
 use crate::exit::{Exit, Failure};
 
 /// Either of these makes a directory a database, if only a damaged one.
@@ -101,23 +102,20 @@ impl KeyspaceArguments {
         self.find(self.database.open_to_write()?)
     }
 
-    /// Makes the database if it is missing, and the keyspace with `layout`. One that is there keeps
-    /// the layout it has, and its design unless another one is given.
+    /// Makes the database if it is missing, and the keyspace. One that is there keeps the layout it
+    /// has, and its design unless another one is given.
     pub(crate) fn open_or_create(
         &self,
-        layout: Layout,
-        design: Option<Design>,
+        creation: &CreationArguments,
     ) -> Result<(Db, Keyspace), Failure> {
+        let design = creation.design()?;
         let db = self.database.open_or_create()?;
-        let keyspace = match (db.existing_keyspace(&self.name), design) {
-            (Some(keyspace), None) => keyspace,
-            (Some(keyspace), Some(design)) => {
-                let layout = keyspace.layout();
-                drop(keyspace);
-                db.keyspace_with(&self.name, layout, design)?
-            }
-            (None, design) => db.keyspace_with(&self.name, layout, design.unwrap_or_default())?,
-        };
+        let existing = db.existing_keyspace(&self.name);
+        let mut layout = existing.as_ref().map(Keyspace::layout).unwrap_or_default();
+        layout.order = creation.order.unwrap_or(layout.order);
+        let design = design.or_else(|| existing.as_ref().map(Keyspace::design));
+        drop(existing);
+        let keyspace = db.keyspace_with(&self.name, layout, design.unwrap_or_default())?;
         Ok((db, keyspace))
     }
 

@@ -72,7 +72,7 @@ fn object(keyspace: &Keyspace) -> Value {
     let (design, stats) = (keyspace.design(), keyspace.stats());
     json!({
         "name": keyspace.name(),
-        "order": lower(keyspace.layout().order),
+        "order": keyspace.layout().order.to_string(),
         "partitions": keyspace.layout().partitioning.count(),
         "layout": layout_text(keyspace.layout()),
         "design": design_object(&design),
@@ -83,8 +83,8 @@ fn object(keyspace: &Keyspace) -> Value {
 
 pub(crate) fn layout_text(layout: Layout) -> String {
     match layout.partitioning {
-        Partitioning::Hash(n) => format!("{} hash:{n}", lower(layout.order)),
-        _ => lower(layout.order),
+        Partitioning::Hash(n) => format!("{} hash:{n}", layout.order),
+        _ => layout.order.to_string(),
     }
 }
 

@@ -26,10 +26,10 @@ use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::{any_design, designs};
+use crate::metamorphic::{ORDERS, any_design, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
-use crate::setup::Setup;
+use crate::setup::{Setup, suited};
 
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 use reads::read_everything;
@@ -118,8 +118,9 @@ impl Harness {
         let mut random = Random::new(seed);
         let mut setup = Setup::tiny(seed);
         setup.partitions = *random.pick(&[0, 1, 3, 3, 8]);
+        setup.order = *random.pick(&ORDERS);
         if random.one_in(2) {
-            setup.design = any_design(&mut random);
+            setup.design = suited(any_design(&mut random), setup.order);
         }
         if random.one_in(4) {
             setup.segment_bytes = Some(*random.pick(&[16 << 10, 64 << 10]));
@@ -618,6 +619,7 @@ impl Harness {
             true => any_design(&mut self.random),
             false => self.random.pick(&designs()).1.clone(),
         };
+        let design = suited(design, self.setup.order);
         let result = keyspace.retune(design.clone());
         let may_have = match self.ended(round, &format!("retune {name}"), result)? {
             Ended::Done => vec![design],

@@ -1,10 +1,13 @@
 //! One script, many designs: what a database answers must not depend on how it stores things.
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
+use hedgerow::{
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, PolicySpec,
+    PrefixRule, Residency,
+};
 
 use crate::random::Random;
-use crate::setup::{DiskSpec, Setup};
+use crate::setup::{DiskSpec, Setup, suited};
 
 /// Designs by name: each takes one dimension to an end; the last ones are drawn from a seed.
 pub fn designs() -> Vec<(String, Design)> {
@@ -50,6 +53,17 @@ pub fn designs() -> Vec<(String, Design)> {
         };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for index in [IndexSpec::ThreeLevel, IndexSpec::ThreeLevelArray] {
+        add(&index.to_string(), &|design| design.index = index);
+    }
+    add("an index per level", &|design| {
+        design.policy = PolicySpec::levels([
+            LevelSpec::tiering(2),
+            LevelSpec::tiering(3).index(IndexSpec::ThreeLevelArray),
+            LevelSpec::leveling(3.0).index(IndexSpec::ThreeLevel),
+            LevelSpec::leveling(4.0).index(IndexSpec::Fence),
+        ]);
+    });
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
     add("resident", &|design| design.residency = Residency::Resident);
@@ -66,6 +80,13 @@ pub fn designs() -> Vec<(String, Design)> {
     designs
 }
 
+/// Orders that take every key that scripts have.
+pub const ORDERS: [KeyOrder; 3] = [
+    KeyOrder::Sorted,
+    KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
+    KeyOrder::Hashed,
+];
+
 /// Each seed runs on one in so many of the designs, so that all have their turn.
 const TURNS: usize = 3;
 
@@ -80,6 +101,10 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
         setup.partitions = [0, 1, 3, 16][i % 4];
+        setup.order = ORDERS[i % 3 * usize::from(random.one_in(2))];
+        if setup.design.check_order(setup.order).is_err() {
+            setup.order = ORDERS[1 + random.below(2) as usize];
+        }
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
         }
@@ -93,6 +118,8 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
         setup.partitions = *random.pick(&[0, 1, 2, 3, 7, 16]);
+        setup.order = *random.pick(&ORDERS);
+        setup.design = suited(setup.design, setup.order);
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [
@@ -103,6 +130,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
         setup.partitions = *random.pick(&[0, 3]);
+        setup.order = *random.pick(&ORDERS);
         setups.push((name.to_owned(), setup));
     }
     setups
@@ -168,6 +196,11 @@ pub fn any_design(random: &mut Random) -> Design {
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        index: *random.pick(&[
+            IndexSpec::Fence,
+            IndexSpec::ThreeLevel,
+            IndexSpec::ThreeLevelArray,
+        ]),
         filter: match random.below(5) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {

@@ -5,16 +5,21 @@ use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Batch, Cursor, Db, Durability, Error, ErrorKind, Keyspace, Result, Snapshot};
+use hedgerow::{
+    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Result, Snapshot,
+};
 use tempfile::TempDir;
 
 use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
-use crate::ops::{self, Move, Op, Source, Write};
+use crate::ops::{self, Op, Source, Write};
+use crate::order::{self, ANY_KEY, Position};
 use crate::setup::{DiskSpec, Setup};
 
 /// The keyspaces that every run begins with.
@@ -75,7 +80,7 @@ fn compare(
     transcript: &mut Transcript,
     reached: &mut usize,
 ) -> Option<(String, String)> {
-    let mut model = Model::new(&KEYSPACES);
+    let mut model = Model::new(&KEYSPACES, setup.order);
     let mut engine = match Runner::new(setup) {
         Ok(engine) => engine,
         Err(e) => return Some(("an open database".into(), e.to_string())),
@@ -128,12 +133,18 @@ enum Disk {
 pub struct Runner {
     setup: Setup,
     disk: Disk,
-    cursors: BTreeMap<u8, Cursor>,
+    cursors: BTreeMap<u8, Position>,
     snapshots: BTreeMap<u8, Snapshot>,
     handles: BTreeMap<String, Keyspace>,
     db: Option<Db>,
     checkpoints: u32,
+    /// Merges and moves since the last operation began.
+    merges: Arc<AtomicU64>,
 }
+
+/// After so many merges and moves for one operation, merging does not come to an end: there are fewer
+/// than 300.
+const MERGES_MAX: u64 = 5_000;
 
 impl Runner {
     /// Opens a new database.
@@ -157,6 +168,7 @@ impl Runner {
             handles: BTreeMap::new(),
             db: None,
             checkpoints: 0,
+            merges: Arc::default(),
         };
         runner.open()?;
         for name in KEYSPACES {
@@ -181,7 +193,15 @@ impl Runner {
     }
 
     fn builder(&self, name: &str) -> hedgerow::Builder {
+        let merges = self.merges.clone();
+        let count = move |event: &Event| {
+            if matches!(event, Event::Merged { .. } | Event::Moved { .. }) {
+                let count = merges.fetch_add(1, Ordering::Relaxed);
+                assert!(count < MERGES_MAX, "merging does not come to an end");
+            }
+        };
         let mut builder = Db::builder(self.path(name))
+            .listener(count)
             .memory_budget(self.setup.budget_bytes)
             .read_mode(self.setup.read_mode);
         if let Some(bytes) = self.setup.segment_bytes {
@@ -243,6 +263,7 @@ impl Runner {
     /// # Errors
     /// The engine's.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
+        self.merges.store(0, Ordering::Relaxed);
         match op {
             Op::Put { .. }
             | Op::Delete { .. }
@@ -303,10 +324,9 @@ impl Runner {
                 return Ok(answer::added(added));
             }
             Op::Load { keyspace, entries } => {
-                let entries = entries
-                    .iter()
-                    .map(|(k, v)| Ok::<_, Error>((k.bytes(), v.bytes())));
-                let report = self.keyspace(keyspace)?.bulk_load(entries)?;
+                let keyspace = self.keyspace(keyspace)?;
+                let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
+                let report = order::load(keyspace, entries.collect())?;
                 return Ok(answer::added(report.entries as u32));
             }
             _ => unreachable!("{op} is no write"),
@@ -367,10 +387,7 @@ impl Runner {
             } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let range = range(lower, upper);
-                let mut scan = match self.snapshot(source)? {
-                    None => keyspace.scan(range)?,
-                    Some(snapshot) => snapshot.scan(keyspace, range)?,
-                };
+                let mut scan = order::scan(keyspace, self.snapshot(source)?, range)?;
                 answer::scan(&mut scan, steps)
             }
             Op::Prefix {
@@ -378,7 +395,7 @@ impl Runner {
                 prefix,
                 steps,
             } => {
-                let mut scan = self.keyspace(keyspace)?.scan_prefix(prefix.bytes())?;
+                let mut scan = order::scan_prefix(self.keyspace(keyspace)?, &prefix.bytes())?;
                 answer::scan(&mut scan, steps)
             }
             _ => unreachable!("{op} is no read"),
@@ -389,18 +406,15 @@ impl Runner {
         match op {
             Op::OpenCursor { slot, source } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
-                let cursor = match self.snapshot(source)? {
-                    None => keyspace.cursor()?,
-                    Some(snapshot) => snapshot.cursor(keyspace)?,
-                };
-                self.cursors.insert(*slot, cursor);
+                let position = Position::open(keyspace, self.snapshot(source)?)?;
+                self.cursors.insert(*slot, position);
             }
             Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
             Op::MoveCursor { slot, moves } => {
                 let Some(cursor) = self.cursors.get_mut(slot) else {
                     return Ok(answer::nothing());
                 };
-                let places = moves.iter().map(|to| go(cursor, to));
+                let places = moves.iter().map(|to| cursor.go(to));
                 let places: Vec<_> = places.collect::<Result<_>>()?;
                 return Ok(answer::moves(places.into_iter()));
             }
@@ -424,20 +438,30 @@ impl Runner {
                 keyspace,
                 lower,
                 upper,
-            } => self.keyspace(keyspace)?.compact(range(lower, upper))?,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                match keyspace.layout().order {
+                    KeyOrder::Sorted => keyspace.compact(range(lower, upper))?,
+                    // There are no ranges of it.
+                    _ => keyspace.compact::<&[u8]>(..)?,
+                }
+            }
             Op::Settle { keyspace } => {
                 let keyspace = self.keyspace(keyspace)?;
                 // Also of a keyspace that is gone there is nothing left to merge.
-                keyspace.contains_key(b"k")?;
+                keyspace.contains_key(ANY_KEY)?;
                 keyspace.wait_until_merged()?;
             }
             Op::Clear { keyspace } => self.keyspace(keyspace)?.clear()?,
             Op::Drop { keyspace } => {
-                self.keyspace(keyspace)?.contains_key(b"k")?;
+                self.keyspace(keyspace)?.contains_key(ANY_KEY)?;
                 self.db()?.drop_keyspace(keyspace)?;
             }
             Op::Create { keyspace } => self.create(keyspace)?,
-            Op::Retune { keyspace, design } => self.keyspace(keyspace)?.retune(design.clone())?,
+            Op::Retune { keyspace, design } => {
+                let keyspace = self.keyspace(keyspace)?;
+                keyspace.retune(suited(design.clone(), keyspace.layout().order))?;
+            }
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),
             Op::Reopen => self.reopen()?,
@@ -454,7 +478,7 @@ impl Runner {
         };
         db.close()?;
         for keyspace in self.handles.values() {
-            match keyspace.get(b"k") {
+            match keyspace.get(ANY_KEY) {
                 Err(e) if e.kind() == ErrorKind::Closed => {}
                 other => {
                     let text = format!("a closed database answered {other:?}");
@@ -512,7 +536,7 @@ impl Runner {
         if let Some(name) = reader.keyspaces().first()
             && let Some(keyspace) = reader.existing_keyspace(name)
         {
-            match keyspace.put(b"k", b"v") {
+            match keyspace.put(ANY_KEY, b"v") {
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 other => return Ok(format!("a write to a reader was answered {other:?}")),
             }
@@ -532,11 +556,9 @@ pub fn contents(db: &Db) -> Result<String> {
         let Some(keyspace) = db.existing_keyspace(&name) else {
             continue;
         };
-        let forward = keyspace.scan::<&[u8]>(..)?.collect::<Result<Vec<_>>>()?;
-        let mut backward = keyspace
-            .scan::<&[u8]>(..)?
-            .rev()
-            .collect::<Result<Vec<_>>>()?;
+        let all = || order::scan(&keyspace, None, (Bound::Unbounded, Bound::Unbounded));
+        let forward = all()?.collect::<Result<Vec<_>>>()?;
+        let mut backward = all()?.rev().collect::<Result<Vec<_>>>()?;
         backward.reverse();
         if forward != backward {
             let text = format!("`{name}` differs when read from its end");
@@ -550,24 +572,6 @@ pub fn contents(db: &Db) -> Result<String> {
             .iter()
             .map(|(name, digest)| (name.as_str(), *digest)),
     ))
-}
-
-fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
-    let there = match to {
-        Move::Seek(key) => cursor.seek(&key.bytes())?,
-        Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
-        Move::First => cursor.seek_first()?,
-        Move::Last => cursor.seek_last()?,
-        Move::Next => cursor.next()?,
-        Move::Prev => cursor.prev()?,
-    };
-    let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
-    if there != key.is_some() || there != value.is_some() {
-        let text = format!("a cursor said {there} at key {key:?}");
-        return Err(Error::new(ErrorKind::Conflict, text));
-    }
-    Ok(key.zip(value))
 }
 
 fn durability(synced: bool) -> Durability {

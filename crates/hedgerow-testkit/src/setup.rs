@@ -4,13 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, Design, FilterSpec, Layout, PolicySpec, Residency};
+use hedgerow::{
+    Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, PolicySpec, Residency,
+};
 
 /// Everything about a run but the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The disk.
     pub disk: DiskSpec,
+    /// The order of the keys of every keyspace.
+    pub order: KeyOrder,
     /// Hash partitions; 0 is `Partitioning::Single`.
     pub partitions: u16,
     /// The design of every keyspace.
@@ -39,6 +43,7 @@ impl Setup {
     pub fn tiny(seed: u64) -> Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
+            order: KeyOrder::Sorted,
             partitions: 0,
             design: Design {
                 block_bytes: 512,
@@ -56,11 +61,32 @@ impl Setup {
 
     /// The layout of every keyspace.
     pub fn layout(&self) -> Layout {
+        let layout = Layout {
+            order: self.order,
+            ..Layout::default()
+        };
         match self.partitions {
-            0 => Layout::sorted(),
-            n => Layout::sorted().hash(n),
+            0 => layout,
+            n => layout.hash(n),
         }
     }
+}
+
+/// A design, with fence pointers where its index is not for this order of keys.
+pub fn suited(mut design: Design, order: KeyOrder) -> Design {
+    if design.check_order(order).is_ok() {
+        return design;
+    }
+    design.index = IndexSpec::Fence;
+    if let PolicySpec::Levels(levels) = &design.policy {
+        let levels = levels.iter().cloned();
+        let levels = levels.map(|level| LevelSpec {
+            index: None,
+            ..level
+        });
+        design.policy = PolicySpec::levels(levels);
+    }
+    design
 }
 
 /// The text of a design.
@@ -76,8 +102,9 @@ pub fn design_text(design: &Design) -> String {
     };
     let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
     format!(
-        "policy={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
+        "policy={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
         design.policy,
+        design.index,
         design.filter,
         design.block_bytes,
         size(design.table_bytes),
@@ -107,6 +134,7 @@ fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
     let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
     match name {
         "policy" => design.policy = value.parse::<PolicySpec>().map_err(|e| bad(&e))?,
+        "index" => design.index = value.parse::<IndexSpec>().map_err(|e| bad(&e))?,
         "filter" => design.filter = value.parse::<FilterSpec>().map_err(|e| bad(&e))?,
         "compression" => {
             design.compression = match value {
@@ -152,7 +180,8 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            " partitions={} budget={} segment={} log={} read={read} {}",
+            " order={} partitions={} budget={} segment={} log={} read={read} {}",
+            self.order,
             self.partitions,
             self.budget_bytes,
             size(self.segment_bytes),
@@ -174,6 +203,7 @@ impl FromStr for Setup {
                 Some(("disk", seed)) => {
                     setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
                 }
+                Some(("order", order)) => setup.order = order.parse().map_err(|e| bad(&e))?,
                 Some(("partitions", n)) => setup.partitions = n.parse().map_err(|e| bad(&e))?,
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,

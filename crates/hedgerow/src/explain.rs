@@ -108,7 +108,7 @@ pub struct TableAsked {
     pub path: PathBuf,
     /// The number of the table.
     pub number: u64,
-    /// Its smallest and its largest key.
+    /// The keys of its first and of its last entry.
     pub bounds: (Vec<u8>, Vec<u8>),
     /// It had not been read from since the database was opened, so that its footer, and its index
     /// and filter if they are to be resident, were read first: a few reads that are not among `pages`.

@@ -201,7 +201,7 @@ fn stored(db: &Path, keyspace: &str, asked: Workload) -> Result<Workload, Failur
     const SAMPLE: usize = 10_000;
     let (_db, keyspace) = crate::database::open_to_read(db, keyspace)?;
     let (mut entries, mut key_bytes, mut value_bytes) = (0, 0, 0);
-    for entry in keyspace.scan::<&[u8]>(..)?.take(SAMPLE) {
+    for entry in keyspace.scan_unordered()?.take(SAMPLE) {
         let (key, value) = entry?;
         entries += 1;
         key_bytes += key.len();

@@ -70,6 +70,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         "blocks": table.blocks().ok(),
         "index": footer.index.to_string(),
         "filter": filter,
+        "key_order": footer.key_order.to_string(),
         "hash_seed": footer.hash_seed,
     });
     let path = shown(table.path().as_os_str().as_encoded_bytes());
@@ -87,16 +88,18 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
     }
     // What cannot be read is told in its place among the pages.
     if let Ok(meta) = table.meta() {
-        let (smallest, largest) = (&meta.smallest_key, &meta.largest_key);
+        let smallest = footer.user_key(&meta.smallest_key);
+        let largest = footer.user_key(&meta.largest_key);
         text += &format!(
             "\n  written for keyspace {}, partition {}, level {}\n  {}, {}, {} before compression\n  \
-             keys `{}` to `{}`\n  sequence numbers {} to {}",
+             keys in the order {}, `{}` to `{}`\n  sequence numbers {} to {}",
             meta.keyspace,
             meta.partition,
             meta.level,
             counted(meta.entries, "entry"),
             counted(meta.tombstones, "tombstone"),
             bytes(meta.raw_bytes),
+            footer.key_order,
             encoding.encode(smallest),
             encoding.encode(largest),
             count(meta.smallest_seqno.0),

@@ -156,7 +156,7 @@ impl Scan {
             return Ok(None);
         }
         let key = Slice::copy_from(key);
-        Ok(cursor.value()?.map(|value| (key, value)))
+        Ok(cursor.owned_value()?.map(|value| (key, value)))
     }
 
     /// One step from an end, unless the iteration is over.

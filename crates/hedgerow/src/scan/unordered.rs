@@ -1,6 +1,6 @@
 //! A scan of everything in the order in which it is stored, which can be left and resumed.
 
-use crate::codec::{ByteReader, checksum};
+use crate::codec::checksum;
 use crate::error::{Error, Result};
 use crate::key_order;
 use crate::partition::KeyspaceFacts;
@@ -12,7 +12,7 @@ use super::{Scan, View};
 /// process, for the same keyspace. The default is the beginning.
 ///
 /// ```text
-/// token   check of the keyspace, u32   the order key of the last key visited
+/// token   check of the keyspace, u32   the last key visited, whose place follows from it
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ScanToken(Vec<u8>);
@@ -23,28 +23,29 @@ impl ScanToken {
         &self.0
     }
 
-    fn after(order_key: &[u8], facts: &KeyspaceFacts) -> ScanToken {
+    fn after(user_key: &[u8], facts: &KeyspaceFacts) -> ScanToken {
         let mut bytes = check_of(facts).to_le_bytes().to_vec();
-        bytes.extend_from_slice(order_key);
+        bytes.extend_from_slice(user_key);
         ScanToken(bytes)
     }
 
     /// The order key of the last key visited; empty at the beginning.
-    fn order_key(&self, facts: &KeyspaceFacts) -> Result<&[u8]> {
+    fn order_key(&self, facts: &KeyspaceFacts) -> Result<Vec<u8>> {
+        let mut order_key = Vec::new();
         if self.0.is_empty() {
-            return Ok(&[]);
+            return Ok(order_key);
         }
-        let mut reader = ByteReader::new(&self.0);
-        if !reader
-            .u32("check")
-            .is_ok_and(|check| check == check_of(facts))
-        {
-            return Err(Error::invalid(format!(
+        let parts = self.0.split_first_chunk();
+        let parts = parts.filter(|(check, _)| u32::from_le_bytes(**check) == check_of(facts));
+        let (_, user_key) = parts.ok_or_else(|| {
+            Error::invalid(format!(
                 "expected a token of a scan of the keyspace `{}`, found another one",
                 facts.name.escape_default()
-            )));
-        }
-        Ok(&self.0[reader.position()..])
+            ))
+        })?;
+        facts.order.check(user_key)?;
+        facts.order.encode(user_key, &mut order_key);
+        Ok(order_key)
     }
 }
 
@@ -75,7 +76,7 @@ pub struct UnorderedScan {
 
 impl UnorderedScan {
     pub(crate) fn new(view: View, begin: &ScanToken) -> Result<UnorderedScan> {
-        let order_key = begin.order_key(&view.state.facts)?.to_vec();
+        let order_key = begin.order_key(&view.state.facts)?;
         Ok(UnorderedScan {
             scan: Scan::behind(view.clone(), order_key),
             view,
@@ -89,10 +90,7 @@ impl UnorderedScan {
         if self.last.is_empty() {
             return self.begin.clone();
         }
-        let facts = &self.view.state.facts;
-        let mut order_key = Vec::new();
-        facts.order.encode(&self.last, &mut order_key);
-        ScanToken::after(&order_key, facts)
+        ScanToken::after(&self.last, &self.view.state.facts)
     }
 }
 

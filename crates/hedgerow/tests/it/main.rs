@@ -14,6 +14,7 @@ mod support;
 mod api;
 mod bulk_load;
 mod checkpoint;
+mod collisions;
 mod compaction;
 mod concurrency;
 mod corruption;

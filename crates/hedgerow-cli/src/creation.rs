@@ -1,0 +1,29 @@
+//! What a command that may make a keyspace is told of it.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use hedgerow::{Design, KeyOrder};
+
+use crate::design_file;
+use crate::exit::Failure;
+
+/// What commands take that may make a keyspace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreationArguments {
+    /// The order of the keys, fixed when the keyspace is made: sorted, which it is unless given,
+    /// semi-sorted:BYTES, semi-sorted:delimiter=C, semi-sorted:length-prefixed, hashed
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) order: Option<KeyOrder>,
+
+    /// The design of the keyspace, as `hedgerow advise --write FILE` writes it; one that is there
+    /// has this design from now on
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    design: Option<PathBuf>,
+}
+
+impl CreationArguments {
+    pub(crate) fn design(&self) -> Result<Option<Design>, Failure> {
+        self.design.as_deref().map(design_file::read).transpose()
+    }
+}
