@@ -219,6 +219,5 @@ pub fn any_design(random: &mut Random) -> Design {
         block_bytes: *random.pick(&[512, 700, 1024, 4096]),
         table_bytes: size(random),
         memtable_bytes: size(random),
-        ..Design::default()
     }
 }

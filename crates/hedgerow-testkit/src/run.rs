@@ -20,7 +20,7 @@ use crate::blob::Blob;
 use crate::model::Model;
 use crate::ops::{self, Op, Source, Write};
 use crate::order::{self, ANY_KEY, Position};
-use crate::setup::{DiskSpec, Setup};
+use crate::setup::{DiskSpec, Setup, suited};
 
 /// The keyspaces that every run begins with.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
