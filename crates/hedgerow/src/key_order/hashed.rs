@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The bits that choose the partition come behind those that order the keys within one, so that the
-//! keys of a partition are spread over all beginnings of an order key. `docs/format/hash.md` says
-//! which bits serve what. The user key decides between keys with equal hashes.
+//! keys of a partition are spread over all beginnings of an order key (`docs/format/key_order.md`;
+//! `hash.md` beside it says which bits serve what). The user key decides between keys with equal hashes.
 
 use super::{Order, no_ranges};
 use crate::entry::KeyHash;
@@ -69,18 +69,18 @@ mod tests {
     /// them.
     #[test]
     fn keys_of_a_partition_are_spread_evenly() {
-        const KEYS: usize = 400_000;
+        let keys = 400_000;
         let order = Hashed { seed: 7 };
         let mut counts = vec![[0_usize; 256]; 4];
         let mut order_key = Vec::new();
-        for i in 0..KEYS as u64 {
+        for i in 0..keys as u64 {
             let key = i.to_le_bytes();
             order_key.clear();
             order.encode(&key, &mut order_key);
             let partition = KeyHash::of(&key, 7).high() >> 62;
             counts[partition as usize][usize::from(order_key[0])] += 1;
         }
-        let mean = KEYS / 4 / 256;
+        let mean = keys / 4 / 256;
         let even = |count: &usize| (mean / 2..mean * 2).contains(count);
         assert!(counts.iter().flatten().all(even), "{counts:?}");
     }

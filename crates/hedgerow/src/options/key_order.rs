@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::entry::KEY_BYTES_MAX;
 use crate::error::{Error, Result};
 
 use super::check_range;
+
+/// A prefix that is all of the longest key.
+const PREFIX_BYTES_MAX: u64 = 64 << 10;
 
 /// The order of the keys of a keyspace.
 ///
@@ -58,12 +60,9 @@ pub enum PrefixRule {
 impl KeyOrder {
     pub(crate) fn check(self) -> Result<()> {
         match self {
-            KeyOrder::SemiSorted(PrefixRule::Bytes(bytes)) => check_range(
-                "bytes of a prefix",
-                u64::from(bytes),
-                1,
-                KEY_BYTES_MAX as u64,
-            ),
+            KeyOrder::SemiSorted(PrefixRule::Bytes(bytes)) => {
+                check_range("bytes of a prefix", bytes.into(), 1, PREFIX_BYTES_MAX)
+            }
             _ => Ok(()),
         }
     }
