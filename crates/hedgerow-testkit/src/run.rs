@@ -513,7 +513,7 @@ impl Runner {
         // What is written to the copy stays there.
         for name in copy.keyspaces() {
             if let Some(keyspace) = copy.existing_keyspace(&name) {
-                keyspace.put(b"only in the copy", b"")?;
+                keyspace.put([ANY_KEY, b" only in the copy"].concat(), b"")?;
                 keyspace.flush()?;
             }
         }
