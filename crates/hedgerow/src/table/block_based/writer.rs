@@ -18,6 +18,7 @@ use crate::table::{TableMeta, page_io};
 
 use super::block::BlockBuilder;
 use super::footer::{self, Footer};
+use super::short_keys::{SHORT_KEYS, Shortening};
 
 /// Values larger than this are stored out of line. Half of the default block: a larger value would
 /// leave its block to fewer than two entries, and a page of its own costs at most one more read of
@@ -60,6 +61,8 @@ pub(crate) struct Writer {
     out: Output,
     options: TableOptions,
     block: BlockBuilder,
+    /// Takes the hashes out of blocks, if there are any.
+    shortening: Option<Shortening>,
     /// The number of the current block.
     block_number: usize,
     index: fence_pointers::Builder,
@@ -82,11 +85,21 @@ struct Output {
 impl Output {
     /// Appends a page, compressed if that pays.
     fn write_page(&mut self, raw: &[u8]) -> Result<Handle> {
+        self.write_marked(raw, 0)
+    }
+
+    /// As [`Output::write_page`], with a mark beside the compression.
+    fn write_marked(&mut self, raw: &[u8], mark: u8) -> Result<Handle> {
         let compression = self.compressor.compress(raw, &mut self.stored);
         if compression == crate::codec::compress::RAW {
             self.align()?;
         }
-        page_io::seal(&mut self.stored, compression, self.table, self.offset);
+        page_io::seal(
+            &mut self.stored,
+            compression | mark,
+            self.table,
+            self.offset,
+        );
         self.write_stored()
     }
 
@@ -169,6 +182,7 @@ impl Writer {
                 stored: Vec::new(),
             },
             filter: options.filter.map(of_table::Builder::new),
+            shortening: Shortening::of(options.key_order, options.hash_seed),
             options,
             block: BlockBuilder::default(),
             block_number: 0,
@@ -201,7 +215,10 @@ impl Writer {
 
     fn finish_block(&mut self) -> Result<()> {
         self.block.finish(&mut self.raw);
-        let handle = self.out.write_page(&self.raw)?;
+        let handle = match &mut self.shortening {
+            None => self.out.write_page(&self.raw)?,
+            Some(it) => self.out.write_marked(it.shorten(&self.raw)?, SHORT_KEYS)?,
+        };
         self.index.finish_block(self.block_number, handle);
         self.block_number += 1;
         Ok(())
