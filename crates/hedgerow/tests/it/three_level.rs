@@ -142,7 +142,7 @@ fn sorted_keys_have_no_such_index() {
 fn change(keyspace: &Keyspace, expected: &mut Contents, round: u64) {
     for i in 0..1500 {
         let key = key(i * 7 % 60, i * 31 % 40);
-        if (i + round) % 9 == 0 {
+        if (i + round).is_multiple_of(9) {
             keyspace.delete(&key).unwrap();
             expected.remove(&key);
             continue;

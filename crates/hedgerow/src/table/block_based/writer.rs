@@ -21,6 +21,7 @@ use crate::table::{TableMeta, page_io};
 
 use super::block::BlockBuilder;
 use super::footer::{self, Footer};
+use super::short_keys::{SHORT_KEYS, Shortening};
 
 /// Values larger than this are stored out of line. Half of the default block: a larger value would
 /// leave its block to fewer than two entries, and a page of its own costs at most one more read of
@@ -59,11 +60,20 @@ pub(crate) struct TableOptions {
     pub(crate) filter: Option<of_table::Spec>,
 }
 
+impl TableOptions {
+    /// Whether blocks have one size, which an index of hashes wants.
+    fn has_fixed_pages(&self) -> bool {
+        self.index != IndexSpec::Fence
+    }
+}
+
 /// A table being written.
 pub(crate) struct Writer {
     out: Output,
     options: TableOptions,
     block: BlockBuilder,
+    /// Takes the hashes out of blocks, if there are any.
+    shortening: Option<Shortening>,
     /// The number of the current block.
     block_number: usize,
     /// How many entries at its end are twins.
@@ -90,11 +100,21 @@ struct Output {
 impl Output {
     /// Appends a page, compressed if that pays.
     fn write_page(&mut self, raw: &[u8]) -> Result<Handle> {
+        self.write_marked(raw, 0)
+    }
+
+    /// As [`Output::write_page`], with a mark beside the compression.
+    fn write_marked(&mut self, raw: &[u8], mark: u8) -> Result<Handle> {
         let compression = self.compressor.compress(raw, &mut self.stored);
         if compression == compress::RAW {
             self.align(DEVICE_PAGE_BYTES)?;
         }
-        page_io::seal(&mut self.stored, compression, self.table, self.offset);
+        page_io::seal(
+            &mut self.stored,
+            compression | mark,
+            self.table,
+            self.offset,
+        );
         self.write_stored()
     }
 
@@ -188,6 +208,11 @@ impl Writer {
             },
             filter: options.filter.map(of_table::Builder::new),
             index: block_index::of_table::Builder::new(options.index),
+            // Fixed pages would not be smaller.
+            shortening: match options.has_fixed_pages() {
+                false => Shortening::of(options.key_order, options.hash_seed),
+                true => None,
+            },
             options,
             block: BlockBuilder::default(),
             block_number: 0,
@@ -201,19 +226,15 @@ impl Writer {
     /// The bytes of a block without what its page takes beside them.
     fn target_bytes(&self) -> usize {
         let bytes = self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES;
-        match self.has_fixed_pages() {
+        match self.options.has_fixed_pages() {
             true => bytes - compress::SIZE_BYTES,
             false => bytes,
         }
     }
 
-    fn has_fixed_pages(&self) -> bool {
-        self.options.index != IndexSpec::Fence
-    }
-
     /// The largest value that is stored in a block; with pages of one size, two of them share one.
     fn inline_bytes_max(&self) -> usize {
-        match self.has_fixed_pages() {
+        match self.options.has_fixed_pages() {
             true => INLINE_VALUE_BYTES_MAX.min(self.target_bytes() / 2),
             false => INLINE_VALUE_BYTES_MAX,
         }
@@ -227,7 +248,7 @@ impl Writer {
         let target = self.target_bytes();
         let fits = self.block.bytes_max_with(key, seqno, value_bytes) <= target;
         if self.index.tells_apart(self.block.last_key(), key) {
-            if fits && !(self.continues && self.has_fixed_pages()) {
+            if fits && !(self.continues && self.options.has_fixed_pages()) {
                 self.index.add(self.block.last_key(), self.block_number);
                 self.twins = 0;
                 return Ok(());
@@ -236,7 +257,7 @@ impl Writer {
             self.continues = false;
             return Ok(());
         }
-        let moves = self.has_fixed_pages()
+        let moves = self.options.has_fixed_pages()
             && self.twins < self.block.entries()
             && self.block.are_inline(self.twins);
         if !fits && moves {
@@ -253,12 +274,13 @@ impl Writer {
 
     fn finish_block(&mut self) -> Result<()> {
         self.block.finish(&mut self.raw);
-        let handle = match self.has_fixed_pages() {
-            true => {
+        let handle = match &mut self.shortening {
+            _ if self.options.has_fixed_pages() => {
                 let page_bytes = self.options.block_bytes;
                 self.out.write_fixed_page(&self.raw, page_bytes)?
             }
-            false => self.out.write_page(&self.raw)?,
+            None => self.out.write_page(&self.raw)?,
+            Some(it) => self.out.write_marked(it.shorten(&self.raw)?, SHORT_KEYS)?,
         };
         // Only now it is clear that the last key stays.
         self.index.add(self.block.last_key(), self.block_number);

@@ -5,7 +5,7 @@ use crate::codec::{packed, shared_prefix, varint};
 use crate::entry::{SeqNo, Tag};
 use crate::page::Handle;
 
-use super::entry::{LENGTH_ESCAPE, Place, code};
+use super::entry::{LENGTH_ESCAPE, Place, RawEntry, code};
 use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
@@ -74,6 +74,13 @@ impl BlockBuilder {
         let start = self.values.len();
         Place { handle, bytes }.put(&mut self.values);
         self.note_value_bytes(self.values.len() - start);
+    }
+
+    /// Appends an entry of another block, under this key.
+    pub(in super::super) fn add_stored(&mut self, key: &[u8], entry: &RawEntry, value: &[u8]) {
+        self.add_key(key, entry.seqno, entry.tag, entry.out_of_line);
+        self.values.extend_from_slice(value);
+        self.note_value_bytes(value.len());
     }
 
     fn add_key(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, out_of_line: bool) {
