@@ -145,6 +145,15 @@ pub enum FilterSpec {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
     },
+    /// A cuckoo filter for all runs of a level together, which says which of them may hold a key: a
+    /// key takes `(fingerprint_bits + log2(runs)) / 0.95` bits of a full level, and one in
+    /// `2^fingerprint_bits / 7.6` absent keys passes, however many runs there are (Ren, Zheng,
+    /// Arulraj, Gibson, "SlimDB", 2017, section 3.2). Levels of one run have a cuckoo filter per
+    /// table. It is in memory wherever indexes and other filters are.
+    MultiLevelCuckoo {
+        /// The bits of a fingerprint, 4 to 24.
+        fingerprint_bits: u8,
+    },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
     /// key-value store", 2017). Where bits gain too little, tables have no filter.
@@ -271,7 +280,8 @@ impl FilterSpec {
                 let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
+            FilterSpec::Cuckoo { fingerprint_bits }
+            | FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
                 return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
             }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
@@ -300,6 +310,9 @@ impl fmt::Display for FilterSpec {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
             FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
+            FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+                write!(f, "mlcf:{fingerprint_bits}")
+            }
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
                 bits_per_key: Some(bits),
@@ -311,11 +324,11 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -326,6 +339,9 @@ impl FromStr for FilterSpec {
                 bits_per_key: bits(per_key)?,
             }),
             Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
+                fingerprint_bits: bits.parse().map_err(|_| unknown())?,
+            }),
+            Some(("mlcf", bits)) => Ok(FilterSpec::MultiLevelCuckoo {
                 fingerprint_bits: bits.parse().map_err(|_| unknown())?,
             }),
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
@@ -400,6 +416,9 @@ mod tests {
                     FilterSpec::Bloom { bits_per_key: 9.5 },
                     FilterSpec::Cuckoo {
                         fingerprint_bits: 12
+                    },
+                    FilterSpec::MultiLevelCuckoo {
+                        fingerprint_bits: 13
                     },
                 ])
                 .all(read_back)

@@ -16,12 +16,13 @@ mod hash_list;
     not(test),
     allow(
         dead_code,
-        reason = "asked as soon as a level can have one filter for its runs"
+        reason = "no design chooses unique mode yet, and filters are built from hashes, not read"
     )
 )]
 pub(crate) mod multi_level_cuckoo;
 pub(crate) mod of_table;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use crate::entry::KeyHash;
@@ -66,7 +67,7 @@ impl RunMask {
 }
 
 /// A filter that can be asked.
-pub(crate) trait Probe: Send + Sync + Debug {
+pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// The runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.

@@ -281,6 +281,10 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 4);
             out.push(fingerprint_bits);
         }
+        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+            varint::put(out, 5);
+            out.push(fingerprint_bits);
+        }
     }
 }
 
@@ -295,6 +299,9 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
             bits_per_key: Some(f32::from_bits(reader.u32("filter bits per key")?)),
         }),
         4 => Ok(FilterSpec::Cuckoo {
+            fingerprint_bits: reader.u8("fingerprint bits")?,
+        }),
+        5 => Ok(FilterSpec::MultiLevelCuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
         }),
         code => Err(unknown("filter", code)),

@@ -229,10 +229,13 @@ impl Writer {
             })?),
             None => None,
         };
-        self.meta.filter_bytes = out.offset - blocks_end;
+        let filter_end = out.offset;
+        if filter.as_ref().is_some_and(of_table::Description::is_asked) {
+            self.meta.filter_bytes = filter_end - blocks_end;
+        }
         let index = std::mem::take(&mut self.index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
-        self.meta.index_bytes = out.offset - blocks_end - self.meta.filter_bytes;
+        self.meta.index_bytes = out.offset - filter_end;
 
         let mut facts = Vec::new();
         self.meta.encode(&mut facts);
