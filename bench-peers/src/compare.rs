@@ -14,7 +14,7 @@ use crate::flags::Flags;
 use crate::group::{self, Group};
 use crate::stores::Kind;
 use crate::summary::Results;
-use crate::{device, machine};
+use crate::{device, machine, report};
 
 /// How a comparison is run.
 #[derive(Debug, Args)]
@@ -35,6 +35,9 @@ pub(crate) struct Compare {
     /// A file for all results, a JSON object per line [default: results.jsonl in `--dir`]
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Writes a page with charts to this directory
+    #[arg(long)]
+    report: Option<PathBuf>,
 }
 
 /// A comparison with little memory.
@@ -120,6 +123,9 @@ impl Run {
             .table(&self.compare.flags.workloads, &self.compare.stores);
         write!(std::io::stdout(), "{table}")?;
         eprintln!("all results are in {}", self.out.0.display());
+        if let Some(dir) = &self.compare.report {
+            report::write(dir, &self.results.all())?;
+        }
         match self.failures.is_empty() {
             true => Ok(()),
             false => Err(self.failures.join("\n").into()),

@@ -90,6 +90,7 @@ impl Flags {
             threads: self.threads_max(),
             batch_size: self.batch_size,
             seek_nexts: self.seek_nexts,
+            mix: Settings::MIX_EVEN,
         }
     }
 

@@ -8,6 +8,8 @@ mod flags;
 mod group;
 mod leveldb;
 mod machine;
+mod paper_autumn;
+mod report;
 mod rocksdb;
 mod run;
 mod shares;
@@ -40,6 +42,10 @@ enum Command {
     ///
     /// Example: hedgerow-bench-peers run --store rocksdb --dir /data/bench
     Run(run::Run),
+    /// The experiments of the Autumn paper: leveling and garnering beside RocksDB and LevelDB
+    ///
+    /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25 --report page
+    PaperAutumn(paper_autumn::PaperAutumn),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Limited(limited) => limited.run(),
         Command::Run(run) => run.run(),
+        Command::PaperAutumn(paper) => paper.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -38,7 +38,7 @@ impl Run {
         let open = move |options: &_| store.open(options, &rocksdb_options);
         let mut session = Session::new(Box::new(open), flags.open_options(), flags.settings())?;
         for task in &flags.workloads {
-            session.set_threads(task.threads)?;
+            session.change(|settings| settings.threads = task.threads)?;
             let result = session.run(task.workload, &|_| {})?;
             writeln!(std::io::stdout(), "{result}")?;
         }

@@ -16,6 +16,11 @@ impl Results {
         self.0.push((store, task, result));
     }
 
+    /// As they came.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        self.0.iter().map(|(.., result)| result.clone()).collect()
+    }
+
     /// A row for each task and store.
     pub(crate) fn table(&self, tasks: &[Task], stores: &[Kind]) -> String {
         let mut table = format!(

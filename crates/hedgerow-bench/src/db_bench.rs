@@ -8,6 +8,9 @@ use crate::store::{Result, Store};
 use crate::threads::Client;
 use crate::workload::{Settings, Workload};
 
+/// Steps of a long scan, as the advisor counts them.
+const LONG_SCAN_NEXTS: u64 = 10_000;
+
 /// What the threads of a workload share.
 pub(crate) struct DbBench<'a> {
     store: &'a dyn Store,
@@ -60,10 +63,11 @@ impl Client for DbBenchClient<'_> {
                 let order = self.shared.order;
                 self.put(count, |_, i| (order.at(place + i), 0))
             }
-            Workload::Overwrite => self.put(count, |rng, _| (rng.u64(..num), rng.u64(..))),
+            Workload::Overwrite => self.overwrite(num, count),
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => self.get(num.div_ceil(100)),
-            Workload::SeekRandom => self.seek(num),
+            Workload::SeekRandom => self.seek(num, self.shared.settings.seek_nexts),
+            Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
             Workload::MultiReadRandom => self.multi_get(num, count),
             _ => self.get(num),
@@ -88,6 +92,28 @@ impl DbBenchClient<'_> {
         match &self.entries[..] {
             [(key, value)] => self.shared.store.put(key, value),
             entries => self.shared.store.write_batch(entries),
+        }
+    }
+
+    fn overwrite(&mut self, num: u64, count: u64) -> Result<()> {
+        self.put(count, |rng, _| (rng.u64(..num), rng.u64(..)))
+    }
+
+    fn draw_operation(&mut self, num: u64) -> Result<()> {
+        let Settings {
+            mix, seek_nexts, ..
+        } = *self.shared.settings;
+        let mut place = self.rng.f64();
+        let mut is_drawn = |share: f64| {
+            place -= share;
+            place < 0.0
+        };
+        match () {
+            () if is_drawn(mix.get) => self.get(num),
+            () if is_drawn(mix.miss) => self.get_missing(num),
+            () if is_drawn(mix.scan) => self.seek(num, seek_nexts),
+            () if is_drawn(mix.long_scan) => self.seek(num, LONG_SCAN_NEXTS),
+            () => self.overwrite(num, 1),
         }
     }
 
@@ -150,12 +176,12 @@ impl DbBenchClient<'_> {
     }
 
     /// Seeks to a key that is there, and takes the steps from it that there are.
-    fn seek(&mut self, num: u64) -> Result<()> {
+    fn seek(&mut self, num: u64, nexts: u64) -> Result<()> {
         let index = self.rng.u64(..num);
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.key(index, key);
-        let limit = self.shared.settings.seek_nexts.saturating_add(1);
+        let limit = nexts.saturating_add(1);
         let (mut seen, mut right) = (0, true);
         store.scan(key, limit as usize, &mut |found, value| {
             if seen == 0 {

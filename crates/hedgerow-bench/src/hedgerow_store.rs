@@ -4,6 +4,7 @@ use hedgerow::io::ReadMode;
 use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats};
 use serde_json::json;
 
+use crate::session::Open;
 use crate::store::{Counters, Description, OpenOptions, Result, Store};
 
 /// A keyspace of a Hedgerow database.
@@ -16,6 +17,11 @@ pub struct HedgerowStore {
 }
 
 impl HedgerowStore {
+    /// How a session opens it.
+    pub fn opener() -> Open {
+        Box::new(|options| Ok(Box::new(HedgerowStore::open(options)?)))
+    }
+
     /// Opens or creates the database and the keyspace.
     ///
     /// # Errors
@@ -102,6 +108,7 @@ impl Store for HedgerowStore {
             flush_bytes: Some(stats.flush_bytes),
             merge_read_bytes: Some(stats.merge_read_bytes),
             merge_write_bytes: Some(stats.merge_write_bytes),
+            entries_written: Some(stats.flush_entries + stats.merge_entries),
             block_reads: Some(stats.block_reads),
             device_reads: Some(stats.device_reads),
             filter_probes: Some(stats.filter_probes),
@@ -109,7 +116,9 @@ impl Store for HedgerowStore {
             memtable_hits: Some(stats.memtable_hits),
             hits_by_level: Some(hits_by_level(&stats)),
             stalled: Some(stats.stalls.total()),
+            stalls: Some(stats.stalls.count()),
             table_bytes: Some(keyspace.table_bytes()),
+            level_bytes: Some(keyspace.levels.iter().map(|level| level.bytes).collect()),
             space_amplification: Some(keyspace.space_amplification()),
             memory: memory(&stats.memory),
         }

@@ -16,8 +16,12 @@ mod pool;
 mod records;
 mod zipfian;
 
+// What is compared.
+pub mod experiments;
+
 // What is measured.
 mod latency;
+mod median;
 mod outcome;
 mod process;
 mod threads;

@@ -53,15 +53,14 @@ impl Session {
         })
     }
 
-    /// How many threads the next workloads have.
+    /// How the next workloads are run; their records stay.
     ///
     /// # Errors
-    /// A number out of bounds.
-    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
-        let settings = Settings {
-            threads,
-            ..self.settings
-        };
+    /// Settings out of bounds.
+    pub fn change(&mut self, change: impl FnOnce(&mut Settings)) -> Result<()> {
+        let mut settings = self.settings;
+        change(&mut settings);
+        settings.records = self.settings.records;
         settings.check()?;
         self.settings = settings;
         Ok(())

@@ -94,6 +94,8 @@ pub struct Counters {
     pub merge_read_bytes: Option<u64>,
     /// Bytes of tables written by merges.
     pub merge_write_bytes: Option<u64>,
+    /// Entries written to tables, by flushes and by merges.
+    pub entries_written: Option<u64>,
     /// Pages (blocks) asked for, cached or not.
     pub block_reads: Option<u64>,
     /// Reads that left the process.
@@ -108,9 +110,13 @@ pub struct Counters {
     pub hits_by_level: Option<Vec<u64>>,
     /// How long writes were held back, summed over the threads that wrote.
     pub stalled: Option<Duration>,
+    /// How often.
+    pub stalls: Option<u64>,
     // ---- As it is now: results show the value at their end. ----
     /// Bytes of all tables.
     pub table_bytes: Option<u64>,
+    /// Bytes of the tables of each level, from 0.
+    pub level_bytes: Option<Vec<u64>>,
     /// Bytes of all tables over those that would be left if everything were merged.
     pub space_amplification: Option<f64>,
     /// Bytes of memory by part: `("memtables", 67108864)`. Our names are `memtables`, `page_cache`,

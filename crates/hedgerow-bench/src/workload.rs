@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hedgerow::advisor::Mix;
 use serde_json::{Map, Value, json};
 
 use crate::records::RecordShape;
@@ -32,6 +33,8 @@ pub enum Workload {
     DeleteRandom,
     /// As `ReadRandom`, several keys per call.
     MultiReadRandom,
+    /// Draws each operation from a mix ([`Settings::mix`]).
+    Mixed,
     /// Puts every record of YCSB once.
     YcsbLoad,
     /// 50 % reads, 50 % updates, zipfian.
@@ -50,7 +53,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 17] = [
+    pub const ALL: [Workload; 18] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -60,6 +63,7 @@ impl Workload {
         Workload::SeekRandom,
         Workload::MultiReadRandom,
         Workload::ReadWhileWriting,
+        Workload::Mixed,
         Workload::DeleteRandom,
         Workload::YcsbLoad,
         Workload::YcsbA,
@@ -83,6 +87,7 @@ impl Workload {
             Workload::ReadWhileWriting => "readwhilewriting",
             Workload::DeleteRandom => "deleterandom",
             Workload::MultiReadRandom => "multireadrandom",
+            Workload::Mixed => "mixed",
             Workload::YcsbLoad => "ycsb-load",
             Workload::YcsbA => "ycsb-a",
             Workload::YcsbB => "ycsb-b",
@@ -173,12 +178,24 @@ pub struct Settings {
     pub threads: usize,
     /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
     pub batch_size: Option<u64>,
-    /// Steps after each seek of `seekrandom`.
+    /// Steps after each seek of `seekrandom`, and of a scan of `mixed`.
     pub seek_nexts: u64,
+    /// What `mixed` draws from; long scans take 10,000 steps.
+    pub mix: Mix,
 }
 
 impl Settings {
+    /// Gets, misses, scans and puts, as many of each.
+    pub const MIX_EVEN: Mix = Mix {
+        get: 0.25,
+        miss: 0.25,
+        scan: 0.25,
+        long_scan: 0.0,
+        put: 0.25,
+    };
+
     pub(crate) fn check(&self) -> Result<()> {
+        Mix::new(self.mix)?;
         let bounds = [
             ("threads", self.threads as u64, 1024),
             ("operations that read", self.reads.unwrap_or(1), 1 << 60),
@@ -214,9 +231,10 @@ impl Settings {
             ("seek_nexts", json!(self.seek_nexts)),
             ("seed", json!(seed)),
         ];
+        let mix = (workload == Workload::Mixed).then(|| ("mix", json!(self.mix.to_string())));
+        let fields = fields.into_iter().chain(mix);
         fields
             .map(|(name, value)| (name.to_owned(), value))
-            .into_iter()
             .collect()
     }
 }

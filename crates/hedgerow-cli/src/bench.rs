@@ -1,8 +1,11 @@
 //! `hedgerow bench WORKLOAD,…`: measures the engine under workloads that others use, too.
 
+mod paper_autumn;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hedgerow::advisor::Mix;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
@@ -20,7 +23,7 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
-readwhilewriting deleterandom multireadrandom; of YCSB: ycsb-load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e
+readwhilewriting deleterandom multireadrandom mixed; of YCSB: ycsb-load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e
 ycsb-f. Those that read expect what a fill with the same numbers has written.
 
 Examples:
@@ -33,8 +36,11 @@ Examples:
 /// The workloads are run one after the other; what they leave to flush and to merge is waited for,
 /// and measured apart. docs/benchmarks.md says what each of them does and what each field means.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    paper: Option<Paper>,
+
     /// What to run, in this order
     #[arg(
         value_name = "WORKLOADS",
@@ -71,9 +77,12 @@ pub(crate) struct Arguments {
     /// [default: 32]
     #[arg(long, value_name = "N")]
     batch_size: Option<u64>,
-    /// Steps after each seek of seekrandom
+    /// Steps after each seek of seekrandom, and of a scan of mixed
     #[arg(long, value_name = "N", default_value_t = 10)]
     seek_nexts: u64,
+    /// What mixed does: shares of get, miss, scan, long-scan and put
+    #[arg(long, value_name = "SHARES", default_value_t = Settings::MIX_EVEN)]
+    mix: Mix,
     /// Waits for each commit to be on the disk
     #[arg(long)]
     sync: bool,
@@ -138,6 +147,12 @@ pub(crate) struct Arguments {
     from: Vec<PathBuf>,
 }
 
+/// The experiments of a paper.
+#[derive(Debug, clap::Subcommand)]
+enum Paper {
+    PaperAutumn(paper_autumn::Arguments),
+}
+
 pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
     let unknown =
         || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
@@ -171,6 +186,7 @@ impl Arguments {
             threads: self.threads,
             batch_size: self.batch_size,
             seek_nexts: self.seek_nexts,
+            mix: self.mix,
         }
     }
 
@@ -211,14 +227,10 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut results = Vec::new();
-    for path in &arguments.from {
-        let text = fs::read_to_string(path).map_err(|e| Failure::io("read", path, &e))?;
-        let read = read_results(&text);
-        results.extend(
-            read.map_err(|e| Failure::new(Exit::Failure, format!("{}: {e}", path.display())))?,
-        );
+    if let Some(Paper::PaperAutumn(arguments)) = &arguments.paper {
+        return paper_autumn::run(arguments, output);
     }
+    let mut results = read_all(&arguments.from)?;
     if !arguments.workloads.is_empty() {
         measure(arguments, output, &mut results)?;
     }
@@ -226,6 +238,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(dir) => write_report(dir, &results, output),
         None => Ok(()),
     }
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+    let mut results = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(path).map_err(|e| Failure::io("read", path, &e))?;
+        let read = read_results(&text);
+        results.extend(
+            read.map_err(|e| Failure::new(Exit::Failure, format!("{}: {e}", path.display())))?,
+        );
+    }
+    Ok(results)
 }
 
 fn measure(
@@ -244,9 +268,8 @@ fn measure(
         }
     };
     let settings = arguments.settings();
-    let open = |options: &OpenOptions| Ok(Box::new(HedgerowStore::open(options)?) as Box<_>);
-    let mut session =
-        Session::new(Box::new(open), arguments.options(dir)?, settings).map_err(failure)?;
+    let mut session = Session::new(HedgerowStore::opener(), arguments.options(dir)?, settings)
+        .map_err(failure)?;
     output.line(format_args!("{HEADINGS}"));
     for workload in &arguments.workloads {
         let bar = output::progress(workload.name(), workload.ops(&settings));

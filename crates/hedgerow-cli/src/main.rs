@@ -21,6 +21,7 @@ mod put;
 mod repair;
 mod retune;
 mod scan;
+mod simulate;
 mod stats;
 mod tour;
 mod verify;
@@ -77,6 +78,7 @@ enum Command {
     Checkpoint(checkpoint::Arguments),
     Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
+    Simulate(simulate::Arguments),
     Tour(tour::Arguments),
     Completions(completions::Arguments),
 }
@@ -113,6 +115,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
+        Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
         Command::Completions(arguments) => completions::run(arguments, &mut output),
     }

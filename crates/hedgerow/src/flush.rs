@@ -234,6 +234,7 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     }
     engine.stats.flushes.add(1);
     engine.stats.flush_bytes.add(bytes);
+    engine.stats.flush_entries.add(entries);
     engine.release_log();
     engine.tell(&Event::Flushed {
         keyspace: partition.keyspace.name.clone(),

@@ -51,6 +51,7 @@ mod recover;
 mod repair;
 mod retune;
 mod scan;
+mod simulate;
 mod verify;
 mod write;
 
@@ -98,6 +99,7 @@ pub use options::{
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan};
+pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{

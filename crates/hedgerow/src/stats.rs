@@ -60,9 +60,11 @@ pub(crate) struct Stats {
     /// Keys and values of puts and deletes.
     pub(crate) user_bytes: Counter,
     pub(crate) flush_bytes: Counter,
+    pub(crate) flush_entries: Counter,
     pub(crate) bulk_load_bytes: Counter,
     pub(crate) merge_read_bytes: Counter,
     pub(crate) merge_write_bytes: Counter,
+    pub(crate) merge_entries: Counter,
     pub(crate) flushes: Counter,
     pub(crate) merges: Counter,
     pub(crate) moves: Counter,
@@ -320,6 +322,8 @@ impl KeyspaceStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
+    /// How many waits there were.
+    pub count: u64,
     /// The time of all waits.
     pub total: Duration,
     /// The longest single wait.
@@ -344,6 +348,11 @@ impl StallStats {
     /// The time of all waits.
     pub fn total(&self) -> Duration {
         self.by_reason().iter().map(|stall| stall.total).sum()
+    }
+
+    /// How many waits there were.
+    pub fn count(&self) -> u64 {
+        self.by_reason().iter().map(|stall| stall.count).sum()
     }
 
     /// The longest single wait.
@@ -400,12 +409,16 @@ pub struct DbStats {
     pub log_live_bytes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
+    /// Entries written by flushes.
+    pub flush_entries: u64,
     /// Bytes of tables written by bulk loads.
     pub bulk_load_bytes: u64,
     /// Bytes of tables read by merges.
     pub merge_read_bytes: u64,
     /// Bytes of tables written by merges.
     pub merge_write_bytes: u64,
+    /// Entries written by merges.
+    pub merge_entries: u64,
     /// Flushes.
     pub flushes: u64,
     /// Merges.

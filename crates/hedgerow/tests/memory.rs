@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow::{Db, Design, Layout, PolicySpec};
+use hedgerow::{Db, Design, Layout, MemoryStats, PolicySpec};
 
 const MIB: u64 = 1 << 20;
 const SLACK_BYTES: u64 = 32 * MIB;
@@ -53,7 +53,11 @@ impl Peaks {
     }
 
     fn look(&self, db: &Db) {
-        let memory = db.stats().memory;
+        // The parts are read one after another, and what moves from one to another meanwhile counts
+        // twice: not so three times in a row.
+        let looks = [(); 3].map(|()| db.stats().memory);
+        let least = looks.into_iter().min_by_key(MemoryStats::total);
+        let memory = least.expect("three looks");
         let accounted = memory.total();
         if accounted > memory.budget {
             println!("over the budget: {memory:?}");

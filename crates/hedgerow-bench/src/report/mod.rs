@@ -6,10 +6,12 @@
 mod chart;
 mod curve;
 mod page;
+mod scatter;
 mod series;
 
 use serde_json::Value;
 
+use crate::experiments::summary;
 use crate::store::{Result, invalid};
 use chart::Chart;
 pub use curve::Curve;
@@ -40,70 +42,89 @@ pub fn read_results(text: &str) -> Result<Vec<Value>> {
 }
 
 /// What is drawn of each result.
-const METRICS: [Metric; 8] = [
+const METRICS: [Metric; 15] = [
+    Metric::new("Operations per second", "", &["ops_per_second"]),
+    Metric::latency("Median latency", &["latency_us", "p50"]),
+    Metric::latency("99 % of calls are faster than", &["latency_us", "p99"]),
+    Metric::latency("99.9 % of calls are faster than", &["latency_us", "p999"]),
+    Metric::latency("Longest call", &["latency_us", "max"]),
+    Metric::new("Write amplification", "", &["write_amplification"]),
+    Metric::new("Entry writes, measured", "", &["entry_writes", "measured"]),
+    Metric::new(
+        "Entry writes, simulated",
+        "",
+        &["entry_writes", "simulated"],
+    ),
+    Metric::new(
+        "Entry writes, in closed form",
+        "",
+        &["entry_writes", "closed_form"],
+    ),
+    Metric::new("Space amplification", "", &["space_amplification"]),
+    Metric::new("Levels", "", &["levels"]),
     Metric {
-        title: "Operations per second",
-        unit: "",
-        log: false,
-        path: &["ops_per_second"],
+        per_op: true,
+        ..Metric::new("Filters asked per operation", "", &["filter_probes"])
     },
-    Metric {
-        title: "Median latency",
-        unit: "µs",
-        log: true,
-        path: &["latency_us", "p50"],
-    },
-    Metric {
-        title: "99 % of calls are faster than",
-        unit: "µs",
-        log: true,
-        path: &["latency_us", "p99"],
-    },
-    Metric {
-        title: "99.9 % of calls are faster than",
-        unit: "µs",
-        log: true,
-        path: &["latency_us", "p999"],
-    },
-    Metric {
-        title: "Longest call",
-        unit: "µs",
-        log: true,
-        path: &["latency_us", "max"],
-    },
-    Metric {
-        title: "Write amplification",
-        unit: "",
-        log: false,
-        path: &["write_amplification"],
-    },
-    Metric {
-        title: "Space amplification",
-        unit: "",
-        log: false,
-        path: &["space_amplification"],
-    },
-    Metric {
-        title: "Processor seconds",
-        unit: "s",
-        log: false,
-        path: &["cpu_seconds"],
-    },
+    Metric::new("Stalls", "", &["stalls"]),
+    Metric::new("Bytes of tables", "", &["table_bytes"]),
+    Metric::new("Processor seconds", "s", &["cpu_seconds"]),
 ];
 
-/// The page, as HTML.
+/// Results that are shown together: those of an experiment, or those of none.
+struct Section<'a> {
+    title: &'a str,
+    results: Results<'a>,
+    /// Titles, legends and drawings.
+    figures: Vec<(String, Vec<String>, String)>,
+    notes: Vec<String>,
+}
+
+/// The page, as HTML. Results of each experiment are a section.
 ///
 /// # Errors
 /// A result without the name of its workload, or none at all.
 pub fn page(results: &[Value]) -> Result<String> {
+    let mut titled: Vec<(&str, Vec<Value>)> = Vec::new();
+    for result in results {
+        let title = result["title"].as_str().unwrap_or_default();
+        match titled.iter_mut().find(|it| it.0 == title) {
+            Some((_, results)) => results.push(result.clone()),
+            None => titled.push((title, vec![result.clone()])),
+        }
+    }
+    if titled.is_empty() {
+        return Err(invalid(
+            "expected at least one result for a report, found none".to_owned(),
+        ));
+    }
+    let sections = titled
+        .iter()
+        .map(|(title, results)| section(title, results));
+    Ok(page::html(&sections.collect::<Result<Vec<_>>>()?))
+}
+
+fn section<'a>(title: &'a str, results: &'a [Value]) -> Result<Section<'a>> {
+    let notes = summary::truths(results);
     let results = Results::new(results)?;
     let charts = METRICS.iter().filter_map(|metric| results.chart(metric));
-    let charts: Vec<Chart> = charts.chain(results.memory_chart()).collect();
-    let drawings = charts
-        .iter()
-        .map(Chart::to_svg)
-        .collect::<Result<Vec<_>>>()?;
-    Ok(page::html(&results, &charts, &drawings))
+    let charts = charts.chain(results.memory_chart());
+    let charts: Vec<Chart> = charts.chain(results.hits_chart()).collect();
+    let mut figures = Vec::new();
+    if let Some(scatter) = results.scatter() {
+        let title = "Predicted and measured cost".to_owned();
+        figures.push((title, scatter.legend(), scatter.to_svg()?));
+    }
+    for chart in charts {
+        let svg = chart.to_svg()?;
+        figures.push((chart.title, chart.legend, svg));
+    }
+    Ok(Section {
+        title,
+        results,
+        figures,
+        notes,
+    })
 }
 
 #[cfg(test)]

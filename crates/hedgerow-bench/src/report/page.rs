@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::report::chart::{COLOURS, Chart, short};
+use crate::report::Section;
+use crate::report::chart::{COLOURS, short};
 use crate::report::series::{Results, text};
 
 const STYLE: &str = "\
@@ -37,11 +38,23 @@ const COLUMNS: [(&str, &[&str]); 13] = [
     ("cpu s", &["cpu_seconds"]),
 ];
 
-pub(super) fn html(results: &Results<'_>, charts: &[Chart], drawings: &[String]) -> String {
+pub(super) fn html(sections: &[Section<'_>]) -> String {
+    let sections: String = sections.iter().map(html_of).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>Hedgerow bench</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
+         <h1>Hedgerow bench</h1>\n\
+         <p class=\"note\">Repeated results are drawn by their median. Axes of times are logarithmic.</p>\n\
+         {sections}</body>\n</html>\n"
+    )
+}
+
+fn html_of(section: &Section<'_>) -> String {
     let mut figures = String::new();
-    for (chart, svg) in charts.iter().zip(drawings) {
-        let title = escape(&chart.title);
-        let legend = legend(&chart.legend);
+    for (title, names, svg) in &section.figures {
+        let title = escape(title);
+        let legend = legend(names);
         let svg = svg.replacen(
             "<svg ",
             &format!("<svg role=\"img\" aria-label=\"{title}\" "),
@@ -49,14 +62,18 @@ pub(super) fn html(results: &Results<'_>, charts: &[Chart], drawings: &[String])
         );
         figures += &format!("<figure><figcaption>{title}</figcaption>{legend}{svg}</figure>\n");
     }
+    let title = match section.title {
+        "" => String::new(),
+        title => format!("<h1>{}</h1>\n", escape(title)),
+    };
+    let notes = section.notes.iter();
+    let notes: String = notes
+        .map(|note| format!("<p>{}</p>\n", escape(note)))
+        .collect();
+    let results = &section.results;
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>Hedgerow bench</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
-         <h1>Hedgerow bench</h1>\n{}\n\
-         <p class=\"note\">Repeated results are drawn by their median. Axes of times are logarithmic.</p>\n\
-         <div class=\"charts\">\n{figures}</div>\n\
-         <h2>Results</h2>\n{}\n<h2>Settings</h2>\n{}\n</body>\n</html>\n",
+        "{title}{}\n{notes}<div class=\"charts\">\n{figures}</div>\n\
+         <h2>Results</h2>\n{}\n<h2>Settings</h2>\n{}\n",
         legend(&results.series),
         result_table(results),
         settings_table(results),
@@ -97,8 +114,12 @@ fn legend(names: &[String]) -> String {
 fn result_table(results: &Results<'_>) -> String {
     let headings = COLUMNS.map(|(heading, _)| heading);
     let mut table = row("th", ["workload", "store"].into_iter().chain(headings));
-    for (result, series) in results.all.iter().zip(&results.series_of) {
-        let names = [text(&result["workload"]), results.series[*series].clone()];
+    let places = results.group_of.iter().zip(&results.series_of);
+    for (result, (group, series)) in results.all.iter().zip(places) {
+        let names = [
+            results.groups[*group].clone(),
+            results.series[*series].clone(),
+        ];
         let numbers = COLUMNS.map(|(_, path)| {
             let value = path.iter().fold(result, |value, name| &value[name]);
             value.as_f64().map_or("–".to_owned(), short)

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use crate::median::median;
 use crate::report::chart::{Bar, Chart, Group};
+use crate::report::scatter::Scatter;
 use crate::store::{Result, invalid};
 
 /// A number that results have.
@@ -12,6 +14,41 @@ pub(super) struct Metric {
     /// For numbers that are far apart.
     pub(super) log: bool,
     pub(super) path: &'static [&'static str],
+    /// Over the operations.
+    pub(super) per_op: bool,
+}
+
+impl Metric {
+    pub(super) const fn new(
+        title: &'static str,
+        unit: &'static str,
+        path: &'static [&'static str],
+    ) -> Metric {
+        Metric {
+            title,
+            unit,
+            log: false,
+            path,
+            per_op: false,
+        }
+    }
+
+    /// A latency, in µs.
+    pub(super) const fn latency(title: &'static str, path: &'static [&'static str]) -> Metric {
+        Metric {
+            log: true,
+            ..Metric::new(title, "µs", path)
+        }
+    }
+
+    fn of(&self, result: &Value) -> Option<f64> {
+        let value = self.path.iter().fold(result, |value, name| &value[name]);
+        let ops = match self.per_op {
+            true => drawable(&result["ops"]).filter(|ops| *ops > 0.0)?,
+            false => 1.0,
+        };
+        Some(drawable(value)? / ops)
+    }
 }
 
 /// Settings that do not make another series: the same data are drawn from in another way.
@@ -23,7 +60,10 @@ pub(super) struct Results<'a> {
     /// Of each result.
     pub(super) series_of: Vec<usize>,
     pub(super) series: Vec<String>,
-    pub(super) workloads: Vec<&'a str>,
+    /// Of each result.
+    pub(super) group_of: Vec<usize>,
+    /// Workloads, each with its case.
+    pub(super) groups: Vec<String>,
 }
 
 impl<'a> Results<'a> {
@@ -33,14 +73,19 @@ impl<'a> Results<'a> {
                 "expected at least one result for a report, found none".to_owned(),
             ));
         }
-        let mut workloads = Vec::new();
+        let mut groups = Vec::new();
+        let mut group_of = Vec::new();
         for result in all {
             let Some(name) = result["workload"].as_str() else {
                 return Err(invalid(format!(
                     "expected a result with its workload, found {result}"
                 )));
             };
-            place_of(&mut workloads, name);
+            let group = match result["case"].as_str() {
+                None | Some("") => name.to_owned(),
+                Some(case) => format!("{name}, {case}"),
+            };
+            group_of.push(place_of(&mut groups, group));
         }
         let telling = telling_settings(all);
         let mut series = Vec::new();
@@ -50,25 +95,25 @@ impl<'a> Results<'a> {
             all,
             series_of,
             series,
-            workloads,
+            group_of,
+            groups,
         })
     }
 
     /// A bar for each workload and series; nothing if no result has the number.
     pub(super) fn chart(&self, metric: &Metric) -> Option<Chart> {
-        let bar = |workload: &str, series: usize| {
-            let number = self.median(workload, series, |result| at(result, metric.path))?;
+        let bar = |group: usize, series: usize| {
+            let number = self.median(group, series, |result| metric.of(result))?;
             Some(Bar {
                 parts: vec![(series, number)],
             })
         };
-        let group = |workload: &&str| Group {
-            label: (*workload).to_owned(),
+        let groups = self.groups.iter().enumerate().map(|(i, label)| Group {
+            label: label.clone(),
             bars: (0..self.series.len())
-                .filter_map(|series| bar(workload, series))
+                .filter_map(|series| bar(i, series))
                 .collect(),
-        };
-        let groups = self.workloads.iter().map(group);
+        });
         let groups: Vec<_> = groups.filter(|group| !group.bars.is_empty()).collect();
         (!groups.is_empty()).then(|| Chart {
             title: metric.title.to_owned(),
@@ -79,68 +124,112 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// A bar for each workload and series, made of the parts of its memory, in MiB.
+    /// The parts of the memory, in MiB.
     pub(super) fn memory_chart(&self) -> Option<Chart> {
-        let mut parts = Vec::new();
-        for result in self.all {
-            let names = result["memory"]
-                .as_object()
-                .into_iter()
-                .flat_map(|memory| memory.keys());
+        self.parts_chart("Memory at the end, by part", "MiB", |result| {
+            let memory = result["memory"].as_object().into_iter().flatten();
             // What is resident is the sum of all parts, and more.
-            names.filter(|name| *name != "resident").for_each(|name| {
-                place_of(&mut parts, name.clone());
-            });
+            memory
+                .filter(|(part, _)| *part != "resident")
+                .filter_map(|(part, bytes)| {
+                    Some((part.clone(), drawable(bytes)? / f64::from(1 << 20)))
+                })
+                .collect()
+        })
+    }
+
+    /// Where gets were answered, in per cent of those that were.
+    pub(super) fn hits_chart(&self) -> Option<Chart> {
+        self.parts_chart("Gets by where they were answered", "%", |result| {
+            let levels = result["hits_by_level"].as_array().into_iter().flatten();
+            let levels = levels.enumerate();
+            let levels = levels.map(|(level, hits)| (format!("level {level}"), hits));
+            let memtables = ("memtables".to_owned(), &result["memtable_hits"]);
+            let hits: Vec<_> = [memtables]
+                .into_iter()
+                .chain(levels)
+                .filter_map(|(part, hits)| Some((part, drawable(hits).filter(|hits| *hits > 0.0)?)))
+                .collect();
+            let sum: f64 = hits.iter().map(|(_, hits)| hits).sum();
+            { hits.into_iter() }
+                .map(|(part, hits)| (part, hits * 100.0 / sum))
+                .collect()
+        })
+    }
+
+    /// A bar for each workload and series, made of parts.
+    fn parts_chart(
+        &self,
+        title: &str,
+        unit: &str,
+        parts_of: impl Fn(&Value) -> Vec<(String, f64)>,
+    ) -> Option<Chart> {
+        let mut parts = Vec::new();
+        for (part, _) in self.all.iter().flat_map(&parts_of) {
+            place_of(&mut parts, part);
         }
+        let bar = |group: usize, series: usize| {
+            let numbers = parts.iter().enumerate().filter_map(|(i, part)| {
+                let number = self.median(group, series, |result| {
+                    let found = parts_of(result).into_iter().find(|it| it.0 == *part);
+                    found.map(|(_, number)| number)
+                })?;
+                Some((i, number))
+            });
+            let parts: Vec<_> = numbers.collect();
+            (!parts.is_empty()).then_some(Bar { parts })
+        };
         let mut groups = Vec::new();
-        for workload in &self.workloads {
-            for series in 0..self.series.len() {
-                let part = |(i, part): (usize, &String)| {
-                    let bytes =
-                        self.median(workload, series, |result| at(result, &["memory", part]))?;
-                    Some((i, bytes / f64::from(1 << 20)))
+        for (i, label) in self.groups.iter().enumerate() {
+            for (series, name) in self.series.iter().enumerate() {
+                let label = match self.series.len() {
+                    1 => label.clone(),
+                    _ => format!("{label}, {name}"),
                 };
-                let parts: Vec<_> = parts.iter().enumerate().filter_map(part).collect();
-                if !parts.is_empty() {
-                    let label = match self.series.len() {
-                        1 => (*workload).to_owned(),
-                        _ => format!("{workload}, {}", self.series[series]),
-                    };
-                    groups.push(Group {
-                        label,
-                        bars: vec![Bar { parts }],
-                    });
-                }
+                groups.extend(bar(i, series).map(|bar| Group {
+                    label,
+                    bars: vec![bar],
+                }));
             }
         }
         (!groups.is_empty()).then(|| Chart {
-            title: "Memory at the end, by part".to_owned(),
-            unit: "MiB".to_owned(),
+            title: title.to_owned(),
+            unit: unit.to_owned(),
             log: false,
             legend: parts,
             groups,
         })
     }
 
+    /// Predicted against measured cost of each workload; nothing if none was predicted.
+    pub(super) fn scatter(&self) -> Option<Scatter> {
+        let cost = |group, series, which| {
+            self.median(group, series, |result| drawable(&result["cost_us"][which]))
+        };
+        let clouds = self.groups.iter().enumerate().map(|(i, label)| {
+            let points = (0..self.series.len())
+                .filter_map(|series| cost(i, series, "predicted").zip(cost(i, series, "measured")));
+            (label.clone(), points.collect::<Vec<_>>())
+        });
+        let clouds: Vec<_> = clouds.filter(|(_, points)| !points.is_empty()).collect();
+        (!clouds.is_empty()).then(|| Scatter {
+            x: "predicted, µs per operation".to_owned(),
+            y: "measured, µs per operation".to_owned(),
+            clouds,
+        })
+    }
+
     /// Repeated results are shown by their median.
     fn median(
         &self,
-        workload: &str,
+        group: usize,
         series: usize,
         of: impl Fn(&Value) -> Option<f64>,
     ) -> Option<f64> {
-        let results = self.all.iter().zip(&self.series_of);
-        let mut numbers: Vec<f64> = results
-            .filter(|(result, its)| **its == series && result["workload"] == workload)
-            .filter_map(|(result, _)| of(result))
-            .collect();
-        numbers.sort_by(f64::total_cmp);
-        let middle = numbers.len() / 2;
-        match numbers.len() {
-            0 => None,
-            n if n % 2 == 1 => Some(numbers[middle]),
-            _ => Some(f64::midpoint(numbers[middle - 1], numbers[middle])),
-        }
+        let places = self.group_of.iter().zip(&self.series_of);
+        let results = self.all.iter().zip(places);
+        let its = results.filter(|(_, place)| *place == (&group, &series));
+        median(its.filter_map(|(result, _)| of(result)))
     }
 }
 
@@ -169,8 +258,11 @@ fn telling_settings(all: &[Value]) -> Vec<String> {
     telling
 }
 
-/// `hedgerow 0.1.0, threads 2`.
+/// `hedgerow 0.1.0, threads 2`; the design, of a result of an experiment.
 fn label(result: &Value, telling: &[String]) -> String {
+    if let Some(design) = result["design"].as_str() {
+        return design.to_owned();
+    }
     let mut label = ["store", "version"]
         .map(|name| text(&result[name]))
         .join(" ")
@@ -195,10 +287,7 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 /// A number that can be drawn.
-fn at(result: &Value, path: &[&str]) -> Option<f64> {
-    let value = path
-        .iter()
-        .try_fold(result, |value, name| value.get(name))?;
+fn drawable(value: &Value) -> Option<f64> {
     value
         .as_f64()
         .filter(|number| number.is_finite() && *number >= 0.0)

@@ -1,6 +1,6 @@
 //! `hedgerow advise`: which design is the cheapest for a workload, a memory budget and a device.
 
-mod profile;
+pub(crate) mod profile;
 mod tables;
 
 use std::path::{Path, PathBuf};

@@ -21,7 +21,7 @@ pub(super) fn kept() -> Option<PathBuf> {
 
 /// The device of this name, or of this file; without one, that which was measured last, else an
 /// NVMe drive.
-pub(super) fn find(name: Option<&str>) -> Result<Device, Failure> {
+pub(crate) fn find(name: Option<&str>) -> Result<Device, Failure> {
     match name {
         Some(name) => Device::preset(name).map_or_else(|| read(Path::new(name)), Ok),
         None => match kept().filter(|path| path.exists()) {

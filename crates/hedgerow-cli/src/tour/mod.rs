@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     memtable_size: Option<u64>,
 
     /// The merge policy.
-    #[arg(long, value_name = "SPEC", default_value = "leveling:4")]
+    #[arg(long, value_name = "SPEC", default_value = "leveling:4,one-table")]
     policy: PolicySpec,
 
     /// Into how many trees each keyspace is divided.

@@ -7,7 +7,7 @@ use crate::exit::Failure;
 
 /// What an entry takes in a memtable, roughly: key, attributes, and what the memtable adds.
 const ENTRY_BYTES: u64 = 150;
-/// Memtables per tree. Tables are compressed, to a bit less than half, and with `leveling:4` a level
+/// Memtables per tree. Tables are compressed, to a bit less than half, and with `leveling:4,one-table` a level
 /// is used from 4 memtables on: so the last level has about 80 memtables, the one above 20.
 const MEMTABLES: u64 = 192;
 /// The smallest memtable that the engine takes, per partition.

@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | of several runs | 1 | nothing: it becomes a run |
 //! | of one run, emptied as a whole | (n + 1) / 2 | a level that is half full on average |
+//! | the same, in slices, below such a level | (n - 1) / 2 | the same, but the last goes through it |
 //! | of one run, emptied table by table | 1 + capacity / a | a level that is full |
 //! | the last | 1 + its size / a | all of it |
 //!
@@ -121,19 +122,25 @@ fn stages(
     let mut arrival = memtable_bytes as f64 * f64::from(level0_runs);
     let mut rest = bytes;
     let mut overlap = 1.0;
+    let mut swept_above = false;
     let mut stages = Vec::new();
     for (level, target) in targets.iter().enumerate().skip(1) {
         if target.capacity_bytes == 0 && level < last {
             continue;
         }
         let is_last = level == last || rest <= leaving(target, arrival);
-        let stage = match is_last {
+        let mut stage = match is_last {
             true => Stage {
                 is_end: level == last,
                 ..last_stage(level, target, arrival, overlap, rest)
             },
             false => stage(level, target, arrival, overlap),
         };
+        let swept = !is_last && target.runs_max <= 1 && target.cut == Cut::PartitionedFull;
+        if swept && swept_above {
+            stage.writes -= 1.0;
+        }
+        swept_above = swept;
         arrival = stage.leaving;
         let by_table = target.runs_max <= 1 && target.cut == Cut::OneTable;
         overlap = if by_table { OVERLAP } else { 1.0 };

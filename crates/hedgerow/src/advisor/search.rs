@@ -42,7 +42,7 @@ pub struct Constraints {
     /// The least by which a level is larger than what comes into it at once.
     pub step_min: f64,
     /// Whether a level that holds several runs may have fewer of them than arrive until it is full:
-    /// the newest then grows by merges [Dostoevsky].
+    /// the newest then grows by merges \[Dostoevsky\].
     pub fluid: bool,
 }
 

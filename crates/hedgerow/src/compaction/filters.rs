@@ -16,7 +16,7 @@ use crate::table::TableMeta;
 use crate::version::Version;
 
 /// Bits per key of the first tables of a tree, in every level, where the memory is to decide.
-const BITS_FIRST: f64 = 10.0;
+pub(crate) const BITS_FIRST: f64 = 10.0;
 
 /// The filters of the tables of a level.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{Engine, lock};
-use crate::entry::{PartitionId, SeqNo};
+use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Tables};
 use crate::iter::merge::MergeIter;
@@ -46,28 +46,10 @@ pub(crate) fn run(
         Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
         Plan::Merge { inputs, target, .. } => merge(engine, partition, design, inputs, target),
         Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {
-            engine.install(partition, edit_of(partition.id, plan), None)?;
+            engine.install(partition, plan.edit(partition.id), None)?;
             Ok(0)
         }
     }
-}
-
-/// The edit of a plan that takes no tables.
-fn edit_of(partition: PartitionId, plan: &Plan) -> TreeEdit {
-    let mut edit = TreeEdit::new(partition);
-    match plan {
-        Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
-        Plan::SetDepth {
-            depth,
-            nominal_depth,
-        } => {
-            edit.depth = Some(*depth as u8);
-            edit.nominal_depth = Some(*nominal_depth);
-        }
-        Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
-        Plan::Merge { .. } | Plan::Move { .. } => {}
-    }
-    edit
 }
 
 /// The tables overlap nothing below: they change their place and nothing else.
@@ -181,6 +163,8 @@ fn merge(
     engine.stats.merges.add(1);
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
+    let entries = outputs.iter().map(|meta| meta.entries).sum();
+    engine.stats.merge_entries.add(entries);
     engine.tell(&Event::Merged {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,

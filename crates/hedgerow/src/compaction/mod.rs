@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::merge_policy::Targets;
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
+use crate::merge_policy::shape::RUNS_MAX;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition, Work};
 use crate::runtime::{Pressure, Priority};
@@ -32,10 +33,11 @@ use planner::{
     Debt, Manual, ManualStep, PlanLimits, debt, fit_depth, fitted_targets, place, plan, plan_level0,
 };
 
-/// At this many times as many runs in level 0 as trigger a merge, writers wait for it.
+/// At this many times as many runs in level 0 as trigger a merge, writers wait for it, or at as many as
+/// it can have.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 /// A slice of a level reads about this many tables' worth.
-const SLICE_TABLES: u64 = 16;
+pub(crate) const SLICE_TABLES: u64 = 16;
 
 /// What a design wants of each level of a tree.
 pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
@@ -299,7 +301,7 @@ fn update_pressure(engine: &Engine) {
 
 /// At so many runs in level 0 writers wait for the merge.
 fn runs_limit(debt: &Debt) -> u32 {
-    debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR
+    (debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR).min(RUNS_MAX as u32)
 }
 
 /// What a tree's merges still have to do.

@@ -18,7 +18,7 @@ use crate::table::{TableMeta, Writer};
 use super::filters::{self, Allotted};
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
-const OVERLAP_TABLES_MAX: u64 = 10;
+pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
 /// How often a long output asks whether to go on and how fast.
 const PACE_BYTES: u64 = 128 << 10;
 

@@ -31,8 +31,9 @@ use crate::options::{CutSpec, PolicySpec};
 
 /// A group holds at most this many runs.
 const RUNS_MAX: u32 = shape::RUNS_MAX as u32;
-/// Level 0 merges at most this many flushed runs down together, so that there is room for more of
-/// them while it does.
+/// Level 0 merges at most this many flushed runs down together, also where other levels have more, so that
+/// there is room for three times as many while it does. A tree whose levels have more runs than this
+/// writes an entry at most once more for it.
 const LEVEL0_RUNS_MAX: u32 = RUNS_MAX / 4;
 
 /// How a merge out of a level is cut (specification of the models, 1.3). It is part of the target
@@ -42,7 +43,8 @@ pub(crate) enum Cut {
     /// One table at a time, the one that overlaps least with the level below; the level stays full.
     OneTable,
     /// When the level is over its capacity, all of it goes down in slices of the key range; then it
-    /// fills again. Halves the merging into the next level, which is half full on average.
+    /// fills again. Halves the merging into the next level, which is half full on average. Slices go
+    /// through a level that they would fill.
     PartitionedFull,
     /// The whole level at once (the first seed's merge).
     WholeLevel,

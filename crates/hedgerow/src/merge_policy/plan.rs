@@ -1,7 +1,9 @@
 //! What the planner decides, and what it must know of plans being carried out, as plain data.
 
+use crate::entry::PartitionId;
 use crate::page::TableId;
 
+use super::edit::TreeEdit;
 use super::shape::{Facts, RunId, Shape};
 
 /// Why a plan was made, for events and statistics.
@@ -61,6 +63,26 @@ pub(crate) enum Plan {
     /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
     /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
     Shift(usize),
+}
+
+impl Plan {
+    /// What the plan itself changes: all of it, unless it takes tables, which are for who carries it out.
+    pub(crate) fn edit(&self, partition: PartitionId) -> TreeEdit {
+        let mut edit = TreeEdit::new(partition);
+        match self {
+            Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
+            Plan::SetDepth {
+                depth,
+                nominal_depth,
+            } => {
+                edit.depth = Some(*depth as u8);
+                edit.nominal_depth = Some(*nominal_depth);
+            }
+            Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
+            Plan::Merge { .. } | Plan::Move { .. } => {}
+        }
+        edit
+    }
 }
 
 /// What the planner has to know of a job that runs.

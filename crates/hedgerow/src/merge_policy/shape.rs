@@ -38,6 +38,17 @@ pub(crate) const LEVELS_MAX: usize = 64;
 /// Anything that knows a table's facts.
 pub(crate) trait Facts: Clone {
     fn meta(&self) -> &TableMeta;
+
+    /// How many tables it stands for: the simulator's stand for many that lie side by side.
+    fn stands_for(&self) -> u64 {
+        1
+    }
+
+    /// What a merge of the keys from `lo` to `hi`, both inclusive, which it overlaps, takes of it:
+    /// all of it, unless it stands for several tables.
+    fn bytes_within(&self, _lo: &[u8], _hi: &[u8]) -> u64 {
+        self.meta().file_bytes
+    }
 }
 
 impl Facts for std::sync::Arc<TableMeta> {

@@ -52,6 +52,7 @@ pub(crate) struct Throttle {
 /// The waits for one reason, in nanoseconds.
 #[derive(Debug, Default)]
 struct Waits {
+    count: AtomicU64,
     total: AtomicU64,
     longest: AtomicU64,
 }
@@ -129,12 +130,14 @@ impl Throttle {
 impl Waits {
     fn add(&self, waited: Duration) {
         let ns = waited.as_nanos() as u64;
+        self.count.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(ns, Ordering::Relaxed);
         self.longest.fetch_max(ns, Ordering::Relaxed);
     }
 
     fn stall(&self) -> Stall {
         Stall {
+            count: self.count.load(Ordering::Relaxed),
             total: Duration::from_nanos(self.total.load(Ordering::Relaxed)),
             longest: Duration::from_nanos(self.longest.load(Ordering::Relaxed)),
         }

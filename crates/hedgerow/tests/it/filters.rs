@@ -1,4 +1,5 @@
 //! Filter allocation: what it saves, and that reads work where there are no filters.
+#![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout, Residency};

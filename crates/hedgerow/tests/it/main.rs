@@ -26,3 +26,5 @@ mod log;
 mod memory;
 mod read_only;
 mod retune;
+mod simulate;
+mod sweeps;

@@ -18,6 +18,7 @@
 //! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
 //!   that nothing keeps; so planning ends when nothing is written.
 
+mod carry;
 mod debt;
 mod depth;
 mod draft;
@@ -147,7 +148,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         // otherwise they would take turns and it would wait for ever.
         let mut kept_free = None;
         for (urgency, level) in due {
-            if kept_free == Some(level) {
+            if kept_free == Some(level) || self.is_carried(level) {
                 continue;
             }
             if let Some(plan) = self.plan_level(level) {
@@ -265,21 +266,13 @@ impl<'s, T: Facts> Planner<'s, T> {
             return self.plan_sweep(level, next, reason);
         }
         if target.capacity_bytes == 0 {
-            return self.plan_slice(level, next, Reason::Drain, |_| true);
+            return self.plan_slice(level, next, Reason::Drain);
         }
         match target.cut {
             Cut::OneTable => self.plan_one_table(level, next),
             Cut::WholeLevel => self.plan_whole_level(level, next),
-            Cut::PartitionedFull if data.draining.is_none() => Some(Plan::Drain {
-                level,
-                through: data.newest_run()?,
-            }),
-            Cut::PartitionedFull => {
-                let run = data.newest_run()?;
-                self.plan_slice(level, next, Reason::Capacity, |table| {
-                    data.sweep_awaits(run, table.meta())
-                })
-            }
+            Cut::PartitionedFull if data.draining.is_none() => self.begin_sweep(level, 0),
+            Cut::PartitionedFull => self.plan_sweep_slice(level),
         }
     }
 
@@ -337,24 +330,19 @@ impl<'s, T: Facts> Planner<'s, T> {
         let newest = group.runs.first()?;
         let oldest = group.runs.last()?;
         let index = self.shape.levels[level].group_for(&group.lower);
-        self.slices(
-            level,
-            newest,
-            |_| true,
-            |tables| {
-                let mut draft = Draft::default();
-                draft.add(level, newest.id, tables);
-                for run in &group.runs[1..] {
-                    draft.extend(level, run);
-                }
-                let target = Target {
-                    level,
-                    group: index,
-                    run: Some(oldest.id),
-                };
-                (draft, target)
-            },
-        )
+        self.slices(level, newest, |tables| {
+            let mut draft = Draft::default();
+            draft.add(level, newest.id, tables);
+            for run in &group.runs[1..] {
+                draft.extend(level, run);
+            }
+            let target = Target {
+                level,
+                group: index,
+                run: Some(oldest.id),
+            };
+            (draft, target)
+        })
         .find_map(|(draft, target)| self.finish(draft, target, Reason::Runs))
     }
 
@@ -399,19 +387,15 @@ impl<'s, T: Facts> Planner<'s, T> {
             .iter()
             .flat_map(|group| &group.runs)
             .flat_map(|run| run.overlapping(lo, hi))
-            .fold(0, |sum, table| table.meta().file_bytes.saturating_add(sum))
+            .fold(0, |sum, table| {
+                table.bytes_within(lo, hi).saturating_add(sum)
+            })
     }
 
     /// The first slice of a level, in key order, that can go down now.
-    fn plan_slice(
-        &self,
-        level: usize,
-        next: usize,
-        reason: Reason,
-        eligible: impl Fn(&T) -> bool,
-    ) -> Option<Plan> {
+    fn plan_slice(&self, level: usize, next: usize, reason: Reason) -> Option<Plan> {
         self.shape.levels[level].runs().find_map(|(_, run)| {
-            self.slices(level, run, &eligible, |tables| {
+            self.slices(level, run, |tables| {
                 let mut draft = Draft::default();
                 draft.add(level, run.id, tables);
                 (draft, ())
@@ -420,21 +404,20 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// Cuts the eligible, idle tables of a run into neighbouring ones of up to
+    /// Cuts the idle tables of a run into neighbouring ones of up to
     /// [`PlanLimits::merge_bytes_max`] together with what they overlap below, in key order. One
     /// slice begins where the one before ended.
     fn slices<'a, D: 'a>(
         &'a self,
         level: usize,
         run: &'s Run<T>,
-        eligible: impl Fn(&T) -> bool + 'a,
         make: impl Fn(&'s [T]) -> D + 'a,
     ) -> impl Iterator<Item = D> + 'a {
-        let usable = move |table: &T| !self.busy.contains(&table.meta().id) && eligible(table);
+        let usable = |table: &T| !self.busy.contains(&table.meta().id);
         let below = self.next_level(level);
         let mut from = 0;
         std::iter::from_fn(move || {
-            from += run.tables[from..].iter().position(&usable)?;
+            from += run.tables[from..].iter().position(usable)?;
             let mut to = from;
             let mut bytes = 0_u64;
             while let Some(table) = run.tables.get(to).filter(|table| usable(table)) {
@@ -442,9 +425,8 @@ impl<'s, T: Facts> Planner<'s, T> {
                 let overlap = below.map_or(0, |below| {
                     self.overlap_bytes(below, &meta.smallest_key, &meta.largest_key)
                 });
-                bytes = bytes
-                    .saturating_add(meta.file_bytes)
-                    .saturating_add(overlap);
+                let taken = meta.file_bytes.saturating_add(overlap);
+                bytes = bytes.saturating_add(taken / table.stands_for());
                 if to > from && bytes > self.limits.merge_bytes_max {
                     break;
                 }
@@ -548,7 +530,8 @@ impl<'s, T: Facts> Planner<'s, T> {
             return None;
         }
         let mut inputs = draft.into_inputs();
-        if inputs.len() == 1 && inputs[0].level != target.level {
+        // In the same level only to make it a run of a new number.
+        if inputs.len() == 1 && (inputs[0].level != target.level || target.run.is_none()) {
             let input = inputs.pop()?;
             return Some(Plan::Move {
                 input,

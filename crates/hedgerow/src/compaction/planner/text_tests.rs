@@ -375,7 +375,7 @@ impl Runner {
     /// Does what a plan says, with outputs of about the table size that are cut at keys of the
     /// inputs. Nothing is shadowed; tombstones go when nothing older overlaps.
     fn install(&mut self, plan: &Plan) -> Result<()> {
-        let mut edit = TreeEdit::new(PartitionId(0));
+        let mut edit = plan.edit(PartitionId(0));
         let newest = self.shape.levels.iter().flat_map(|level| level.runs());
         let new_run = RunId(newest.map(|(_, run)| run.id.0 + 1).max().unwrap_or(0));
         let place = |target: &Target| Placement {
@@ -393,15 +393,7 @@ impl Runner {
             Plan::Move { input, target, .. } => {
                 edit.moved = input.tables.iter().map(|id| (*id, place(target))).collect();
             }
-            Plan::Drain { level, through } => edit.draining = vec![(*level as u8, Some(*through))],
-            Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
-            Plan::SetDepth {
-                depth,
-                nominal_depth,
-            } => {
-                edit.depth = Some(*depth as u8);
-                edit.nominal_depth = Some(*nominal_depth);
-            }
+            Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {}
         }
         self.shape.apply(&edit, |meta| Arc::new(meta.clone()))?;
         self.shape.check()

@@ -33,18 +33,16 @@ impl<'s, T: Facts> Planner<'s, T> {
         let below = &self.shape.levels[next];
         let through = data.draining.or(data.newest_run())?;
         let joins = data.draining.is_some();
-        // Otherwise (after a bulk load below, or a change of the design) the number is taken.
         let has_place = below
             .newest_run()
             .is_none_or(|newest| newest < through || joins && newest == through);
         let limit = self.slice_bytes_max(group.runs.len());
         let is_small = !joins && data.bytes().saturating_add(below.bytes()) <= limit;
-        if data.groups.len() > 1
-            || below.groups.len() > 1
-            || is_small
-            || !has_place && self.target(next).runs_max > 1
-        {
+        if data.groups.len() > 1 || below.groups.len() > 1 || is_small {
             return self.merge_down(draft_of(level, &group.runs), next, reason);
+        }
+        if !has_place && self.target(next).runs_max > 1 {
+            return self.renumber(level, group.runs.first()?, reason);
         }
         if !joins {
             return Some(Plan::Drain { level, through });
@@ -53,6 +51,20 @@ impl<'s, T: Facts> Planner<'s, T> {
         let runs = &group.runs[swept..];
         (0..runs.len())
             .find_map(|newest| self.plan_swept_slice(level, next, &runs[newest..], through, reason))
+    }
+
+    /// The newest run of a level gets a new number, because a run below has its number or a larger one:
+    /// after a bulk load, where a level of one run that keeps its number is above one of several, or
+    /// after a change of the design. Only the manifest changes.
+    fn renumber(&self, level: usize, newest: &'s Run<T>, reason: Reason) -> Option<Plan> {
+        let mut draft = Draft::default();
+        draft.add(level, newest.id, &newest.tables);
+        let target = Target {
+            level,
+            group: 0,
+            run: None,
+        };
+        self.finish(draft, target, reason)
     }
 
     fn slice_bytes_max(&self, runs: usize) -> u64 {
@@ -85,7 +97,7 @@ impl<'s, T: Facts> Planner<'s, T> {
                 let mut longer = Draft::default();
                 longer.add(level, newest.id, &newest.tables[from..=to]);
                 older.iter().for_each(|run| longer.extend(level, run));
-                if to > from && longer.bytes() > limit {
+                if to > from && longer.bytes() / table.stands_for() > limit {
                     break;
                 }
                 draft = longer;

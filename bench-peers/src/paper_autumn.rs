@@ -1,0 +1,110 @@
+//! The experiments of the Autumn paper, on all stores that they name.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use hedgerow::advisor::Device;
+use hedgerow_bench::experiments::autumn::{EXPERIMENTS, Size};
+use hedgerow_bench::experiments::{Engine, Runner, Step, Trial, summary};
+use hedgerow_bench::{Open, Result, device, read_results};
+
+use crate::machine;
+use crate::report;
+use crate::stores::Kind;
+
+/// How they are run.
+#[derive(Debug, Args)]
+pub(crate) struct PaperAutumn {
+    /// Which of them; all unless given
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=i64::from(EXPERIMENTS)))]
+    experiment: Option<u8>,
+    /// The size of data and memory; 1 is the paper's, 20 GB for YCSB
+    #[arg(long, default_value_t = 0.05)]
+    scale: f64,
+    /// Operations of each workload that reads, instead of what the scale says
+    #[arg(long)]
+    reads: Option<u64>,
+    /// How often each design is run
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Only designs and cases with this in their name
+    #[arg(long)]
+    only: Option<String>,
+    /// Measures the device first, which costs are then predicted for; else an NVMe drive is taken
+    #[arg(long)]
+    measure_device: bool,
+    /// What keys and choices are derived from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A directory for the stores, which are removed afterwards
+    #[arg(long)]
+    dir: PathBuf,
+    /// Prints a JSON object per row instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Writes a page with charts, and all rows, to this directory
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Rows of earlier runs, for the table and the page
+    #[arg(long, num_args = 1..)]
+    from: Vec<PathBuf>,
+}
+
+/// The file that is made to measure a device, and the time for each of its numbers.
+const DEVICE_FILE_BYTES: u64 = 1 << 30;
+const DEVICE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
+
+impl PaperAutumn {
+    /// Runs the trials in this process, one after the other.
+    pub(crate) fn run(self) -> Result<()> {
+        let mut rows = Vec::new();
+        for path in &self.from {
+            let text = std::fs::read_to_string(path);
+            rows.extend(read_results(
+                &text.map_err(|e| format!("{}: {e}", path.display()))?,
+            )?);
+        }
+        std::fs::create_dir_all(&self.dir)?;
+        let machine = machine::describe(&self.dir)?;
+        let runner = Runner {
+            dir: self.dir.clone(),
+            rounds: self.rounds,
+            only: self.only.clone(),
+            device: match self.measure_device {
+                true => device::measure(&self.dir, DEVICE_FILE_BYTES, DEVICE_TIME)?,
+                false => Device::nvme(),
+            },
+            open: &open,
+        };
+        let size = Size {
+            scale: self.scale,
+            reads: self.reads,
+            seed: self.seed,
+        };
+        let numbers = self.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
+        for number in numbers {
+            let experiment = size.experiment(number, &runner.device)?;
+            let mut begun =
+                |trial: &Trial, step: &Step| eprintln!("{}: {}", trial.label(), step.name);
+            runner.run(&experiment, &mut begun, &mut |mut row| {
+                row["machine"] = machine.clone();
+                if self.json {
+                    writeln!(std::io::stdout(), "{row}")?;
+                }
+                rows.push(row);
+                Ok(())
+            })?;
+        }
+        if !self.json {
+            write!(std::io::stdout(), "{}", summary::table(&rows))?;
+        }
+        self.report.map_or(Ok(()), |dir| report::write(&dir, &rows))
+    }
+}
+
+fn open(engine: &Engine) -> Option<Open> {
+    let kind = Kind::from_str(engine.name, false).ok()?;
+    let its_options = engine.options.clone();
+    Some(Box::new(move |options| kind.open(options, &its_options)))
+}

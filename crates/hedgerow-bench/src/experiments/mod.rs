@@ -1,0 +1,212 @@
+//! Experiments: designs by sizes by workloads, and a row for each.
+//!
+//! An experiment is data: [`Trial`]s, each an engine that is opened with a design on an empty store, and
+//! the [`Step`]s that are run on it. [`Runner`] runs them one after the other, each on a store of its
+//! own that is removed afterwards, and gives a row per step: the result of the
+//! [`Session`](crate::Session), with `experiment`, `title`, `design`, `case`, `round` and what a model
+//! says ([`model`]) beside it. [`summary`] makes a table of rows, [`report`](crate::report) a page.
+
+pub mod autumn;
+pub mod model;
+pub mod summary;
+
+use std::path::PathBuf;
+
+use hedgerow::advisor::{Device, Mix};
+use serde_json::{Value, json};
+
+use crate::hedgerow_store::HedgerowStore;
+use crate::session::{Open, Session};
+use crate::store::{OpenOptions, Result};
+use crate::workload::{Settings, Workload};
+
+/// What is compared, and why it is one thing.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its number in its paper's list.
+    pub number: u8,
+    /// What it shows.
+    pub title: String,
+    /// In the order in which they are run.
+    pub trials: Vec<Trial>,
+}
+
+/// An engine with a design over data of one size, and what is done to it from an empty store on.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// What is compared, a series in charts: `garnering:2,0.8`.
+    pub design: String,
+    /// Under which circumstances: `values of 50 bytes`; empty if there is only one.
+    pub case: String,
+    /// What is opened.
+    pub engine: Engine,
+    /// How it is opened; the directory is the runner's.
+    pub options: OpenOptions,
+    /// The records, and threads.
+    pub settings: Settings,
+    /// In their order.
+    pub steps: Vec<Step>,
+}
+
+/// The engine of a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Engine {
+    /// `hedgerow`, or a peer's name.
+    pub name: &'static str,
+    /// What it is told in its own words, beside the options that all engines get.
+    pub options: String,
+}
+
+/// A workload of a trial.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What rows call it.
+    pub name: String,
+    /// What it does.
+    pub workload: Workload,
+    /// Operations, of a workload that reads.
+    pub ops: u64,
+    /// Steps after each seek.
+    pub seek_nexts: u64,
+    /// What a mixed workload draws from.
+    pub mix: Mix,
+}
+
+impl Step {
+    /// A workload under its own name, of this many operations if it reads.
+    pub fn new(workload: Workload, ops: u64) -> Step {
+        Step {
+            name: workload.name().to_owned(),
+            workload,
+            ops: ops.max(1),
+            seek_nexts: 10,
+            mix: Settings::MIX_EVEN,
+        }
+    }
+
+    /// Seeks with so many steps: `seek`, `seek+10`.
+    pub fn seek(nexts: u64, ops: u64) -> Step {
+        Step {
+            name: match nexts {
+                0 => "seek".to_owned(),
+                nexts => format!("seek+{nexts}"),
+            },
+            seek_nexts: nexts,
+            ..Step::new(Workload::SeekRandom, ops)
+        }
+    }
+
+    /// Operations drawn from a mix.
+    pub fn mixed(name: &str, mix: Mix, ops: u64) -> Step {
+        Step {
+            name: name.to_owned(),
+            mix,
+            ..Step::new(Workload::Mixed, ops)
+        }
+    }
+}
+
+impl Trial {
+    /// What `only` of a [`Runner`] is looked for in: `leveling:2, values of 50 bytes`.
+    pub fn label(&self) -> String {
+        match self.case.as_str() {
+            "" => self.design.clone(),
+            case => format!("{}, {case}", self.design),
+        }
+    }
+}
+
+/// Opens ours, and no other engine.
+pub fn ours(engine: &Engine) -> Option<Open> {
+    (engine.name == "hedgerow").then(HedgerowStore::opener)
+}
+
+/// Runs experiments.
+pub struct Runner<'a> {
+    /// Where stores are made, in directories of their own.
+    pub dir: PathBuf,
+    /// How often each trial is run.
+    pub rounds: usize,
+    /// Only trials whose label contains this.
+    pub only: Option<String>,
+    /// What costs are predicted for.
+    pub device: Device,
+    /// Opens an engine; nothing for one that is not there, whose trials are left out.
+    pub open: &'a dyn Fn(&Engine) -> Option<Open>,
+}
+
+impl Runner<'_> {
+    /// Runs the trials, round by round. `begun` hears of a step before it is run, `done` gets its row.
+    ///
+    /// # Errors
+    /// What opening or a workload fails with, or `done`; an experiment of which no trial is to be run.
+    pub fn run(
+        &self,
+        experiment: &Experiment,
+        begun: &mut dyn FnMut(&Trial, &Step),
+        done: &mut dyn FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        let only = self.only.as_deref().unwrap_or_default();
+        let trials = experiment.trials.iter();
+        let trials = trials.filter(|trial| trial.label().contains(only));
+        let trials: Vec<_> = { trials }
+            .filter(|trial| (self.open)(&trial.engine).is_some())
+            .collect();
+        if trials.is_empty() {
+            let labels: Vec<_> = experiment.trials.iter().map(Trial::label).collect();
+            return Err(format!(
+                "expected `{only}` in one of the trials of experiment {}, found {}",
+                experiment.number,
+                labels.join("; ")
+            )
+            .into());
+        }
+        for round in 0..self.rounds {
+            for trial in &trials {
+                let mut keep = |mut row: Value| {
+                    row["experiment"] = json!(experiment.number);
+                    row["title"] = json!(experiment.title);
+                    row["round"] = json!(round);
+                    done(row)
+                };
+                self.run_trial(trial, begun, &mut keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_trial(
+        &self,
+        trial: &Trial,
+        begun: &mut dyn FnMut(&Trial, &Step),
+        done: &mut dyn FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        std::fs::create_dir_all(&self.dir)?;
+        let dir = tempfile::Builder::new()
+            .prefix("trial-")
+            .tempdir_in(&self.dir)?;
+        let options = OpenOptions {
+            dir: dir.path().join("store"),
+            ..trial.options.clone()
+        };
+        let name = trial.engine.name;
+        let open = (self.open)(&trial.engine)
+            .ok_or_else(|| format!("expected {name} to be there, found it gone"))?;
+        let mut session = Session::new(open, options, trial.settings)?;
+        for step in &trial.steps {
+            begun(trial, step);
+            session.change(|settings| {
+                settings.reads = Some(step.ops);
+                settings.seek_nexts = step.seek_nexts;
+                settings.mix = step.mix;
+            })?;
+            let mut row = session.run(step.workload, &|_| ())?;
+            model::add(&mut row, trial, step, &self.device)?;
+            row["workload"] = json!(step.name);
+            row["design"] = json!(trial.design);
+            row["case"] = json!(trial.case);
+            done(row)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! What the models say, beside what was measured.
+
+use hedgerow::advisor::{self, Device};
+use hedgerow::{Simulation, simulate};
+use serde_json::{Value, json};
+
+use crate::experiments::{Step, Trial};
+use crate::store::Result;
+use crate::workload::Workload;
+
+/// Adds to the row of a step
+///
+/// - `levels`: how many levels below level 0 hold tables;
+/// - after random puts of new keys, `entry_writes`: how often an entry was written to tables, `measured`,
+///   `simulated`, and of the advisor's `closed_form`;
+/// - after a mix, `cost_us`: what an operation took, what it left to flush and to merge included,
+///   `measured` and `predicted` by the advisor.
+///
+/// # Errors
+/// What simulator and advisor refuse.
+pub(super) fn add(row: &mut Value, trial: &Trial, step: &Step, device: &Device) -> Result<()> {
+    if let Some(levels) = row["level_bytes"].as_array() {
+        let below = levels.iter().skip(1);
+        row["levels"] = json!(below.filter(|bytes| bytes.as_u64() > Some(0)).count());
+    }
+    if trial.engine.name != "hedgerow" {
+        return Ok(());
+    }
+    match step.workload {
+        Workload::FillRandom | Workload::YcsbLoad => {
+            row["entry_writes"] = entry_writes(row, trial, device)?;
+        }
+        Workload::Mixed => row["cost_us"] = cost_us(row, trial, step, device)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
+    let written = row["entries_written"].as_f64().zip(row["ops"].as_f64());
+    let (records, options) = (trial.settings.records, &trial.options);
+    let simulated = simulate(&Simulation {
+        entries: records.num,
+        key_bytes: records.key_bytes as u64,
+        value_bytes: records.value_bytes as u64,
+        design: options.design.clone(),
+        memory_budget: options.memory_budget,
+        ..Simulation::default()
+    })?;
+    let puts = advisor::Mix {
+        put: 1.0,
+        ..advisor::Mix::default()
+    };
+    Ok(json!({
+        "measured": written.map(|(written, ops)| written / ops),
+        "simulated": simulated.points.last().map(|end| end.entry_writes),
+        "closed_form": predict(trial, puts, 10, device)?.entry_writes,
+    }))
+}
+
+fn cost_us(row: &Value, trial: &Trial, step: &Step, device: &Device) -> Result<Value> {
+    let seconds = ["seconds", "settle_seconds"].map(|name| row[name].as_f64().unwrap_or(0.0));
+    let measured = seconds.iter().sum::<f64>() * 1e6 / row["ops"].as_f64().unwrap_or(1.0);
+    let predicted = predict(trial, step.mix, step.seek_nexts, device)?.cost_us;
+    Ok(json!({ "measured": measured, "predicted": predicted }))
+}
+
+fn predict(
+    trial: &Trial,
+    mix: advisor::Mix,
+    seek_nexts: u64,
+    device: &Device,
+) -> Result<advisor::Prediction> {
+    let (workload, options) = (workload(trial, mix, seek_nexts), &trial.options);
+    let expected = advisor::expect(&options.design, &workload, device, options.memory_budget)?;
+    Ok(expected.tree.predict(&workload, device))
+}
+
+/// What the advisor is to think of a mix over the records of a trial.
+pub(super) fn workload(trial: &Trial, mix: advisor::Mix, seek_nexts: u64) -> advisor::Workload {
+    let records = trial.settings.records;
+    advisor::Workload {
+        key_bytes: records.key_bytes as f64,
+        value_bytes: records.value_bytes as f64,
+        scan_entries: seek_nexts as f64,
+        ..advisor::Workload::new(mix, records.num as f64)
+    }
+}

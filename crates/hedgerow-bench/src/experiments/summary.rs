@@ -1,0 +1,221 @@
+//! Rows of experiments as a table for people, and how true predictions were.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::median::median;
+
+/// What the names of designs begin with that the advisor chose for a mix, whose name follows.
+pub const ADVISED: &str = "advised for ";
+
+/// What a column shows, its decimals, and where it is in a row.
+const COLUMNS: [(&str, usize, &str); 13] = [
+    ("ops/s", 0, "/ops_per_second"),
+    ("p50 us", 1, "/latency_us/p50"),
+    ("p99 us", 1, "/latency_us/p99"),
+    ("p99.9 us", 1, "/latency_us/p999"),
+    ("settle s", 1, "/settle_seconds"),
+    ("stalls", 0, "/stalls"),
+    ("wr amp", 2, "/write_amplification"),
+    ("entry wr", 2, "/entry_writes/measured"),
+    ("simulated", 2, "/entry_writes/simulated"),
+    ("in closed form", 2, "/entry_writes/closed_form"),
+    ("levels", 0, "/levels"),
+    ("MB", 1, "/table_bytes"),
+    ("probes/op", 2, "/filter_probes"),
+];
+
+/// A line per case, workload and design, of medians over rounds, and what was found of predictions.
+pub fn table(rows: &[Value]) -> String {
+    let width = rows.iter().map(|row| text(row, "design").chars().count());
+    let width = width.max().unwrap_or(0).max("design".len());
+    let mut table = String::new();
+    let mut section = String::new();
+    for (key, rounds) in &grouped(rows, &["title", "case", "workload", "design"]) {
+        let [title, case, workload, design] = &key[..] else {
+            continue;
+        };
+        let heading = [title, case, workload].map(String::as_str).join(", ");
+        let heading = heading.replace(", , ", ", ");
+        if heading != section {
+            // Writing to a string cannot fail.
+            let _ = write!(table, "\n{heading}\n{:<width$}", "design");
+            for (name, ..) in COLUMNS {
+                let _ = write!(table, " {name:>8}");
+            }
+            table.push('\n');
+            section = heading;
+        }
+        let _ = write!(table, "{design:<width$}");
+        for (name, decimals, path) in COLUMNS {
+            let shown = median(rounds.iter().filter_map(|row| number(row, path, name)));
+            let shown = shown.map_or("-".to_owned(), |it| format!("{it:.decimals$}"));
+            let _ = write!(table, " {shown:>0$}", name.len().max(8));
+        }
+        table.push('\n');
+    }
+    for truth in truths(rows) {
+        let _ = writeln!(table, "\n{truth}");
+    }
+    table
+}
+
+fn number(row: &Value, path: &str, name: &str) -> Option<f64> {
+    let number = row.pointer(path)?.as_f64()?;
+    match name {
+        "MB" => Some(number / 1e6),
+        "probes/op" => Some(number / row["ops"].as_f64()?),
+        _ => Some(number),
+    }
+}
+
+/// Of each mix whose cost was predicted: how well the order of designs was foretold, and how far the
+/// advisor's choice is from the best.
+pub fn truths(rows: &[Value]) -> Vec<String> {
+    let mut told = Vec::new();
+    let with_cost: Vec<Value> = { rows.iter() }
+        .filter(|row| row["cost_us"].is_object())
+        .cloned()
+        .collect();
+    for (mix, rows) in grouped(&with_cost, &["workload"]) {
+        let cost = |rows: &[&Value], which: &str| {
+            median(rows.iter().filter_map(|row| row["cost_us"][which].as_f64()))
+        };
+        let rows: Vec<Value> = rows.into_iter().cloned().collect();
+        let mut designs = Vec::new();
+        let mut advised = None;
+        for (design, rows) in grouped(&rows, &["design"]) {
+            let costs = cost(&rows, "measured").zip(cost(&rows, "predicted"));
+            let Some((measured, predicted)) = costs else {
+                continue;
+            };
+            match design[0].starts_with(ADVISED) {
+                true => advised = Some(measured),
+                false => designs.push((measured, predicted, design[0].clone())),
+            }
+        }
+        let best = designs.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((best_us, _, best)) = best else {
+            continue;
+        };
+        let pairs: Vec<_> = designs.iter().map(|it| (it.0, it.1)).collect();
+        let order = spearman(&pairs).map_or("-".to_owned(), |rho| format!("{rho:.2}"));
+        let choice = advised.map_or(String::new(), |us| {
+            let over = us / best_us;
+            format!("; the advisor's choice {us:.2} us, {over:.2} times that")
+        });
+        told.push(format!(
+            "{}: rank correlation of predicted and measured cost {order} over {} designs; best {best}, \
+             {best_us:.2} us{choice}",
+            mix[0],
+            designs.len(),
+        ));
+    }
+    told
+}
+
+/// Spearman's rank correlation; equal numbers share the mean of their ranks. `None` for fewer than two
+/// pairs, or where all numbers of a side are equal.
+fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    let left = ranks(pairs.iter().map(|pair| pair.0).collect());
+    let right = ranks(pairs.iter().map(|pair| pair.1).collect());
+    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| {
+        let products = a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean));
+        products.sum::<f64>()
+    };
+    let spread = (product(&left, &left) * product(&right, &right)).sqrt();
+    (spread > 0.0).then(|| product(&left, &right) / spread)
+}
+
+fn ranks(numbers: Vec<f64>) -> Vec<f64> {
+    let rank = |number: &f64| {
+        let less = numbers.iter().filter(|other| *other < number).count();
+        let equal = numbers.iter().filter(|other| *other == number).count();
+        less as f64 + (equal as f64 + 1.0) / 2.0
+    };
+    numbers.iter().map(rank).collect()
+}
+
+/// Rows with the same fields, in the order in which they first came, those of one section together.
+fn grouped<'a>(rows: &'a [Value], fields: &[&str]) -> Vec<(Vec<String>, Vec<&'a Value>)> {
+    let mut groups: Vec<(Vec<String>, Vec<&Value>)> = Vec::new();
+    for row in rows {
+        let key: Vec<String> = fields.iter().map(|field| text(row, field)).collect();
+        match groups.iter_mut().find(|group| group.0 == key) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    let section = |key: &[String]| key[..key.len() - 1].to_vec();
+    let mut sections = Vec::new();
+    for (key, _) in &groups {
+        let section = section(key);
+        if !sections.contains(&section) {
+            sections.push(section);
+        }
+    }
+    groups.sort_by_key(|(key, _)| sections.iter().position(|it| *it == section(key)));
+    groups
+}
+
+fn text(row: &Value, field: &str) -> String {
+    row[field].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_rank_correlation_is_spearmans() {
+        let up = [(1.0, 10.0), (2.0, 20.0), (5.0, 21.0)];
+        assert_eq!(spearman(&up), Some(1.0));
+        let down = up.map(|(a, b)| (a, -b));
+        assert_eq!(spearman(&down), Some(-1.0));
+        // Kendall, "Rank Correlation Methods": 1 - 6 sum(d^2) / (n (n^2 - 1)), without ties.
+        let pairs = [(1.0, 2.0), (2.0, 1.0), (3.0, 4.0), (4.0, 3.0), (5.0, 5.0)];
+        let rho = spearman(&pairs).unwrap();
+        assert!((rho - (1.0 - 6.0 * 4.0 / 120.0)).abs() < 1e-12, "{rho}");
+        assert_eq!(spearman(&[(1.0, 2.0), (1.0, 3.0)]), None, "all are equal");
+        assert_eq!(spearman(&[]), None);
+    }
+
+    #[test]
+    fn a_line_is_a_median_and_a_choice_is_compared_with_the_best() {
+        let row = |design: &str, measured: f64, predicted: f64| {
+            json!({
+                "title": "a test", "case": "", "workload": "hits", "design": design,
+                "ops": 100, "ops_per_second": measured, "filter_probes": 250,
+                "cost_us": { "measured": measured, "predicted": predicted },
+            })
+        };
+        let rows = [
+            row("one", 3.0, 5.0),
+            row("two", 8.0, 7.0),
+            row("one", 5.0, 5.0),
+            row("one", 4.0, 5.0),
+            row("advised for hits", 5.0, 1.0),
+        ];
+        let table = table(&rows);
+        let lines: Vec<Vec<&str>> = { table.lines() }
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines[1], ["a", "test,", "hits"]);
+        assert_eq!(lines[3][..2], ["one", "4"], "{table}");
+        assert_eq!(lines[3].last(), Some(&"2.50"));
+        assert_eq!(lines[4][..2], ["two", "8"]);
+        let truth = truths(&rows);
+        assert_eq!(truth.len(), 1);
+        for part in [
+            "cost 1.00 over 2 designs",
+            "best one, 4.00 us",
+            "5.00 us, 1.25 times",
+        ] {
+            assert!(truth[0].contains(part), "{part}: {}", truth[0]);
+        }
+    }
+}

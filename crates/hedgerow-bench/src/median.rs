@@ -1,0 +1,13 @@
+//! What repeated measurements are shown by.
+
+/// The middle one; of an even number, the mean of the two.
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(numbers[middle]),
+        _ => Some(f64::midpoint(numbers[middle - 1], numbers[middle])),
+    }
+}

@@ -1,0 +1,182 @@
+//! The experiments of the papers, in small sizes.
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::collections::BTreeSet;
+
+use hedgerow::advisor::Device;
+use hedgerow_bench::experiments::autumn::Size;
+use hedgerow_bench::experiments::{Runner, ours, summary};
+use hedgerow_bench::report::page;
+use serde_json::Value;
+
+const SIZE: Size = Size {
+    scale: 0.005,
+    reads: Some(200),
+    seed: 1,
+};
+
+/// The rows of an experiment, of the trials with `only` in their label, on ours.
+fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    let runner = Runner {
+        dir: dir.path().to_owned(),
+        rounds: 1,
+        only: Some(only.to_owned()),
+        device: Device::nvme(),
+        open: &ours,
+    };
+    let experiment = size.experiment(number, &runner.device).unwrap();
+    let mut rows = Vec::new();
+    let mut keep = |row| {
+        rows.push(row);
+        Ok(())
+    };
+    runner.run(&experiment, &mut |_, _| (), &mut keep).unwrap();
+    assert_eq!(
+        dir.path().read_dir().unwrap().count(),
+        0,
+        "stores are removed"
+    );
+    rows
+}
+
+fn names<'a>(rows: &'a [Value], field: &str) -> BTreeSet<&'a str> {
+    rows.iter()
+        .map(|row| row[field].as_str().unwrap())
+        .collect()
+}
+
+/// Page and table have every design and workload.
+fn expect_shown(rows: &[Value]) {
+    let (page, table) = (page(rows).unwrap(), summary::table(rows));
+    for field in ["design", "workload", "title"] {
+        for name in names(rows, field) {
+            assert!(page.contains(name), "{name} on the page");
+            assert!(table.contains(name), "{name} in the table");
+        }
+    }
+}
+
+#[test]
+fn figure_2_has_all_workloads_and_predicts_entry_writes() {
+    let rows = rows(&SIZE, 1, "values of 100 bytes");
+    let workloads = [
+        "fillrandom",
+        "fillseq",
+        "readrandom",
+        "seek",
+        "seek+10",
+        "seek+100",
+    ];
+    assert_eq!(names(&rows, "workload"), BTreeSet::from(workloads));
+    assert_eq!(rows.len(), 7 * workloads.len());
+    let fills: Vec<_> = { rows.iter() }
+        .filter(|row| row["workload"] == "fillrandom")
+        .collect();
+    for row in &fills {
+        assert_eq!(row["ops"], 10_000);
+        for which in ["measured", "simulated", "closed_form"] {
+            let writes = row["entry_writes"][which].as_f64().unwrap();
+            assert!((1.0..60.0).contains(&writes), "{which}: {row}");
+        }
+        assert_eq!(row["filter_probes"], 0);
+    }
+    let writes = |design: &str| {
+        let of = fills.iter().find(|row| row["design"] == design);
+        of.unwrap()["entry_writes"]["measured"].as_f64().unwrap()
+    };
+    assert!(
+        writes("leveling:10") != writes("leveling:2"),
+        "designs are in force"
+    );
+    expect_shown(&rows);
+}
+
+#[test]
+fn figure_3_goes_over_c_and_t() {
+    let rows = rows(&SIZE, 2, "");
+    let cases = names(&rows, "case");
+    assert_eq!(cases, BTreeSet::from(["T = 3", "T = 5", "c = 0.8"]));
+    assert_eq!(names(&rows, "design").len(), 12);
+    expect_shown(&rows);
+}
+
+#[test]
+fn figure_4_tells_where_gets_were_answered() {
+    let size = Size {
+        scale: 0.001,
+        ..SIZE
+    };
+    let rows = rows(&size, 3, "garnering:5,0.8 monkey");
+    assert_eq!(rows.len(), 7);
+    let gets = rows.iter().find(|row| row["workload"] == "ycsb-c").unwrap();
+    let levels = gets["hits_by_level"].as_array().unwrap().iter();
+    let hits: u64 = levels.map(|hits| hits.as_u64().unwrap()).sum();
+    assert_eq!(hits + gets["memtable_hits"].as_u64().unwrap(), 200);
+    assert!(rows[0]["stalls"].is_u64() && rows[0]["table_bytes"].as_u64() > Some(20_000_000));
+    assert!(
+        page(&rows)
+            .unwrap()
+            .contains("Gets by where they were answered")
+    );
+}
+
+#[test]
+fn figure_5_grows_and_filters_spare_probes_of_none() {
+    let rows = rows(&SIZE, 4, "leveling:2");
+    let sizes = ["10000 keys", "20000 keys", "40000 keys", "80000 keys"];
+    assert_eq!(names(&rows, "case"), BTreeSet::from(sizes));
+    // Of all sizes together: so few bits may go to levels that are empty in the end.
+    for design in names(&rows, "design") {
+        let missing = |row: &&Value| row["workload"] == "readmissing" && row["design"] == *design;
+        let probes = rows.iter().filter(missing);
+        let probes: u64 = probes.filter_map(|row| row["filter_probes"].as_u64()).sum();
+        assert_eq!(probes > 0, design != "leveling:2", "{design}");
+    }
+    expect_shown(&rows);
+}
+
+#[test]
+fn the_models_truth_is_told_of_each_mix() {
+    let size = Size {
+        scale: 0.002,
+        ..SIZE
+    };
+    let experiment = size.experiment(5, &Device::nvme()).unwrap();
+    assert_eq!(experiment.trials.len(), 24 + 5);
+    let mut rows = rows(&size, 5, "leveling:5");
+    rows.extend(self::rows(&size, 5, summary::ADVISED));
+    let truths = summary::truths(&rows);
+    assert_eq!(truths.len(), 5);
+    for truth in truths {
+        let has_all = truth.contains("over 2 designs") && truth.contains("the advisor's choice");
+        assert!(has_all, "{truth}");
+    }
+    assert!(page(&rows).unwrap().contains("Predicted and measured cost"));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let error = SIZE.experiment(6, &Device::nvme()).unwrap_err().to_string();
+    assert!(
+        error.contains("expected an experiment of 1 to 5, found 6"),
+        "{error}"
+    );
+    let none = Size { scale: 0.0, ..SIZE };
+    let error = none.experiment(1, &Device::nvme()).unwrap_err().to_string();
+    assert!(error.contains("expected a scale"), "{error}");
+    let experiment = SIZE.experiment(2, &Device::nvme()).unwrap();
+    let runner = Runner {
+        dir: std::env::temp_dir(),
+        rounds: 1,
+        only: Some("leveling:7".to_owned()),
+        device: Device::nvme(),
+        open: &ours,
+    };
+    let ran = runner.run(&experiment, &mut |_, _| (), &mut |_| Ok(()));
+    let error = ran.unwrap_err().to_string();
+    assert!(
+        error.contains("expected `leveling:7` in one of the trials"),
+        "{error}"
+    );
+}

@@ -1,0 +1,97 @@
+//! `hedgerow bench paper-autumn`: the experiments of the Autumn paper, on ours alone.
+
+use std::path::PathBuf;
+
+use hedgerow_bench::experiments::autumn::{EXPERIMENTS, Size};
+use hedgerow_bench::experiments::{Runner, ours, summary};
+
+use super::{failure, read_all, write_report};
+use crate::advise::profile;
+use crate::exit::Failure;
+use crate::output::{self, Output};
+
+const HELP: &str = "\
+Experiments: 1 leveling and garnering (figure 2), 2 sensitivity to c and T (figure 3), 3 YCSB (figure 4,
+table 3), 4 growing data with few filter bits (figure 5), 5 predicted and measured cost of 24 designs.
+
+Examples:
+  hedgerow bench paper-autumn --experiment 1 --scale 0.25 --report page
+  hedgerow bench paper-autumn --experiment 2 --only 'T = 3' --json >> rows.jsonl
+  hedgerow bench paper-autumn --from rows.jsonl --report page";
+
+/// Runs the experiments of the Autumn paper: leveling beside garnering.
+///
+/// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Arguments {
+    /// Which of them; all unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(EXPERIMENTS)))]
+    experiment: Option<u8>,
+    /// The size of data and memory; 1 is the paper's, 20 GB for YCSB
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.05)]
+    scale: f64,
+    /// Operations of each workload that reads, instead of what the scale says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    reads: Option<u64>,
+    /// How often each design is run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Only designs and cases with this in their name
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// What costs are predicted for: a preset or a profile, as of `hedgerow advise`
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// What keys, values and choices are derived from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A directory for the stores; that of temporary files unless given
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Writes a page with charts, and all rows, to this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Rows of earlier runs for table and page, instead of running: files of JSON lines
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "experiment")]
+    from: Vec<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let mut rows = read_all(&arguments.from)?;
+    if arguments.from.is_empty() {
+        let runner = Runner {
+            dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
+            rounds: usize::from(arguments.rounds),
+            only: arguments.only.clone(),
+            device: profile::find(arguments.device.as_deref())?,
+            open: &ours,
+        };
+        let size = Size {
+            scale: arguments.scale,
+            reads: arguments.reads,
+            seed: arguments.seed,
+        };
+        let wheel = output::waiting("the experiments");
+        let numbers = arguments.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
+        for number in numbers {
+            let experiment = size.experiment(number, &runner.device).map_err(failure)?;
+            let ran = runner.run(
+                &experiment,
+                &mut |trial, step| wheel.set_prefix(format!("{}: {}", trial.label(), step.name)),
+                &mut |row| {
+                    output.object(&row);
+                    rows.push(row);
+                    Ok(())
+                },
+            );
+            ran.map_err(failure)?;
+        }
+        wheel.finish_and_clear();
+    }
+    output.line(format_args!("{}", summary::table(&rows)));
+    match &arguments.report {
+        Some(dir) => write_report(dir, &rows, output),
+        None => Ok(()),
+    }
+}

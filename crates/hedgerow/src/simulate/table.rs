@@ -1,0 +1,180 @@
+//! A table without entries: a range of keys, how much is in it, and how that is spread.
+//!
+//! Where a merge took tables out of a level, what comes after fills the gap thinly; a policy that looks
+//! for tables that overlap little finds the dense ones beside it. Tables that forgot how their keys are
+//! spread would level that out, and merges would cost more than in a real tree.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::entry::SeqNo;
+use crate::merge_policy::shape::Facts;
+use crate::page::TableId;
+use crate::table::TableMeta;
+
+use super::workload::Mass;
+
+/// Keys are the numbers below this, so that the end of a range is a number, too.
+pub(super) const KEYS: u64 = 1 << 62;
+
+/// A virtual table. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Table(Rc<Virtual>);
+
+#[derive(Debug)]
+struct Virtual {
+    meta: TableMeta,
+    keys: Range<u64>,
+    mass: Vec<Mass>,
+    /// How much of the mass is below some keys: in order, to the end of the keys. In between it is
+    /// spread evenly.
+    spread: Vec<(u64, f64)>,
+    stands_for: u64,
+    /// Into how many equal parts merges from above divide it.
+    parts: u64,
+}
+
+/// What a table is made of.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) keys: Range<u64>,
+    pub(super) bytes: f64,
+    /// By class.
+    pub(super) mass: Vec<Mass>,
+    /// Bytes up to some keys, in order, to the end.
+    pub(super) pieces: Vec<(u64, f64)>,
+}
+
+/// How much of a table is between two keys for which that is remembered.
+const SPREAD_STEP: f64 = 1.0 / 8.0;
+
+impl Table {
+    pub(super) fn new(id: u64, content: Content, stands_for: u64, parts: u64) -> Table {
+        let Content {
+            keys,
+            bytes,
+            mass,
+            pieces,
+        } = content;
+        let mut spread: Vec<(u64, f64)> = Vec::new();
+        for (end, sum) in pieces {
+            let share = sum / bytes;
+            if end == keys.end || share - spread.last().map_or(0.0, |it| it.1) >= SPREAD_STEP {
+                spread.push((end, share));
+            }
+        }
+        let sum = |of: fn(&Mass) -> f64| mass.iter().map(of).sum::<f64>();
+        let meta = TableMeta {
+            id: TableId(id),
+            format: 1,
+            keyspace: 1,
+            partition: 1,
+            level: 0,
+            run: 0,
+            path: 0,
+            file_bytes: bytes.round() as u64,
+            raw_bytes: bytes.round() as u64,
+            index_bytes: 0,
+            filter_bytes: 0,
+            entries: sum(|mass| mass.entries()).round() as u64,
+            tombstones: sum(|mass| mass.tombstones).round() as u64,
+            range_tombstones: 0,
+            smallest_key: keys.start.to_be_bytes().to_vec(),
+            largest_key: (keys.end - 1).to_be_bytes().to_vec(),
+            smallest_seqno: SeqNo(0),
+            largest_seqno: SeqNo(0),
+            seqno_override: None,
+            expiry: None,
+            transform: 0,
+            hash_range: None,
+        };
+        Table(Rc::new(Virtual {
+            meta,
+            keys,
+            mass,
+            spread,
+            stands_for,
+            parts,
+        }))
+    }
+
+    pub(super) fn keys(&self) -> Range<u64> {
+        self.0.keys.clone()
+    }
+
+    /// The keys between which its mass is spread evenly, but for the first.
+    pub(super) fn spread_ends(&self) -> impl Iterator<Item = u64> {
+        self.0.spread.iter().map(|(end, _)| *end)
+    }
+
+    /// How much of it lies within some of its keys.
+    pub(super) fn share(&self, keys: &Range<u64>) -> f64 {
+        self.share_below(keys.end) - self.share_below(keys.start)
+    }
+
+    fn share_below(&self, key: u64) -> f64 {
+        let Virtual { keys, spread, .. } = &*self.0;
+        let at = spread.partition_point(|(end, _)| *end <= key);
+        let (from, below) = at.checked_sub(1).map_or((keys.start, 0.0), |i| spread[i]);
+        let Some((to, up_to)) = spread.get(at) else {
+            return 1.0;
+        };
+        below + (up_to - below) * share(&(from..key.max(from)), &(from..*to))
+    }
+
+    /// By class.
+    pub(super) fn mass(&self) -> &[Mass] {
+        &self.0.mass
+    }
+
+    pub(super) fn puts(&self) -> f64 {
+        self.0.mass.iter().map(|mass| mass.puts).sum()
+    }
+
+    /// The smallest range of whole parts in which the keys of `span` are; all if it has no parts.
+    pub(super) fn parts_within(&self, span: &Range<u64>) -> Range<u64> {
+        let Virtual { keys, parts, .. } = &*self.0;
+        if *parts <= 1 {
+            return keys.clone();
+        }
+        let width = ((keys.end - keys.start) / parts).max(1);
+        let from = span.start.saturating_sub(keys.start) / width;
+        let to = span.end.saturating_sub(keys.start).div_ceil(width);
+        let start = keys.start + width * from.min(parts - 1);
+        let end = if to < *parts {
+            keys.start + width * to
+        } else {
+            keys.end
+        };
+        start..end.max(start + 1)
+    }
+}
+
+/// How much of `whole` the range `part` is.
+pub(super) fn share(part: &Range<u64>, whole: &Range<u64>) -> f64 {
+    (part.end - part.start) as f64 / (whole.end - whole.start) as f64
+}
+
+/// The number that a key's bytes are.
+pub(super) fn number(key: &[u8]) -> u64 {
+    key.first_chunk()
+        .map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+impl Facts for Table {
+    fn meta(&self) -> &TableMeta {
+        &self.0.meta
+    }
+
+    fn stands_for(&self) -> u64 {
+        self.0.stands_for
+    }
+
+    fn bytes_within(&self, lo: &[u8], hi: &[u8]) -> u64 {
+        if self.0.parts <= 1 {
+            return self.0.meta.file_bytes;
+        }
+        let taken = self.parts_within(&(number(lo)..number(hi) + 1));
+        (self.0.meta.file_bytes as f64 * self.share(&taken)) as u64
+    }
+}

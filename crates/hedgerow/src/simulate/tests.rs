@@ -1,0 +1,100 @@
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use super::*;
+
+fn simulation(policy: &str, entries: u64) -> Simulation {
+    Simulation {
+        entries,
+        design: Design {
+            policy: policy.parse().unwrap(),
+            memtable_bytes: Some(64 << 10),
+            table_bytes: Some(64 << 10),
+            ..Design::default()
+        },
+        ..Simulation::default()
+    }
+}
+
+fn end(simulation: &Simulation) -> GrowthPoint {
+    simulate(simulation).unwrap().points.pop().unwrap()
+}
+
+#[test]
+fn scaling_changes_writes_by_less_than_two_percent() {
+    for policy in [
+        "leveling:10",
+        "leveling:4",
+        "leveling:4,partitioned",
+        "leveling:4,whole-level",
+    ] {
+        let scaled = simulation(policy, 800_000);
+        let whole = Simulation {
+            level_tables: 1 << 40,
+            ..scaled.clone()
+        };
+        let (scaled_end, whole_end) = (end(&scaled), end(&whole));
+        let change = scaled_end.entry_writes / whole_end.entry_writes - 1.0;
+        println!(
+            "{policy}: {:.2}, scaled {:.1} %",
+            whole_end.entry_writes,
+            100.0 * change
+        );
+        assert!(change.abs() < 0.02, "{policy}: {change}");
+        // Which of the others are empty at one moment is chance: a sweep empties them again and again.
+        let last = |end: &GrowthPoint| end.levels.last().map(|level| level.level);
+        assert_eq!(last(&scaled_end), last(&whole_end), "{policy}");
+        let tables = simulate(&scaled).unwrap().virtual_tables_max;
+        assert!(tables < simulate(&whole).unwrap().virtual_tables_max);
+    }
+}
+
+#[test]
+fn the_same_simulation_gives_the_same_report() {
+    let simulation = Simulation {
+        overwrites: Overwrites::Zipf,
+        deletes: 0.1,
+        ..simulation("leveling:4", 100_000)
+    };
+    assert_eq!(
+        simulate(&simulation).unwrap(),
+        simulate(&simulation).unwrap()
+    );
+}
+
+#[test]
+fn overwrites_keep_the_tree_small_and_deletes_make_it_smaller() {
+    let new = simulation("leveling:4", 200_000);
+    let uniform = Simulation {
+        overwrites: Overwrites::Uniform,
+        ..new.clone()
+    };
+    let zipf = Simulation {
+        overwrites: Overwrites::Zipf,
+        ..new.clone()
+    };
+    let deleted = Simulation {
+        deletes: 0.3,
+        ..new.clone()
+    };
+    let entries = |simulation: &Simulation| {
+        let levels = end(simulation).levels;
+        levels.iter().map(|level| level.entries).sum::<u64>()
+    };
+    assert!(entries(&new).abs_diff(200_000) < 200);
+    assert!((50_000..70_000).contains(&entries(&uniform)));
+    assert!(entries(&zipf) < entries(&uniform));
+    // 140,000 puts less 60,000 deleted ones, and what has not met its tombstone yet.
+    assert!((80_000..115_000).contains(&entries(&deleted)));
+}
+
+#[test]
+fn numbers_out_of_bounds_are_told_what_was_expected() {
+    let error = simulate(&Simulation {
+        deletes: 0.6,
+        ..Simulation::default()
+    });
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "invalid argument: expected a share of deletes of 0 to 0.5, found 0.6"
+    );
+}
