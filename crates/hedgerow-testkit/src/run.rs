@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Batch, Cursor, Db, Durability, Error, ErrorKind, Event, Keyspace, Result, Snapshot,
+    Batch, Cursor, Db, Durability, Error, ErrorKind, Event, Keyspace, Result, Slice, Snapshot,
 };
 use tempfile::TempDir;
 
@@ -572,7 +572,7 @@ pub fn contents(db: &Db) -> Result<String> {
     ))
 }
 
-fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
+fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
     let there = match to {
         Move::Seek(key) => cursor.seek(&key.bytes())?,
         Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
@@ -582,7 +582,7 @@ fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice
         Move::Prev => cursor.prev()?,
     };
     let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
+    let value = cursor.value()?.map(Slice::copy_from);
     if there != key.is_some() || there != value.is_some() {
         let text = format!("a cursor said {there} at key {key:?}");
         return Err(Error::new(ErrorKind::Conflict, text));

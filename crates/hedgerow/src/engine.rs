@@ -294,9 +294,8 @@ impl Engine {
         let mut version = (*before.version).clone();
         version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
         let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
-        let over = levels.filter(|(_, (before, after))| {
-            before.draining.is_some() && after.draining.is_none()
-        });
+        let over = levels
+            .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
         edit.draining.extend(over.map(|(level, _)| (level, None)));
         Ok(Arc::new(version))
     }

@@ -69,14 +69,12 @@ impl Tree {
                 self.depth
             ))),
         };
-        // A sweep ends without an edit that says so: an empty level may still have one here.
-        let sweeps = std::mem::take(&mut self.draining).into_iter();
-        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
-        let draining = draining.collect();
+        let sweeps = self.draining.iter();
+        let draining = sweeps.map(|(&level, &through)| Ok((shifted(level)?, through)));
+        self.draining = draining.collect::<Result<_>>()?;
         for (place, _) in self.tables.values_mut() {
             place.level = shifted(place.level)?;
         }
-        self.draining = draining;
         self.depth = depth;
         Ok(())
     }
