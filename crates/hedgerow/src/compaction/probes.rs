@@ -293,6 +293,10 @@ impl Probe for Counted {
         self.filter.candidates(hash, page)
     }
 
+    fn touch(&self, hash: KeyHash) {
+        self.filter.touch(hash);
+    }
+
     fn memory_bytes(&self) -> usize {
         self.filter.memory_bytes()
     }

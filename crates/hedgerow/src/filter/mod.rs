@@ -72,6 +72,9 @@ pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
+    /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
+    /// that the fetches of many keys go on at the same time. Nothing for a filter of few cache lines.
+    fn touch(&self, _hash: KeyHash) {}
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
 }

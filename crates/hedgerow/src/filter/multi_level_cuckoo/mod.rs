@@ -427,6 +427,10 @@ impl Probe for MultiLevelCuckoo {
         Ok(Step::Done(runs))
     }
 
+    fn touch(&self, hash: KeyHash) {
+        std::hint::black_box(self.fetch::<u64>(self.geometry.place(hash_of(hash))));
+    }
+
     fn memory_bytes(&self) -> usize {
         let entry = size_of::<(u64, u64)>() + 1;
         size_of::<Self>() + self.buckets.len() + self.whole.capacity() * 8 / 7 * entry
