@@ -44,8 +44,11 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Cuckoo { fingerprint_bits };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
-    for fingerprint_bits in [4, 12] {
-        let filter = FilterSpec::MultiLevelCuckoo { fingerprint_bits };
+    for (fingerprint_bits, unique) in [(4, false), (4, true), (12, false), (12, true)] {
+        let filter = FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        };
         add(&format!("tiering:3 with {filter}"), &|design| {
             design.policy = PolicySpec::tiering(3);
             design.filter = filter;
@@ -118,8 +121,9 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
 /// One policy of each kind beside leveling.
 fn policies() -> [PolicySpec; 10] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
-    let shared = FilterSpec::MultiLevelCuckoo {
+    let shared = |unique| FilterSpec::MultiLevelCuckoo {
         fingerprint_bits: 9,
+        unique,
     };
     [
         PolicySpec::tiering(3),
@@ -137,8 +141,8 @@ fn policies() -> [PolicySpec; 10] {
         ]),
         PolicySpec::levels([LevelSpec::tiering(3), LevelSpec::tiering(4)]),
         PolicySpec::levels([
-            LevelSpec::tiering(4).filter(shared),
-            LevelSpec::tiering(3).filter(shared),
+            LevelSpec::tiering(4).filter(shared(false)),
+            LevelSpec::tiering(3).filter(shared(true)),
             LevelSpec::leveling(4.0),
         ]),
     ]
@@ -190,6 +194,7 @@ pub fn any_design(random: &mut Random) -> Design {
             },
             2 => FilterSpec::MultiLevelCuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
+                unique: random.one_in(2),
             },
             3 => FilterSpec::Monkey {
                 bits_per_key: random

@@ -153,6 +153,11 @@ pub enum FilterSpec {
     MultiLevelCuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
+        /// Whether it knows only the newest run of each key, so that keys which are written again and
+        /// again take one place, not one for each run (`mlcf:12,unique`). A new run costs more
+        /// then, as the hashes of the others are read again, and readers of old snapshots ask more
+        /// runs.
+        unique: bool,
     },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
@@ -281,7 +286,9 @@ impl FilterSpec {
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
             FilterSpec::Cuckoo { fingerprint_bits }
-            | FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+            | FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits, ..
+            } => {
                 return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
             }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
@@ -310,8 +317,12 @@ impl fmt::Display for FilterSpec {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
             FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
-            FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
-                write!(f, "mlcf:{fingerprint_bits}")
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            } => {
+                let unique = if *unique { ",unique" } else { "" };
+                write!(f, "mlcf:{fingerprint_bits}{unique}")
             }
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
@@ -324,7 +335,7 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
@@ -341,9 +352,13 @@ impl FromStr for FilterSpec {
             Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
                 fingerprint_bits: bits.parse().map_err(|_| unknown())?,
             }),
-            Some(("mlcf", bits)) => Ok(FilterSpec::MultiLevelCuckoo {
-                fingerprint_bits: bits.parse().map_err(|_| unknown())?,
-            }),
+            Some(("mlcf", bits)) => {
+                let all = bits.strip_suffix(",unique");
+                Ok(FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: all.unwrap_or(bits).parse().map_err(|_| unknown())?,
+                    unique: all.is_some(),
+                })
+            }
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
                 bits_per_key: Some(bits(per_key)?),
             }),
@@ -417,10 +432,11 @@ mod tests {
                     FilterSpec::Cuckoo {
                         fingerprint_bits: 12
                     },
-                    FilterSpec::MultiLevelCuckoo {
-                        fingerprint_bits: 13
-                    },
                 ])
+                .chain([false, true].map(|unique| FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: 13,
+                    unique,
+                }))
                 .all(read_back)
         );
     }

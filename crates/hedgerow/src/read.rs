@@ -318,6 +318,10 @@ struct GroupLookup<'a> {
     group: &'a Group<Arc<Table>>,
     /// The runs that may hold the key and are still to be asked.
     runs: RunMask,
+    /// Runs that were left out by filters that know the newest run of a key only.
+    hidden: RunMask,
+    /// The run that is asked.
+    run: usize,
     /// How many of the group's probes have answered.
     probed: usize,
 }
@@ -387,7 +391,11 @@ impl<'a> TableLookup<'a> {
         };
         stats.filter_probes.add(1);
         if let Some(at) = &mut self.group {
-            at.runs = at.group.narrowed(at.runs, probe, candidates);
+            let left = at.group.narrowed(at.runs, probe, candidates);
+            if probe.filter.knows_newest_only() {
+                at.hidden.0 |= at.runs.0 & !left.0;
+            }
+            at.runs = left;
             observer.narrowed(self.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
@@ -422,6 +430,12 @@ impl<'a> TableLookup<'a> {
             Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
             Lookup::Absent => {}
         }
+        // The newest version may be there, but too new for this reader.
+        if let Some(at) = &mut self.group
+            && table.meta().largest_seqno > self.query.seqno
+        {
+            at.runs.0 |= at.hidden.0 & !RunMask::all(at.run + 1).0;
+        }
         Ok(Step::Done(None))
     }
 
@@ -437,6 +451,8 @@ impl<'a> TableLookup<'a> {
                     number,
                     group,
                     runs: RunMask::all(group.runs.len()),
+                    hidden: RunMask::NONE,
+                    run: 0,
                     probed: 0,
                 }
             });
@@ -447,6 +463,7 @@ impl<'a> TableLookup<'a> {
                 return Some(Asked::Probe(probe));
             }
             while let Some(run) = at.runs.take_newest() {
+                at.run = run;
                 let table = at.group.runs[run].table_for(key);
                 let place = RunPlace {
                     level: self.level,

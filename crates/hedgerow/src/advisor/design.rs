@@ -58,7 +58,9 @@ pub fn expect(
             FilterSpec::Cuckoo { fingerprint_bits } => {
                 (Filter::Cuckoo, cuckoo::rate(fingerprint_bits))
             }
-            FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits, ..
+            } => {
                 let filter = match stage.runs {
                     1 => Filter::Cuckoo,
                     _ => Filter::MultiLevelCuckoo,
@@ -192,7 +194,10 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
 fn filter_spec(level: &Level) -> FilterSpec {
     if level.filter == Filter::MultiLevelCuckoo {
         let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
-        return FilterSpec::MultiLevelCuckoo { fingerprint_bits };
+        return FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique: false,
+        };
     }
     let bits = level.filter_bits();
     if level.filter != Filter::Bloom || bits < BITS.0 / 2.0 {

@@ -106,12 +106,12 @@ fn by_level(
         FilterSpec::None => Allotted::default(),
         FilterSpec::Bloom { bits_per_key } => Allotted::Bloom(bits_per_key.into()),
         FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
-        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
-            match targets.get(level).map_or(1, |target| target.runs_max) {
-                1 => Allotted::Cuckoo(fingerprint_bits),
-                runs => Allotted::Shared(fingerprint_bits, runs),
-            }
-        }
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits, ..
+        } => match targets.get(level).map_or(1, |target| target.runs_max) {
+            1 => Allotted::Cuckoo(fingerprint_bits),
+            runs => Allotted::Shared(fingerprint_bits, runs),
+        },
         spec @ FilterSpec::Monkey { bits_per_key } => {
             if shared.0 != spec {
                 shared = (spec, monkey(bits_per_key.map(f64::from)));

@@ -10,9 +10,13 @@
 //! run's keys inserted) as long as there is room and none of its runs is going down; otherwise it
 //! begins the next.
 //!
-//! Cost: of adding a run, one read per table of about four bytes per key, and a copy of the filter.
+//! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
+//! also of what was written blindly and of deleted keys, of which no flag of an entry could.
+//!
+//! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
+//! older runs; and a copy of the filter.
 //! Memory: a filter is made for the full group at once, since fingerprints do not say where their
-//! keys would go in a larger one; twice that while it is copied, and eight bytes per key of the run.
+//! keys would go in a larger one; twice that while it is copied, and 24 bytes per key of the run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,6 +102,8 @@ pub(crate) struct Addition {
     group: usize,
     /// The filter that gets the run; otherwise there will be a new one.
     base: Option<GroupProbe>,
+    /// The runs that it has.
+    known: Vec<Run<Arc<Table>>>,
     /// Oldest first, with the tables that they have now.
     runs: Vec<Run<Arc<Table>>>,
     /// Of a new filter.
@@ -115,7 +121,13 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Addition> {
 
 fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
     let shared = |level| match design.design.filter_at(level) {
-        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => Some(fingerprint_bits),
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        } => Some((
+            fingerprint_bits,
+            if unique { Mode::Unique } else { Mode::Set },
+        )),
         _ => None,
     };
     let mut levels = (0..version.depth())
@@ -123,11 +135,11 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
         .peekable();
     levels.peek()?;
     let targets = super::targets(design, version);
-    levels.find_map(|(level, fingerprint_bits)| {
+    levels.find_map(|(level, kind)| {
         let runs_max = targets.get(level)?.runs_max as usize;
         let mut groups = 0..version.levels[level].groups.len();
         groups
-            .find_map(|group| addition(version, (level, group), fingerprint_bits, runs_max))
+            .find_map(|group| addition(version, (level, group), kind, runs_max))
             .filter(|_| runs_max > 1)
     })
 }
@@ -135,7 +147,7 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
 fn addition(
     version: &Version,
     (level, group): (usize, usize),
-    fingerprint_bits: u8,
+    (fingerprint_bits, mode): (u8, Mode),
     runs_max: usize,
 ) -> Option<Addition> {
     let it = &version.levels[level];
@@ -162,12 +174,14 @@ fn addition(
         fingerprint_bits,
         runs_max: runs_max.max(runs.len()),
         entries: entries_of(&runs).saturating_add(coming.saturating_mul(largest)),
-        mode: Mode::Set,
+        mode,
     };
+    let known = base.iter().flat_map(|base| base.runs.iter());
     Some(Addition {
         level,
         group,
         base: base.cloned(),
+        known: known.filter_map(|id| here.run(*id).cloned()).collect(),
         runs,
         sizing,
     })
@@ -186,10 +200,17 @@ impl Addition {
             None => MultiLevelCuckoo::new(self.sizing)?,
         };
         let mut ids: Vec<RunId> = self.base.iter().flat_map(|b| b.runs.to_vec()).collect();
-        for run in &self.runs {
+        for (at, run) in self.runs.iter().enumerate() {
             let hashes = hashes_of_run(run, facts)?;
+            let mut keys: Vec<_> = hashes.into_iter().map(|it| (it, Prior::Absent)).collect();
+            if filter.mode() == Mode::Unique {
+                for older in self.known.iter().chain(&self.runs[..at]) {
+                    engine.check_open()?;
+                    mark_found(&mut keys, hashes_of_run(older, facts)?);
+                }
+            }
             engine.check_open()?;
-            filter.push(hashes.into_iter().map(|hash| (hash, Prior::Unknown)))?;
+            filter.push(keys)?;
             ids.insert(0, run.id);
         }
         let filter: Arc<dyn Probe> = Arc::new(Counted::new(filter, engine.memory.clone()));
@@ -235,6 +256,17 @@ impl Addition {
         // A filter whose runs got tables is not there any more.
         let has_base = self.base.is_none() || group.probes.iter().any(|p| self.is_base(p));
         has_base && self.runs.iter().all(knows)
+    }
+}
+
+/// Notes which keys an older run holds; both ascend.
+fn mark_found(keys: &mut [(u64, Prior)], older: Vec<u64>) {
+    let mut keys = keys.iter_mut().peekable();
+    for hash in older {
+        while keys.next_if(|key| key.0 < hash).is_some() {}
+        if let Some(key) = keys.next_if(|key| key.0 == hash) {
+            key.1 = Prior::Found;
+        }
     }
 }
 
@@ -291,6 +323,10 @@ impl Drop for Counted {
 impl Probe for Counted {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         self.filter.candidates(hash, page)
+    }
+
+    fn knows_newest_only(&self) -> bool {
+        self.filter.knows_newest_only()
     }
 
     fn touch(&self, hash: KeyHash) {

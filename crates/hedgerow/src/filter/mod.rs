@@ -16,7 +16,7 @@ mod hash_list;
     not(test),
     allow(
         dead_code,
-        reason = "no design chooses unique mode yet, and filters are built from hashes, not read"
+        reason = "filters are built from hashes, not read, and never erased from"
     )
 )]
 pub(crate) mod multi_level_cuckoo;
@@ -75,6 +75,11 @@ pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
     /// that the fetches of many keys go on at the same time. Nothing for a filter of few cache lines.
     fn touch(&self, _hash: KeyHash) {}
+    /// Whether it answers with the newest run of a key only: a reader who may not see what is there has to
+    /// ask the older ones, too.
+    fn knows_newest_only(&self) -> bool {
+        false
+    }
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
 }

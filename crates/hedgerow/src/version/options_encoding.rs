@@ -281,8 +281,11 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 4);
             out.push(fingerprint_bits);
         }
-        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
-            varint::put(out, 5);
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        } => {
+            varint::put(out, if unique { 6 } else { 5 });
             out.push(fingerprint_bits);
         }
     }
@@ -301,8 +304,9 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         4 => Ok(FilterSpec::Cuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
         }),
-        5 => Ok(FilterSpec::MultiLevelCuckoo {
+        code @ (5 | 6) => Ok(FilterSpec::MultiLevelCuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
+            unique: code == 6,
         }),
         code => Err(unknown("filter", code)),
     }

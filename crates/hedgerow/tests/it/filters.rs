@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout, Residency};
+use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout, PolicySpec, Residency};
 
 use crate::support::{builder, contents, key};
 
@@ -192,11 +192,20 @@ fn runs(keyspace: &Keyspace) -> usize {
     stats.iter().map(|level| level.runs).sum()
 }
 
+/// In set mode and in unique mode.
+fn shared() -> [PolicySpec; 2] {
+    ["mlcf:14", "mlcf:14,unique"].map(|filter| SHARED.replace("mlcf:14", filter).parse().unwrap())
+}
+
 #[test]
 fn one_filter_over_many_runs_leaves_one_to_read() {
+    shared().into_iter().for_each(one_is_left_to_read);
+}
+
+fn one_is_left_to_read(policy: PolicySpec) {
     let storage = SimStorage::new(11);
     let design = Design {
-        policy: SHARED.parse().unwrap(),
+        policy,
         compression: Compression::None,
         residency: Residency::Resident,
         memtable_bytes: Some(16 << 10),
@@ -247,8 +256,12 @@ fn one_filter_over_many_runs_leaves_one_to_read() {
 
 #[test]
 fn snapshots_see_through_many_merges_of_levels_with_one_filter() {
+    shared().into_iter().for_each(snapshots_see_through_merges);
+}
+
+fn snapshots_see_through_merges(policy: PolicySpec) {
     let design = Design {
-        policy: SHARED.parse().unwrap(),
+        policy,
         memtable_bytes: Some(4 << 10),
         table_bytes: Some(8 << 10),
         ..Design::default()
@@ -278,6 +291,47 @@ fn snapshots_see_through_many_merges_of_levels_with_one_filter() {
                 .unwrap()
                 .map(|value| value.to_vec());
             assert_eq!(&found, expected, "key {i}");
+        }
+    }
+}
+
+/// Runs of the same keys, as `multi_get` and `get` see them; and what a filter leaves of them.
+#[test]
+fn unique_mode_leaves_the_newest_run_of_a_key() {
+    const KEYS: u64 = 500;
+    for (filter, runs_left) in [("mlcf:14", 4.99..=5.01), ("mlcf:14,unique", 1.0..=1.05)] {
+        let design = Design {
+            policy: "0=runs:8;1=tiering:4".parse().unwrap(),
+            filter: filter.parse().unwrap(),
+            memtable_bytes: Some(1 << 20),
+            ..Design::default()
+        };
+        let builder = builder(&SimStorage::new(13)).memory_budget(64 << 20);
+        let db = builder.open().unwrap();
+        let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+        let mut snapshots = Vec::new();
+        for round in 0..5u64 {
+            for i in 0..KEYS {
+                keyspace.put(key(i), round.to_le_bytes()).unwrap();
+            }
+            keyspace.flush().unwrap();
+            keyspace.wait_until_merged().unwrap();
+            snapshots.push(db.snapshot().unwrap());
+        }
+        let left = |i| -> u32 {
+            let asked = keyspace.explain(key(i)).unwrap().group_filters;
+            asked.iter().map(|filter| filter.runs_left as u32).sum()
+        };
+        let left = f64::from((0..KEYS).map(left).sum::<u32>()) / KEYS as f64;
+        assert!(runs_left.contains(&left), "{filter}: {left} runs left");
+        let keys: Vec<_> = (0..2 * KEYS).map(key).collect();
+        for (round, snapshot) in (0..5u64).zip(&snapshots) {
+            let values = snapshot.multi_get(&keyspace, &keys).unwrap();
+            for (i, value) in (0..).zip(values) {
+                let found = value.map(|value| value.to_vec());
+                let expected = (i < KEYS).then(|| round.to_le_bytes().to_vec());
+                assert_eq!(found, expected, "{filter}, key {i} in round {round}");
+            }
         }
     }
 }

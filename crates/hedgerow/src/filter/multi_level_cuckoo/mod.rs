@@ -427,6 +427,10 @@ impl Probe for MultiLevelCuckoo {
         Ok(Step::Done(runs))
     }
 
+    fn knows_newest_only(&self) -> bool {
+        self.mode != Mode::Set
+    }
+
     fn touch(&self, hash: KeyHash) {
         std::hint::black_box(self.fetch::<u64>(self.geometry.place(hash_of(hash))));
     }
