@@ -69,12 +69,14 @@ impl Tree {
                 self.depth
             ))),
         };
-        let sweeps = self.draining.iter();
-        let draining = sweeps.map(|(&level, &through)| Ok((shifted(level)?, through)));
-        self.draining = draining.collect::<Result<_>>()?;
+        // What is left of a sweep of an empty level goes with it.
+        let sweeps = std::mem::take(&mut self.draining).into_iter();
+        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
+        let draining = draining.collect();
         for (place, _) in self.tables.values_mut() {
             place.level = shifted(place.level)?;
         }
+        self.draining = draining;
         self.depth = depth;
         Ok(())
     }
