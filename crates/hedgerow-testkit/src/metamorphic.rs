@@ -47,6 +47,16 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Cuckoo { fingerprint_bits };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for (fingerprint_bits, unique) in [(4, false), (4, true), (12, false), (12, true)] {
+        let filter = FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        };
+        add(&format!("tiering:3 with {filter}"), &|design| {
+            design.policy = PolicySpec::tiering(3);
+            design.filter = filter;
+        });
+    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
@@ -137,8 +147,12 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
 }
 
 /// One policy of each kind beside leveling.
-fn policies() -> [PolicySpec; 9] {
+fn policies() -> [PolicySpec; 10] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
+    let shared = |unique| FilterSpec::MultiLevelCuckoo {
+        fingerprint_bits: 9,
+        unique,
+    };
     [
         PolicySpec::tiering(3),
         PolicySpec::tiering(16),
@@ -154,6 +168,11 @@ fn policies() -> [PolicySpec; 9] {
             LevelSpec::leveling(4.0),
         ]),
         PolicySpec::levels([LevelSpec::tiering(3), LevelSpec::tiering(4)]),
+        PolicySpec::levels([
+            LevelSpec::tiering(4).filter(shared(false)),
+            LevelSpec::tiering(3).filter(shared(true)),
+            LevelSpec::leveling(4.0),
+        ]),
     ]
 }
 
@@ -201,12 +220,16 @@ pub fn any_design(random: &mut Random) -> Design {
             IndexSpec::ThreeLevel,
             IndexSpec::ThreeLevelArray,
         ]),
-        filter: match random.below(5) {
+        filter: match random.below(6) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
             },
-            2 => FilterSpec::Monkey {
+            2 => FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits: random.range(4, 24) as u8,
+                unique: random.one_in(2),
+            },
+            3 => FilterSpec::Monkey {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),

@@ -238,13 +238,13 @@ impl Engine {
     pub(crate) fn install(
         &self,
         partition: &Partition,
-        edit: TreeEdit,
+        mut edit: TreeEdit,
         flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         let tree = partition.tree_owned();
-        let version = self.edited(partition, &edit)?;
+        let version = self.edited(partition, &mut edit)?;
         let removed: Vec<_> = edit
             .removed
             .iter()
@@ -260,12 +260,12 @@ impl Engine {
     /// which makes what is in them visible: no snapshot is taken between the one and the other.
     pub(crate) fn install_together(
         &self,
-        edits: Vec<(&Partition, TreeEdit)>,
+        mut edits: Vec<(&Partition, TreeEdit)>,
         publish: impl FnOnce(),
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
-        let versions = edits.iter().map(|(p, edit)| self.edited(p, edit));
+        let versions = edits.iter_mut().map(|(p, edit)| self.edited(p, edit));
         let versions: Vec<_> = versions.collect::<Result<_>>()?;
         let (partitions, changes): (Vec<_>, Vec<_>) = edits
             .into_iter()
@@ -281,16 +281,22 @@ impl Engine {
         Ok(())
     }
 
-    /// The version that an edit makes of a tree's. Under the manifest's lock.
-    fn edited(&self, partition: &Partition, edit: &TreeEdit) -> Result<Arc<Version>> {
+    /// The version that an edit makes of a tree's. The edit is told which sweeps are over then: they would
+    /// begin again when the database is opened. Under the manifest's lock.
+    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Arc<Version>> {
         if partition.is_dropped() {
             return Err(Error::new(
                 ErrorKind::Closed,
                 "the keyspace was dropped or cleared",
             ));
         }
-        let mut version = (*partition.tree().version).clone();
+        let before = partition.tree_owned();
+        let mut version = (*before.version).clone();
         version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
+        let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
+        let over = levels
+            .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
+        edit.draining.extend(over.map(|(level, _)| (level, None)));
         Ok(Arc::new(version))
     }
 

@@ -87,7 +87,8 @@ pub use db::{Builder, Db};
 pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::{
-    Explanation, FilterAnswer, FoundEntry, MemtableAsked, PageAsked, RunAsked, TableAsked,
+    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
+    TableAsked,
 };
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;

@@ -162,6 +162,20 @@ pub enum FilterSpec {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
     },
+    /// A cuckoo filter for all runs of a level together, which says which of them may hold a key: a
+    /// key takes `(fingerprint_bits + log2(runs)) / 0.95` bits of a full level, and one in
+    /// `2^fingerprint_bits / 7.6` absent keys passes, however many runs there are (Ren, Zheng,
+    /// Arulraj, Gibson, "SlimDB", 2017, section 3.2). Levels of one run have a cuckoo filter per
+    /// table. It is in memory wherever indexes and other filters are.
+    MultiLevelCuckoo {
+        /// The bits of a fingerprint, 4 to 24.
+        fingerprint_bits: u8,
+        /// Whether it knows only the newest run of each key, so that keys which are written again and
+        /// again take one place, not one for each run (`mlcf:12,unique`). A new run costs more
+        /// then, as the hashes of the others are read again, and readers of old snapshots ask more
+        /// runs.
+        unique: bool,
+    },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
     /// key-value store", 2017). Where bits gain too little, tables have no filter.
@@ -308,7 +322,10 @@ impl FilterSpec {
                 let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
+            FilterSpec::Cuckoo { fingerprint_bits }
+            | FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits, ..
+            } => {
                 return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
             }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
@@ -337,6 +354,13 @@ impl fmt::Display for FilterSpec {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
             FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            } => {
+                let unique = if *unique { ",unique" } else { "" };
+                write!(f, "mlcf:{fingerprint_bits}{unique}")
+            }
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
                 bits_per_key: Some(bits),
@@ -348,11 +372,11 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -365,6 +389,13 @@ impl FromStr for FilterSpec {
             Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
                 fingerprint_bits: bits.parse().map_err(|_| unknown())?,
             }),
+            Some(("mlcf", bits)) => {
+                let all = bits.strip_suffix(",unique");
+                Ok(FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: all.unwrap_or(bits).parse().map_err(|_| unknown())?,
+                    unique: all.is_some(),
+                })
+            }
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
                 bits_per_key: Some(bits(per_key)?),
             }),
@@ -443,6 +474,10 @@ mod tests {
                         fingerprint_bits: 12
                     },
                 ])
+                .chain([false, true].map(|unique| FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: 13,
+                    unique,
+                }))
                 .all(read_back)
         );
     }

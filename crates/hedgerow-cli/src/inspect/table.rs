@@ -58,6 +58,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
                 "buckets": cuckoo.buckets,
                 "fingerprint_bits": cuckoo.fingerprint_bits,
             }),
+            FilterDescription::Hashes(_) => json!({ "kind": "hashes" }),
         };
         object["offset"] = filter.offset().into();
         object["bytes"] = filter.file_bytes().into();
@@ -82,6 +83,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             FilterDescription::Cuckoo(cuckoo) => {
                 format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
             }
+            FilterDescription::Hashes(_) => "a hash for the filter of its level".to_owned(),
         };
         let filter_bytes = bytes(filter.file_bytes());
         text += &format!("\n  filter of {filter_bytes}, {per_key} per key");

@@ -114,7 +114,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.bytes += summary.bytes;
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);
-            sum.filter_bytes += filters.sum::<u64>();
+            let probes = level.groups.iter().flat_map(|group| &group.probes);
+            let shared = probes.map(|probe| probe.filter.memory_bytes() as u64);
+            sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)

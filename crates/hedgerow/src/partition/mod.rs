@@ -154,6 +154,8 @@ pub(crate) struct Work {
     pub(crate) retuned_at: Option<Duration>,
     /// Steers the bits of filters.
     pub(crate) filters: Controller,
+    /// Filters over its runs are being built.
+    pub(crate) probing: bool,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

@@ -290,6 +290,13 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 4);
             out.push(fingerprint_bits);
         }
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        } => {
+            varint::put(out, if unique { 6 } else { 5 });
+            out.push(fingerprint_bits);
+        }
     }
 }
 
@@ -305,6 +312,10 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         }),
         4 => Ok(FilterSpec::Cuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
+        }),
+        code @ (5 | 6) => Ok(FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits: reader.u8("fingerprint bits")?,
+            unique: code == 6,
         }),
         code => Err(unknown("filter", code)),
     }

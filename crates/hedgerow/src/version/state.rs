@@ -69,7 +69,7 @@ impl Tree {
                 self.depth
             ))),
         };
-        // A sweep ends without an edit that says so: an empty level may still have one here.
+        // What is left of a sweep of an empty level goes with it.
         let sweeps = std::mem::take(&mut self.draining).into_iter();
         let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
         let draining = draining.collect();

@@ -8,6 +8,7 @@ use hedgerow_mem::PageMut;
 
 use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::multi_level_cuckoo::run_hashes;
 use crate::filter::of_table::Description;
 use crate::filter::{bloom, cuckoo};
 use crate::key_order;
@@ -29,6 +30,7 @@ const INDEX_THREE_LEVEL_ARRAY: u8 = 2;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
 const FILTER_CUCKOO: u8 = 2;
+const FILTER_HASHES: u8 = 3;
 /// What is read at once when a table is opened: footer, facts, and nearly always the top of the
 /// index, which for a table of 64 MiB is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
@@ -68,6 +70,7 @@ impl Footer {
             Some(Description::Cuckoo(filter)) => {
                 (FILTER_CUCKOO, filter.fingerprint_bits, filter.buckets)
             }
+            Some(Description::Hashes(hashes)) => (FILTER_HASHES, 0, hashes.bytes),
         };
         let (order, parameter) = key_order::code(self.key_order);
         let filter_offset = self.filter.map_or(0, |filter| filter.offset());
@@ -167,9 +170,13 @@ impl Footer {
                 fingerprint_bits: bits,
                 offset,
             })),
+            FILTER_HASHES => Some(Description::Hashes(run_hashes::Description {
+                bytes: units,
+                offset,
+            })),
             _ => {
                 return Err(Error::corruption(format!(
-                    "expected a filter of kind 0 to 2, found {kind}"
+                    "expected a filter of kind 0 to 3, found {kind}"
                 )));
             }
         };

@@ -9,6 +9,7 @@ use crate::block_index::{Index, of_table};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::filter::multi_level_cuckoo::run_hashes::RunHashes;
 use crate::filter::of_table::Description;
 use crate::iter::InternalIter;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step, TableId};
@@ -52,7 +53,7 @@ pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta
 /// An open table of this format.
 #[derive(Debug)]
 pub(super) struct TableReader {
-    /// Only for `verify`; everything else gets its pages from the caller.
+    /// Only for `verify` and the hashes; everything else gets its pages from the caller.
     pub(super) file: Arc<dyn RandomRead>,
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
@@ -88,11 +89,12 @@ impl TableReader {
         }
         let filter = footer
             .filter
-            .map(|d| match residency.filter_resident {
-                true => load_filter(&*file, path, id, d),
+            .map(|d| match residency.filter_resident && d.is_asked() {
+                true => load_filter(&*file, path, id, d).map(Some),
                 false => d.paged(id),
             })
-            .transpose()?;
+            .transpose()?
+            .flatten();
         Ok(TableReader {
             file,
             path: path.to_path_buf(),
@@ -242,6 +244,17 @@ impl crate::table::Reader for TableReader {
         (self.index.memory_bytes(), filter)
     }
 
+    fn key_hashes(&self) -> Result<Option<Vec<u64>>> {
+        let Some(description @ Description::Hashes(hashes)) = self.footer.filter else {
+            return Ok(None);
+        };
+        let (file, path, id) = (&*self.file, &self.path, self.footer.id);
+        let read = read_filter(file, path, id, description, |pages| {
+            RunHashes::read(hashes, pages)
+        });
+        read.map(|hashes| Some(hashes.0))
+    }
+
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
         self.index.split_keys(pieces)
     }
@@ -267,6 +280,19 @@ pub(super) fn load_filter(
     id: TableId,
     description: Description,
 ) -> Result<Box<dyn Probe>> {
+    read_filter(file, path, id, description, |pages| {
+        description.resident(id, pages)
+    })
+}
+
+/// What is made of all the pages of a filter. Cost: one read.
+fn read_filter<F>(
+    file: &dyn RandomRead,
+    path: &Path,
+    id: TableId,
+    description: Description,
+    make: impl FnOnce(&mut dyn Iterator<Item = Result<&[u8]>>) -> Result<F>,
+) -> Result<F> {
     // Before room is made for as many pages as the footer says.
     if description.file_bytes() > file.bytes() {
         return Err(Error::corruption(format!(
@@ -281,14 +307,13 @@ pub(super) fn load_filter(
         .collect();
     let range = extent(&handles);
     let buffer = page_io::read_range(file, path, range.0, range.1)?;
-    let pages = handles.iter().map(|handle| {
+    let mut pages = handles.iter().map(|handle| {
         let bytes = &buffer[(handle.offset - range.0) as usize..][..handle.bytes as usize];
         let (stored, _) = page_io::check(bytes, id, handle.offset)
             .map_err(|e| e.at(path, Some(handle.offset)))?;
         Ok(stored)
     });
-    let filter = description.resident(id, pages);
-    filter.map_err(|e| e.at(path, Some(description.offset())))
+    make(&mut pages).map_err(|e| e.at(path, Some(description.offset())))
 }
 
 /// Reads pages that lie close together with one read.

@@ -314,11 +314,14 @@ impl Writer {
             })?),
             None => None,
         };
-        self.meta.filter_bytes = out.offset - blocks_end;
+        let filter_end = out.offset;
+        if filter.as_ref().is_some_and(of_table::Description::is_asked) {
+            self.meta.filter_bytes = filter_end - blocks_end;
+        }
         let index = block_index::of_table::Builder::new(self.options.index);
         let index = std::mem::replace(&mut self.index, index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
-        self.meta.index_bytes = out.offset - blocks_end - self.meta.filter_bytes;
+        self.meta.index_bytes = out.offset - filter_end;
 
         let mut facts = Vec::new();
         self.meta.encode(&mut facts);

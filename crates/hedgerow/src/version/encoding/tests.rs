@@ -40,6 +40,13 @@ fn any_filter() -> impl Strategy<Value = FilterSpec> {
         (1.0f32..=32.0).prop_map(|bits_per_key| FilterSpec::Bloom { bits_per_key }),
         prop::option::of(0.1f32..=20.0)
             .prop_map(|bits_per_key| FilterSpec::Monkey { bits_per_key }),
+        (4u8..=24).prop_map(|fingerprint_bits| FilterSpec::Cuckoo { fingerprint_bits }),
+        (4u8..=24, any::<bool>()).prop_map(|(fingerprint_bits, unique)| {
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            }
+        }),
     ]
 }
 

@@ -215,6 +215,7 @@ fn verify_accepts_what_was_written() {
             None,
             Some(of_table::Spec::Bloom(10.0)),
             Some(of_table::Spec::Cuckoo(11)),
+            Some(of_table::Spec::Hashes),
         ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {
