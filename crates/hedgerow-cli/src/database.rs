@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use hedgerow::{Builder, Db, Design, Keyspace, Layout};
 
+use crate::advise::profile;
 use crate::arguments;
 use crate::exit::{Exit, Failure};
 
@@ -71,7 +72,12 @@ impl DatabaseArguments {
     }
 
     fn builder(&self) -> Builder {
-        Db::builder(&self.db).memory_budget(self.memory_budget)
+        let builder = Db::builder(&self.db).memory_budget(self.memory_budget);
+        // A profile that cannot be read is told by `advise`, which is about it.
+        match profile::find(None) {
+            Ok(device) => builder.device(device),
+            Err(_) => builder,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::Design;
+use hedgerow::{Design, Keyspace};
 
 use crate::exit::{Exit, Failure};
 
@@ -15,9 +15,20 @@ pub(crate) struct DesignArguments {
     /// has this design from now on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     design: Option<PathBuf>,
+    /// The keyspace tunes itself from now on (see `retune --auto`)
+    #[arg(long)]
+    auto: bool,
 }
 
 impl DesignArguments {
+    /// Has a keyspace tune itself, if that was asked for.
+    pub(crate) fn apply_auto(&self, keyspace: &Keyspace) -> Result<(), Failure> {
+        match self.auto {
+            true => Ok(keyspace.set_self_tuning(true)?),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn read(&self) -> Result<Option<Design>, Failure> {
         self.design.as_deref().map(read).transpose()
     }

@@ -51,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let (db, keyspace) = arguments
         .keyspace
         .open_or_create(Layout::sorted(), design)?;
+    arguments.design.apply_auto(&keyspace)?;
     keyspace.put(key, value)?;
     db.close()?;
     output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));

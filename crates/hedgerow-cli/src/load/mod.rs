@@ -62,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let (db, keyspace) = arguments
         .keyspace
         .open_or_create(Layout::sorted(), design)?;
+    arguments.design.apply_auto(&keyspace)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,
