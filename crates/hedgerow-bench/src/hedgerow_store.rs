@@ -89,7 +89,7 @@ impl Store for HedgerowStore {
             let (true, Some(key), Some(value)) = (there, cursor.key(), cursor.value()?) else {
                 break;
             };
-            found(key, &value);
+            found(key, value);
             there = left > 0 && cursor.next()?;
         }
         Ok(())

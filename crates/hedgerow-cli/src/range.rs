@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::ops::{Bound, RangeBounds};
 
-use hedgerow::{Cursor, Keyspace, Slice};
+use hedgerow::{Cursor, Keyspace};
 
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
@@ -123,7 +123,7 @@ impl Walk {
     }
 
     /// The value of the key that [`Walk::next`] gave.
-    pub(crate) fn value(&self) -> Result<Slice, Failure> {
+    pub(crate) fn value(&self) -> Result<&[u8], Failure> {
         let value = self.cursor.value()?;
         Ok(value.expect("a cursor at a key has its value"))
     }

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             true => None,
             false => Some(walk.value()?),
         };
-        let line = line(encoding, output.is_json(), &key, value.as_deref());
+        let line = line(encoding, output.is_json(), &key, value);
         writeln!(stdout, "{line}").map_err(|e| Failure::output(&e))?;
     }
     stdout.flush().map_err(|e| Failure::output(&e))

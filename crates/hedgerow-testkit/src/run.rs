@@ -5,10 +5,14 @@ use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Batch, Cursor, Db, Durability, Error, ErrorKind, Keyspace, Result, Snapshot};
+use hedgerow::{
+    Batch, Cursor, Db, Durability, Error, ErrorKind, Event, Keyspace, Result, Slice, Snapshot,
+};
 use tempfile::TempDir;
 
 use crate::answer;
@@ -133,7 +137,13 @@ pub struct Runner {
     handles: BTreeMap<String, Keyspace>,
     db: Option<Db>,
     checkpoints: u32,
+    /// Merges and moves since the last operation began.
+    merges: Arc<AtomicU64>,
 }
+
+/// After so many merges and moves for one operation, merging does not come to an end: there are fewer
+/// than 300.
+const MERGES_MAX: u64 = 5_000;
 
 impl Runner {
     /// Opens a new database.
@@ -157,6 +167,7 @@ impl Runner {
             handles: BTreeMap::new(),
             db: None,
             checkpoints: 0,
+            merges: Arc::default(),
         };
         runner.open()?;
         for name in KEYSPACES {
@@ -181,7 +192,15 @@ impl Runner {
     }
 
     fn builder(&self, name: &str) -> hedgerow::Builder {
+        let merges = self.merges.clone();
+        let count = move |event: &Event| {
+            if matches!(event, Event::Merged { .. } | Event::Moved { .. }) {
+                let count = merges.fetch_add(1, Ordering::Relaxed);
+                assert!(count < MERGES_MAX, "merging does not come to an end");
+            }
+        };
         let mut builder = Db::builder(self.path(name))
+            .listener(count)
             .memory_budget(self.setup.budget_bytes)
             .read_mode(self.setup.read_mode);
         if let Some(bytes) = self.setup.segment_bytes {
@@ -243,6 +262,7 @@ impl Runner {
     /// # Errors
     /// The engine's.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
+        self.merges.store(0, Ordering::Relaxed);
         match op {
             Op::Put { .. }
             | Op::Delete { .. }
@@ -552,7 +572,7 @@ pub fn contents(db: &Db) -> Result<String> {
     ))
 }
 
-fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
+fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
     let there = match to {
         Move::Seek(key) => cursor.seek(&key.bytes())?,
         Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
@@ -562,7 +582,7 @@ fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice
         Move::Prev => cursor.prev()?,
     };
     let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
+    let value = cursor.value()?.map(Slice::copy_from);
     if there != key.is_some() || there != value.is_some() {
         let text = format!("a cursor said {there} at key {key:?}");
         return Err(Error::new(ErrorKind::Conflict, text));

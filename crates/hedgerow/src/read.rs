@@ -137,20 +137,24 @@ fn get_together<K: AsRef<[u8]>>(
     seqno: SeqNo,
     values: &mut Vec<Option<Slice>>,
 ) -> Result<()> {
+    let mut trees: Vec<Option<Arc<SuperVersion>>> = vec![None; state.partitions.len()];
     let mut routed = Vec::with_capacity(user_keys.len());
     for user_key in user_keys {
         check_key(user_key.as_ref())?;
         let hash = KeyHash::of(user_key.as_ref(), state.facts.seed);
-        let mut order_key = Vec::with_capacity(user_key.as_ref().len());
-        state.facts.order.encode(user_key.as_ref(), &mut order_key);
-        routed.push((hash, order_key, state.route(hash).tree_owned()));
+        let partition = state.facts.router.route(hash);
+        trees[partition].get_or_insert_with(|| state.partitions[partition].tree_owned());
+        routed.push((hash, partition, Vec::new()));
     }
     let first = values.len();
     values.resize(first + user_keys.len(), None);
     let mut under_way = Vec::with_capacity(user_keys.len());
-    for (i, (hash, key, tree)) in routed.iter().enumerate() {
+    for (i, (hash, partition, scratch)) in routed.iter_mut().enumerate() {
+        let Some(tree) = &trees[*partition] else {
+            continue;
+        };
         let query = Query {
-            key,
+            key: state.facts.order.borrow(user_keys[i].as_ref(), scratch),
             hash: *hash,
             seqno,
         };
@@ -159,32 +163,38 @@ fn get_together<K: AsRef<[u8]>>(
             None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
         }
     }
+    let mut wanted = Vec::with_capacity(under_way.len());
+    let mut missing = Vec::new();
     while !under_way.is_empty() {
-        // Every lookup goes on until it wants a page that is not here; the device hears of it.
-        let mut wanted: Vec<(usize, TableLookup<'_>, PageId)> = Vec::new();
-        for (at, mut lookup, mut page) in under_way.drain(..) {
-            loop {
-                match lookup.step(&engine.stats, page.take(), &mut ())? {
-                    Step::Done(answer) => {
-                        values[at] = read_value(engine, answer, Want::Value, &mut ())?;
-                        break;
-                    }
-                    Step::Read(id) => match lookup.asked().cached_or_prefetch(id) {
-                        Some(cached) => {
-                            engine.stats.pages_asked.add(1);
-                            page = Some(cached);
-                        }
-                        None => {
-                            wanted.push((at, lookup, id));
-                            break;
-                        }
-                    },
+        for (at, mut lookup, page) in under_way.drain(..) {
+            match lookup.step(&engine.stats, page, &mut ())? {
+                Step::Read(id) => wanted.push((at, lookup, id)),
+                Step::Done(answer) => {
+                    values[at] = read_value(engine, answer, Want::Value, &mut ())?;
                 }
             }
         }
-        for (at, lookup, id) in wanted {
-            let page = lookup.asked().page(id)?;
-            under_way.push((at, lookup, Some(page)));
+        // Memory has a queue, too: it hears of all pages before the first is looked at.
+        let cache = &engine.memory.cache;
+        wanted.iter().for_each(|(_, _, id)| cache.prefetch_set(*id));
+        wanted
+            .iter()
+            .for_each(|(_, _, id)| cache.prefetch_page(*id));
+        for (at, lookup, id) in wanted.drain(..) {
+            match lookup.asked().cached_or_prefetch(id) {
+                Some(page) => {
+                    engine.stats.pages_asked.add(1);
+                    under_way.push((at, lookup, Some(page)));
+                }
+                None => missing.push((at, lookup, id)),
+            }
+        }
+        // All that are left want a page that is not here, and the device has heard of each.
+        if under_way.is_empty() {
+            for (at, lookup, id) in missing.drain(..) {
+                let page = lookup.asked().page(id)?;
+                under_way.push((at, lookup, Some(page)));
+            }
         }
     }
     let operations = &state.facts.operations;

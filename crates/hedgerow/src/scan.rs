@@ -12,6 +12,7 @@ mod both_ends;
 pub use both_ends::Scan;
 pub(crate) use both_ends::{bounds, prefix_bounds};
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
@@ -150,7 +151,7 @@ impl Tables for RunTables {
 /// // What was the latest reading on the third of January?
 /// assert!(cursor.seek_for_prev(b"2024-01-03")?);
 /// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
-/// assert_eq!(cursor.value()?.as_deref(), Some(&b"3.1"[..]));
+/// assert_eq!(cursor.value()?, Some(&b"3.1"[..]));
 /// assert!(cursor.next()?);
 /// assert!(!cursor.next()?);
 /// assert_eq!(cursor.key(), None);
@@ -162,6 +163,8 @@ pub struct Cursor {
     /// The user key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
+    /// The value here, if it is a page of its own and has been asked for.
+    long_value: OnceCell<Slice>,
     at: At,
     pin: Pin,
 }
@@ -181,7 +184,7 @@ enum Found {
     /// The current entry of the merged iterator holds it.
     Here,
     Inline(Vec<u8>),
-    OutOfLine(Arc<Table>, PageId, u32),
+    OutOfLine(PageId, u32),
 }
 
 /// Roughly what one source of a cursor keeps in memory: a block.
@@ -203,6 +206,7 @@ impl Cursor {
             merged,
             key: Vec::new(),
             value: Found::Here,
+            long_value: OnceCell::new(),
             at: At::Nowhere,
             pin,
         })
@@ -304,35 +308,64 @@ impl Cursor {
         (self.at != At::Nowhere).then_some(self.key.as_slice())
     }
 
-    /// The value here; `None` when the cursor is nowhere. Long values are read now, not before.
+    /// The value here; `None` when the cursor is nowhere. A long value is read at the first call and
+    /// kept while the cursor stays; others are where the cursor stands, and nothing is copied.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
-    pub fn value(&self) -> Result<Option<Slice>> {
-        if self.at == At::Nowhere {
-            return Ok(None);
-        }
-        let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
-            Ok(self.view.engine.slice(table.value(id, bytes)?))
-        };
-        Ok(Some(match &self.value {
-            Found::Inline(bytes) => Slice::copy_from(bytes),
-            Found::OutOfLine(table, id, bytes) => out_of_line(table, *id, *bytes)?,
-            Found::Here => match self.merged.entry().map(|e| e.value) {
-                Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
-                Some(ValueSource::OutOfLine { page, bytes }) => {
-                    out_of_line(&*self.table(page)?, page, bytes)?
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        match self.source() {
+            None => Ok(None),
+            Some(ValueSource::Inline(bytes)) => Ok(Some(bytes)),
+            Some(ValueSource::OutOfLine { page, bytes }) => {
+                if self.long_value.get().is_none() {
+                    let _ = self.long_value.set(self.read(page, bytes)?);
                 }
-                None => return Ok(None),
-            },
-        }))
+                Ok(self.long_value.get().map(Slice::as_bytes))
+            }
+        }
+    }
+
+    /// The value here, to be kept when the cursor moves on.
+    pub(crate) fn owned_value(&self) -> Result<Option<Slice>> {
+        self.source()
+            .map(|value| match value {
+                ValueSource::Inline(bytes) => Ok(Slice::copy_from(bytes)),
+                ValueSource::OutOfLine { page, bytes } => self.read(page, bytes),
+            })
+            .transpose()
+    }
+
+    /// Where the value is; `None` when the cursor is nowhere.
+    fn source(&self) -> Option<ValueSource<'_>> {
+        match &self.value {
+            _ if self.at == At::Nowhere => None,
+            Found::Here => self.merged.entry().map(|entry| entry.value),
+            Found::Inline(bytes) => Some(ValueSource::Inline(bytes)),
+            Found::OutOfLine(page, bytes) => Some(ValueSource::OutOfLine {
+                page: *page,
+                bytes: *bytes,
+            }),
+        }
+    }
+
+    /// Reads a value that is a page of its own.
+    fn read(&self, page: PageId, bytes: u32) -> Result<Slice> {
+        let table = table_of(&self.view, page)?;
+        Ok(self.view.engine.slice(table.value(page, bytes)?))
+    }
+
+    /// No entry is here until one is found.
+    fn leave(&mut self) {
+        self.at = At::Nowhere;
+        self.value = Found::Here;
+        self.long_value.take();
     }
 
     /// Forward to the newest visible version of the next key that has a value; past what is left
     /// of the key here if `beyond_key`.
     fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
-        self.at = At::Nowhere;
-        self.value = Found::Here;
+        self.leave();
         let order = &self.view.state.facts.order;
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
@@ -355,7 +388,7 @@ impl Cursor {
     /// Backward to the newest visible version of the key before that has a value. Going backward,
     /// the versions of a key come oldest first, so the last visible one of a key is the one.
     fn settle_backward(&mut self) -> Result<bool> {
-        self.at = At::Nowhere;
+        self.leave();
         let order = &self.view.state.facts.order;
         let mut candidate = None;
         while let Some(entry) = self.merged.entry() {
@@ -377,9 +410,7 @@ impl Cursor {
                             kept.extend_from_slice(bytes);
                             Found::Inline(kept)
                         }
-                        ValueSource::OutOfLine { page, bytes } => {
-                            Found::OutOfLine(table_of(&self.view, page)?, page, bytes)
-                        }
+                        ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
                     })
                 } else {
                     None
@@ -393,10 +424,6 @@ impl Cursor {
         self.value = found;
         self.at = At::BeforeKey;
         Ok(true)
-    }
-
-    fn table(&self, page: PageId) -> Result<Arc<Table>> {
-        table_of(&self.view, page)
     }
 
     fn encode(&self, user_key: &[u8]) -> Vec<u8> {

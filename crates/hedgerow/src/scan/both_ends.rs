@@ -92,7 +92,7 @@ impl Scan {
             return Ok(None);
         }
         let key = Slice::copy_from(key);
-        Ok(cursor.value()?.map(|value| (key, value)))
+        Ok(cursor.owned_value()?.map(|value| (key, value)))
     }
 
     fn step_back(&mut self) -> Result<Option<Pair>> {
@@ -124,7 +124,7 @@ impl Scan {
             return Ok(None);
         }
         let key = Slice::copy_from(key);
-        Ok(cursor.value()?.map(|value| (key, value)))
+        Ok(cursor.owned_value()?.map(|value| (key, value)))
     }
 
     /// One step from an end, unless the iteration is over.
