@@ -20,6 +20,10 @@ pub(crate) struct CreationArguments {
     /// has this design from now on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     design: Option<PathBuf>,
+
+    /// The keyspace tunes itself from now on (see `retune --auto`)
+    #[arg(long)]
+    pub(crate) auto: bool,
 }
 
 impl CreationArguments {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use hedgerow::{Builder, Db, Keyspace};
 
+use crate::advise::profile;
 use crate::arguments;
 use crate::creation::CreationArguments;
 use crate::exit::{Exit, Failure};
@@ -72,7 +73,12 @@ impl DatabaseArguments {
     }
 
     fn builder(&self) -> Builder {
-        Db::builder(&self.db).memory_budget(self.memory_budget)
+        let builder = Db::builder(&self.db).memory_budget(self.memory_budget);
+        // A profile that cannot be read is told by `advise`, which is about it.
+        match profile::find(None) {
+            Ok(device) => builder.device(device),
+            Err(_) => builder,
+        }
     }
 }
 
@@ -116,6 +122,9 @@ impl KeyspaceArguments {
         let design = design.or_else(|| existing.as_ref().map(Keyspace::design));
         drop(existing);
         let keyspace = db.keyspace_with(&self.name, layout, design.unwrap_or_default())?;
+        if creation.auto {
+            keyspace.set_self_tuning(true)?;
+        }
         Ok((db, keyspace))
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::database::KeyspaceArguments;
 use crate::encoding::{self, Encoding, EncodingArguments};
 use crate::exit::Failure;
+use crate::keyspaces::design_text;
 use crate::output::{Output, bytes, count, counted};
 
 const EXAMPLE: &str = "\
@@ -69,9 +70,12 @@ fn get(arguments: &GetArguments, output: &mut Output) -> Result<(), Failure> {
         keyspace.get(&key)?;
     }
     let explanation = keyspace.explain(&key)?;
+    let design = design_text(&keyspace.design());
+    output.line(format_args!("design {design}"));
     print(&explanation, encoding, output);
     let mut object = object(&explanation, encoding);
     object["keyspace"] = json!(keyspace.name());
+    object["design"] = json!(design);
     object["key"] = encoding.encode_json(&key);
     output.object(&object);
     Ok(())

@@ -158,9 +158,7 @@ impl Batch {
         self.routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
         let mut payload = Payload::new();
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
-            if route.cell.dropped.load(Ordering::Acquire) {
-                return Err(write::dropped(&route.cell.facts.name));
-            }
+            route.cell.check_not_dropped()?;
             let op = op?;
             route.partition = route.cell.state.load().route(route.hash).clone();
             payload.push(route.partition.id, op.tag, op.user_key, op.value);

@@ -150,7 +150,7 @@ impl<'a> BulkLoad<'a> {
             bytes: tables().map(|meta| meta.file_bytes).sum(),
             tables: tables().count() as u64,
         };
-        engine.stats.puts.add(report.entries);
+        engine.stats.bulk_load_entries.add(report.entries);
         engine.stats.user_bytes.add(self.user_bytes);
         engine.stats.bulk_load_bytes.add(report.bytes);
         Ok(report)

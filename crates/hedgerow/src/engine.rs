@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::Publisher;
 
+use crate::advisor::Device;
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     pub(crate) throttle: Throttle,
     pub(crate) rate_limiter: RateLimiter,
     pub(crate) listener: Option<Listener>,
+    /// What reads and writes cost, for keyspaces that tune themselves.
+    pub(crate) device: Device,
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Counts the changes after which a routed write has to be routed again.
     pub(crate) routing_epoch: AtomicU64,
@@ -139,6 +142,34 @@ pub(crate) struct KeyspaceCell {
     pub(crate) facts: Arc<KeyspaceFacts>,
     pub(crate) state: ArcSwap<KeyspaceState>,
     pub(crate) dropped: AtomicBool,
+}
+
+impl KeyspaceCell {
+    /// `Closed` when the keyspace was dropped.
+    #[inline]
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) {
+            let why = format!("the keyspace `{}` was dropped", self.facts.name);
+            return Err(Error::new(ErrorKind::Closed, why));
+        }
+        Ok(())
+    }
+}
+
+impl KeyspaceState {
+    /// Bytes of a key: the bounds of tables are keys like any others, and nothing has to be read for
+    /// them. 0 if there are no tables.
+    pub(crate) fn key_bytes(&self) -> f64 {
+        let (mut keys, mut bytes) = (0_u64, 0);
+        for partition in &self.partitions {
+            for (_, table) in partition.tree().version.tables() {
+                let meta = table.meta();
+                keys += 2;
+                bytes += meta.smallest_key.len() + meta.largest_key.len();
+            }
+        }
+        bytes as f64 / keys.max(1) as f64
+    }
 }
 
 /// Keeps a number registered, so that merges keep what is visible at it.
@@ -250,7 +281,11 @@ impl Engine {
             .iter()
             .filter_map(|id| tree.version.table(*id))
             .collect();
-        self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
+        let mut changes = vec![Change::Tree(edit)];
+        if flushed.is_some() {
+            changes.extend(operations_to_note(partition, &version));
+        }
+        self.log_edit(writer, &mut manifest, changes)?;
         partition.install(version, flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
@@ -383,6 +418,16 @@ impl Engine {
         }
         slice
     }
+}
+
+/// What was asked of a keyspace since the manifest was told; its trees are about of one size.
+fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change> {
+    let facts = &partition.keyspace;
+    let partitions = facts.layout.partitioning.count() as u64;
+    let entries = version.entries().saturating_mul(partitions);
+    let operations = facts.operations.note(entries)?;
+    let id = facts.id;
+    Some(Change::Operations { id, operations })
 }
 
 impl Writer {

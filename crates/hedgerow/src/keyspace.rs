@@ -18,6 +18,7 @@ use crate::options::{Design, Durability, Layout};
 use crate::read::{self, Want};
 use crate::retune;
 use crate::scan::{Cursor, Scan, ScanToken, UnorderedScan, View, range_bounds};
+use crate::self_tuning;
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
 use crate::wal::record::Payload;
@@ -522,6 +523,30 @@ impl Keyspace {
         retune::retune(&self.engine, &self.cell, design)
     }
 
+    /// Whether the keyspace tunes itself, durably; it does not unless asked to. One that does adopts
+    /// the advisor's design for what was asked of it lately ([`crate::Operations`]), the memory that
+    /// its data has of the budget, and the device ([`Builder::device`](crate::Builder::device)), as by
+    /// [`Keyspace::retune`], and tells so ([`Event::Adopted`](crate::Event::Adopted)). Nothing changes before there were twice
+    /// as many operations as entries, and then only if it is predicted to save an eighth of the cost
+    /// and as much as rewriting all entries costs; so it never goes back and forth faster than it pays.
+    /// Looked at behind flushes and when the database is opened.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// events.set_self_tuning(true)?;
+    /// assert!(events.stats().tunes_itself);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::retune`].
+    pub fn set_self_tuning(&self, on: bool) -> Result<()> {
+        self_tuning::set(&self.engine, &self.cell, on)
+    }
+
     /// Takes everything away, at once: the files of its tables are removed when no snapshot or
     /// cursor reads them. Durable when it returns.
     ///
@@ -566,10 +591,7 @@ impl Keyspace {
     #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         self.engine.check_open()?;
-        if self.cell.dropped.load(Ordering::Acquire) {
-            return Err(write::dropped(self.name()));
-        }
-        Ok(())
+        self.cell.check_not_dropped()
     }
 }
 

@@ -51,6 +51,7 @@ mod recover;
 mod repair;
 mod retune;
 mod scan;
+mod self_tuning;
 mod simulate;
 mod verify;
 mod write;
@@ -103,6 +104,6 @@ pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationR
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Stall, StallStats,
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall, StallStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};

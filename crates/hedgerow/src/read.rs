@@ -106,9 +106,10 @@ pub(crate) fn get_observed(
             }
         }
     };
-    engine.stats.gets.add(1);
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
     if found.is_some() {
-        engine.stats.get_hits.add(1);
+        operations.get_hits.add(1);
     }
     Ok(found)
 }
@@ -200,9 +201,9 @@ fn get_together<K: AsRef<[u8]>>(
             }
         }
     }
-    engine.stats.gets.add(user_keys.len() as u64);
-    engine
-        .stats
+    let operations = &state.facts.operations;
+    operations.gets.add(user_keys.len() as u64);
+    operations
         .get_hits
         .add(values[first..].iter().flatten().count() as u64);
     Ok(())

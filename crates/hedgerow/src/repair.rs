@@ -31,6 +31,7 @@ use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
 use crate::partition::tables_dir;
+use crate::stats::Operations;
 use crate::table::block_based::{self, Footer, ResidencyChoice};
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
@@ -335,6 +336,8 @@ fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
         seed: footer.hash_seed,
         partitions: Vec::new(),
         depth,
+        operations: Operations::default(),
+        tunes_itself: false,
     }
 }
 

@@ -303,7 +303,7 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.engine.stats.nexts.add(1);
+        self.view.state.facts.operations.nexts.add(1);
         match self.at {
             At::Nowhere => return Ok(false),
             At::OnKey => {}
@@ -318,7 +318,7 @@ impl Cursor {
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn prev(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.engine.stats.nexts.add(1);
+        self.view.state.facts.operations.nexts.add(1);
         match self.at {
             At::Nowhere => return Ok(false),
             At::BeforeKey => {}
@@ -460,7 +460,7 @@ impl Cursor {
     fn count_seek(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         self.view.engine.check_open()?;
-        self.view.engine.stats.seeks.add(1);
+        self.view.state.facts.operations.seeks.add(1);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::entry::{KeyHash, LogPosition, SeqNo, Tag};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::flush;
 use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
 use crate::options::Durability;
@@ -367,19 +367,21 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
-    let deletes = ops
-        .iter()
-        .filter(|op| op.tag.kind == crate::entry::Kind::Delete)
-        .count() as u64;
+    // A batch goes to few keyspaces, most often to one after another.
+    for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {
+        let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::entry::Kind::Delete;
+        let deletes = of_one.iter().filter(is_delete).count() as u64;
+        let operations = &of_one[0].partition.keyspace.operations;
+        operations.puts.add(of_one.len() as u64 - deletes);
+        if deletes > 0 {
+            operations.deletes.add(deletes);
+        }
+    }
     let bytes: usize = ops
         .iter()
         .map(|op| op.user_key.len() + op.value.len())
         .sum();
     engine.stats.user_bytes.add(bytes as u64);
-    engine.stats.puts.add(ops.len() as u64 - deletes);
-    if deletes > 0 {
-        engine.stats.deletes.add(deletes);
-    }
 }
 
 // ---- sealing ----
@@ -475,12 +477,4 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
             }
         });
     }
-}
-
-/// The error of writing to a keyspace that is gone.
-pub(crate) fn dropped(name: &str) -> Error {
-    Error::new(
-        ErrorKind::Closed,
-        format!("the keyspace `{name}` was dropped"),
-    )
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::database::KeyspaceArguments;
 use crate::exit::{Exit, Failure};
+use crate::keyspaces::{operations_object, operations_text};
 use crate::output::{Output, bytes};
 use crate::stats::written::Written;
 
@@ -70,11 +71,22 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for line in design.to_string().lines() {
         output.line(format_args!("  {line}"));
     }
+    output.line(format_args!(
+        "  {}; asked lately: {}",
+        if stats.tunes_itself {
+            "tunes itself"
+        } else {
+            "does not tune itself"
+        },
+        operations_text(&stats.operations)
+    ));
     print_levels(&expected, &stats, &workload, output);
     print_pairs(&pairs, output);
     output.object(&json!({
         "keyspace": keyspace.name(),
         "design": design.to_string(),
+        "self_tuning": stats.tunes_itself,
+        "operations": operations_object(&stats.operations),
         "levels": levels_object(&expected, &stats, &workload),
         "pairs": pairs.iter().map(Pair::object).collect::<Vec<_>>(),
     }));

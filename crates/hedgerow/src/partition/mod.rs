@@ -22,6 +22,8 @@ use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
 use crate::options::{Design, Layout, Partitioning};
+use crate::stats::OperationCounters;
+use crate::version::state::Keyspace;
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
@@ -60,6 +62,11 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) order: Box<dyn Order>,
     pub(crate) router: Box<dyn Router>,
     design: ArcSwap<DesignInForce>,
+    pub(crate) operations: OperationCounters,
+    /// It adopts the advisor's design.
+    pub(crate) tunes_itself: AtomicBool,
+    /// How many operations had been counted when that was last looked for; 0 if it never was.
+    pub(crate) looked_at: AtomicU64,
 }
 
 /// A design with what is derived from it.
@@ -97,19 +104,21 @@ impl DesignInForce {
 impl KeyspaceFacts {
     pub(crate) fn new(
         id: KeyspaceId,
-        name: &str,
-        layout: Layout,
-        seed: u64,
+        keyspace: &Keyspace,
         design: Arc<DesignInForce>,
     ) -> Arc<KeyspaceFacts> {
+        let layout = keyspace.layout;
         Arc::new(KeyspaceFacts {
             id,
-            name: name.to_owned(),
+            name: keyspace.name.clone(),
             layout,
-            seed,
-            order: key_order::open(layout.order, seed),
+            seed: keyspace.seed,
+            order: key_order::open(layout.order, keyspace.seed),
             router: router(layout.partitioning),
             design: ArcSwap::new(design),
+            operations: OperationCounters::new(keyspace.operations),
+            tunes_itself: AtomicBool::new(keyspace.tunes_itself),
+            looked_at: AtomicU64::new(0),
         })
     }
 

@@ -170,6 +170,11 @@ fn any_change() -> impl Strategy<Value = Change> {
         (keyspace(), partitions())
             .prop_map(|(id, partitions)| Change::ReplacePartitions { id, partitions }),
         (keyspace(), any_design()).prop_map(|(id, design)| Change::SetDesign { id, design }),
+        (keyspace(), any::<[u64; 8]>()).prop_map(|(id, numbers)| Change::Operations {
+            id,
+            operations: Operations::of(numbers),
+        }),
+        (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
         any_tree_edit().prop_map(Change::Tree),
         any::<(u64, u32, u32)>().prop_map(|(next_table, next_keyspace, next_partition)| {
             Change::Counters {
