@@ -75,7 +75,7 @@ fn entries_are_written_as_often_as_the_simulator_says() {
         ("leveling:10", Overwrites::None, 0.03),
         ("tiering:4", Overwrites::None, 0.02),
         ("tiering:8", Overwrites::Uniform, 0.02),
-        ("garnering:2,0.8", Overwrites::None, 0.07),
+        ("garnering:2,0.8", Overwrites::None, 0.03),
         ("garnering-paper:2,0.8", Overwrites::None, 0.03),
         ("lazy-leveling:4", Overwrites::None, 0.03),
         ("front-loaded:4", Overwrites::None, 0.03),

@@ -136,7 +136,6 @@ fn levels_are_as_many_as_the_reference_has() {
         ("leveling:10", [2, 2, 3]),
         ("leveling:16", [1, 2, 2]),
         ("garnering:2,0.8", [3, 4, 5]),
-        ("garnering:3,0.8", [2, 3, 4]),
         ("garnering:5,0.8", [2, 3, 3]),
         ("garnering:8,0.8", [2, 2, 3]),
         ("garnering:4,0.9", [2, 3, 4]),
