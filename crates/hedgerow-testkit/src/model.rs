@@ -81,6 +81,7 @@ impl Model {
                 change,
                 ..
             } => {
+                self.held(keyspace)?;
                 let key = self.checked(key)?;
                 let map = self.map(keyspace)?;
                 let new = change.apply(map.get(&key).map(|v| &**v));
@@ -209,6 +210,7 @@ impl Model {
     }
 
     fn write(&mut self, keyspace: &str, key: &Blob, value: Option<Vec<u8>>) -> Answer {
+        self.held(keyspace)?;
         let key = self.checked(key)?;
         set(self.map(keyspace)?, key, value);
         Ok(answer::done())
@@ -238,6 +240,12 @@ impl Model {
             set(map, key, Some(value.bytes()));
         }
         Ok(answer::added(entries.len() as u32))
+    }
+
+    /// There has to be a handle to ask. Of one whose keyspace is gone the key is looked at first.
+    fn held(&self, keyspace: &str) -> Result<(), ErrorKind> {
+        let held = self.handles.contains_key(keyspace);
+        held.then_some(()).ok_or(ErrorKind::Closed)
     }
 
     /// A key, if it can be one.
