@@ -101,22 +101,20 @@ impl KeyspaceArguments {
         self.find(self.database.open_to_write()?)
     }
 
-    /// Makes the database if it is missing, and the keyspace with `layout`. One that is there keeps
-    /// the layout it has, and its design unless another one is given.
+    /// Makes the database if it is missing, and the keyspace. One that is there must have the layout
+    /// if one is given, and keeps its design unless another one is given.
     pub(crate) fn open_or_create(
         &self,
-        layout: Layout,
+        layout: Option<Layout>,
         design: Option<Design>,
     ) -> Result<(Db, Keyspace), Failure> {
         let db = self.database.open_or_create()?;
-        let keyspace = match (db.existing_keyspace(&self.name), design) {
-            (Some(keyspace), None) => keyspace,
-            (Some(keyspace), Some(design)) => {
-                let layout = keyspace.layout();
-                drop(keyspace);
-                db.keyspace_with(&self.name, layout, design)?
-            }
-            (None, design) => db.keyspace_with(&self.name, layout, design.unwrap_or_default())?,
+        let existing = db.existing_keyspace(&self.name);
+        let layout = layout.or_else(|| existing.map(|keyspace| keyspace.layout()));
+        let layout = layout.unwrap_or_default();
+        let keyspace = match design {
+            None => db.keyspace(&self.name, layout)?,
+            Some(design) => db.keyspace_with(&self.name, layout, design)?,
         };
         Ok((db, keyspace))
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::Design;
+use hedgerow::{Design, Layout, Partitioning};
 
 use crate::exit::{Exit, Failure};
 
@@ -15,11 +15,25 @@ pub(crate) struct DesignArguments {
     /// has this design from now on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     design: Option<PathBuf>,
+
+    /// The division of the keyspace into trees: single, hash:N, range:KEY,KEY (bytes as `\xHH`); one
+    /// that is there must have it. Unless set: single.
+    #[arg(long, value_name = "HOW")]
+    partitions: Option<Partitioning>,
 }
 
 impl DesignArguments {
     pub(crate) fn read(&self) -> Result<Option<Design>, Failure> {
         self.design.as_deref().map(read).transpose()
+    }
+
+    /// The layout that the keyspace is to have, if it is said.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        let partitioning = self.partitions.clone()?;
+        Some(Layout {
+            partitioning,
+            ..Layout::sorted()
+        })
     }
 }
 

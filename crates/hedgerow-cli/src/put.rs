@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::Path;
 
-use hedgerow::{Layout, VALUE_BYTES_MAX};
+use hedgerow::VALUE_BYTES_MAX;
 use serde_json::json;
 
 use crate::database::KeyspaceArguments;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let design = arguments.design.read()?;
     let (db, keyspace) = arguments
         .keyspace
-        .open_or_create(Layout::sorted(), design)?;
+        .open_or_create(arguments.design.layout(), design)?;
     keyspace.put(key, value)?;
     db.close()?;
     output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));

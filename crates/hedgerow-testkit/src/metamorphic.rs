@@ -1,8 +1,13 @@
 //! One script, many designs: what a database answers must not depend on how it stores things.
 
-use hedgerow::io::ReadMode;
-use hedgerow::{Compression, CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
+use std::collections::BTreeSet;
 
+use hedgerow::io::ReadMode;
+use hedgerow::{
+    Compression, CutSpec, Design, FilterSpec, LevelSpec, Partitioning, PolicySpec, Residency,
+};
+
+use crate::generate;
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup};
 
@@ -79,7 +84,16 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         }
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
-        setup.partitions = [0, 1, 3, 16][i % 4];
+        setup.partitioning = match i % 5 {
+            4 => by_range(&mut random),
+            i => [
+                Partitioning::Single,
+                Partitioning::Hash(1),
+                Partitioning::Hash(3),
+                Partitioning::Hash(16),
+            ][i]
+                .clone(),
+        };
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
         }
@@ -92,7 +106,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     for i in 0..4 {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
-        setup.partitions = *random.pick(&[0, 1, 2, 3, 7, 16]);
+        setup.partitioning = any_partitioning(&mut random);
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [
@@ -102,10 +116,27 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed);
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
-        setup.partitions = *random.pick(&[0, 3]);
+        setup.partitioning = any_partitioning(&mut random);
         setups.push((name.to_owned(), setup));
     }
     setups
+}
+
+/// Any division of a keyspace, mostly into 1 to 8 trees.
+pub fn any_partitioning(random: &mut Random) -> Partitioning {
+    match random.below(4) {
+        0 => Partitioning::Single,
+        1 => by_range(random),
+        2 => Partitioning::Hash(random.range(1, 8) as u16),
+        _ => Partitioning::Hash(*random.pick(&[2, 3, 16])),
+    }
+}
+
+/// Divided at one to seven of the keys that scripts write.
+fn by_range(random: &mut Random) -> Partitioning {
+    let keys = (0..random.range(1, 8)).map(|_| generate::key(random.below(150)).bytes());
+    let splits: BTreeSet<_> = keys.filter(|key| key.len() <= 1024).collect();
+    Partitioning::range(splits)
 }
 
 /// One policy of each kind beside leveling.

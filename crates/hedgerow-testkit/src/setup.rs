@@ -4,15 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, Design, FilterSpec, Layout, PolicySpec, Residency};
+use hedgerow::{Compression, Design, FilterSpec, Layout, Partitioning, PolicySpec, Residency};
 
 /// Everything about a run but the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The disk.
     pub disk: DiskSpec,
-    /// Hash partitions; 0 is `Partitioning::Single`.
-    pub partitions: u16,
+    /// How every keyspace is divided.
+    pub partitioning: Partitioning,
     /// The design of every keyspace.
     pub design: Design,
     /// The memory budget in bytes.
@@ -39,7 +39,7 @@ impl Setup {
     pub fn tiny(seed: u64) -> Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
-            partitions: 0,
+            partitioning: Partitioning::Single,
             design: Design {
                 block_bytes: 512,
                 table_bytes: Some(4 << 10),
@@ -56,9 +56,9 @@ impl Setup {
 
     /// The layout of every keyspace.
     pub fn layout(&self) -> Layout {
-        match self.partitions {
-            0 => Layout::sorted(),
-            n => Layout::sorted().hash(n),
+        Layout {
+            partitioning: self.partitioning.clone(),
+            ..Layout::sorted()
         }
     }
 }
@@ -153,7 +153,7 @@ impl fmt::Display for Setup {
         write!(
             f,
             " partitions={} budget={} segment={} log={} read={read} {}",
-            self.partitions,
+            self.partitioning,
             self.budget_bytes,
             size(self.segment_bytes),
             size(self.log_bytes_max),
@@ -174,7 +174,9 @@ impl FromStr for Setup {
                 Some(("disk", seed)) => {
                     setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
                 }
-                Some(("partitions", n)) => setup.partitions = n.parse().map_err(|e| bad(&e))?,
+                Some(("partitions", by)) => {
+                    setup.partitioning = by.parse().map_err(|e| bad(&e))?;
+                }
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,

@@ -11,7 +11,7 @@ use hedgerow_testkit::{generate, metamorphic, ops};
 fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
-    setup.partitions = *random.pick(&[0, 0, 1, 3]);
+    setup.partitioning = metamorphic::any_partitioning(&mut random);
     if random.one_in(2) {
         setup.design = metamorphic::any_design(&mut random);
     }

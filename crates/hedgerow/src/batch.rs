@@ -143,7 +143,7 @@ impl Batch {
         keyspace.check_not_dropped()?;
         let cell = keyspace.cell().clone();
         let hash = KeyHash::of(key, cell.facts.seed);
-        let partition = cell.state.load().route(hash).clone();
+        let partition = cell.state.load().route(key, hash).clone();
         self.payload.push(partition.id, tag, key, value);
         self.routes.push(Route {
             cell,
@@ -162,7 +162,8 @@ impl Batch {
                 return Err(write::dropped(&route.cell.facts.name));
             }
             let op = op?;
-            route.partition = route.cell.state.load().route(route.hash).clone();
+            let state = route.cell.state.load();
+            route.partition = state.route(op.user_key, route.hash).clone();
             payload.push(route.partition.id, op.tag, op.user_key, op.value);
         }
         self.payload = payload;

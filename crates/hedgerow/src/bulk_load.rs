@@ -102,7 +102,8 @@ impl<'a> BulkLoad<'a> {
             tag: Tag::PUT,
             value: ValueSource::Inline(value),
         };
-        let partition = facts.router.route(KeyHash::of(user_key, facts.seed));
+        let hash = KeyHash::of(user_key, facts.seed);
+        let partition = facts.router.route(user_key, hash);
         self.outputs[partition].add(&entry, value)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);

@@ -246,11 +246,11 @@ impl Db {
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
         let cell = match found {
             Some(cell) => cell,
-            None => self.create_keyspace(name, layout, design.clone().unwrap_or_default())?,
+            None => self.create_keyspace(name, &layout, design.clone().unwrap_or_default())?,
         };
         if cell.facts.layout != layout {
             return Err(Error::invalid(format!(
-                "expected the keyspace `{name}` to have the layout {layout:?}, found {:?}",
+                "expected the keyspace `{name}` to have the layout {layout}, found {}",
                 cell.facts.layout
             )));
         }
@@ -265,7 +265,7 @@ impl Db {
     fn create_keyspace(
         &self,
         name: &str,
-        layout: Layout,
+        layout: &Layout,
         design: Design,
     ) -> Result<Arc<KeyspaceCell>> {
         let engine = &self.engine;
@@ -280,7 +280,7 @@ impl Db {
         let depth = crate::merge_policy::policy(&design.policy).depth() as u8;
         let description = KeyspaceDescription {
             name: name.to_owned(),
-            layout,
+            layout: layout.clone(),
             design: design.clone(),
             seed: seed(engine, id.0),
             partitions: (first..first + count).map(PartitionId).collect(),
@@ -292,7 +292,7 @@ impl Db {
         let change = Change::CreateKeyspace {
             id,
             name: description.name,
-            layout,
+            layout: description.layout,
             design,
             seed: description.seed,
             partitions: description.partitions,

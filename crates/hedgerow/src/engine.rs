@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
 use crate::merge_policy::edit::TreeEdit;
 use crate::page::{PageSlice, TableId};
-use crate::partition::{KeyspaceFacts, Partition};
+use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
 use crate::slice::{PIN_BYTES_MIN, Slice};
 use crate::snapshot_list::{Registration, SnapshotList};
@@ -127,10 +127,15 @@ pub(crate) struct KeyspaceState {
 }
 
 impl KeyspaceState {
-    /// The tree in which a key with this hash lives.
+    /// The tree in which a user key with this hash lives.
     #[inline]
-    pub(crate) fn route(&self, hash: KeyHash) -> &Arc<Partition> {
-        &self.partitions[self.facts.router.route(hash)]
+    pub(crate) fn route(&self, user_key: &[u8], hash: KeyHash) -> &Arc<Partition> {
+        &self.partitions[self.facts.router.route(user_key, hash)]
+    }
+
+    /// The trees that may hold keys within bounds.
+    pub(crate) fn covering(&self, bounds: &KeyBounds) -> &[Arc<Partition>] {
+        &self.partitions[self.facts.router.covering(bounds).partitions]
     }
 }
 

@@ -15,9 +15,10 @@ use crate::explain::{self, Explanation};
 use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
+use crate::partition::KeyBounds;
 use crate::read::{self, Want};
 use crate::retune;
-use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{ALL_KEYS, Cursor, Scan, View, bounds, prefix_bounds};
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
 use crate::wal::record::Payload;
@@ -80,7 +81,7 @@ impl Keyspace {
 
     /// Its layout.
     pub fn layout(&self) -> Layout {
-        self.cell.facts.layout
+        self.cell.facts.layout.clone()
     }
 
     /// The design in force.
@@ -273,7 +274,7 @@ impl Keyspace {
                 Some(unchanged) => unchanged.routing_epoch,
             };
             let state = self.cell.state.load();
-            let partition = state.route(hash);
+            let partition = state.route(key, hash);
             payload.clear();
             payload.push(partition.id, tag, key, value);
             let op = WriteOp {
@@ -371,8 +372,8 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` for a bound that no key can have, `Closed`. Items are `Corruption` or `Io`.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
-        let (lower, upper) = bounds(&range)?;
-        Scan::new(self.view()?, lower, upper)
+        let bounds = bounds(&range)?;
+        Scan::new(self.view(&bounds)?, bounds)
     }
 
     /// The keys that begin with `prefix`, with their values, in order, from both ends.
@@ -380,8 +381,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::scan`].
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view()?, lower, upper)
+        let bounds = prefix_bounds(prefix.as_ref())?;
+        Scan::new(self.view(&bounds)?, bounds)
     }
 
     /// A cursor over all keys, as they are now.
@@ -389,12 +390,12 @@ impl Keyspace {
     /// # Errors
     /// `Closed`.
     pub fn cursor(&self) -> Result<Cursor> {
-        Cursor::new(self.view()?)
+        Cursor::new(self.view(&ALL_KEYS)?)
     }
 
-    fn view(&self) -> Result<View> {
+    fn view(&self, bounds: &KeyBounds) -> Result<View> {
         self.check_not_dropped()?;
-        View::present(&self.engine, &self.cell.state.load_full())
+        View::present(&self.engine, &self.cell.state.load_full(), bounds)
     }
 
     // ---- maintenance ----
@@ -433,12 +434,13 @@ impl Keyspace {
         let range = bounds(&range)?;
         self.flush()?;
         let state = self.cell.state.load_full();
-        let bytes = state.partitions.iter().map(|p| p.tree().version.bytes());
+        let covering = state.covering(&range).iter();
+        let bytes = covering.map(|p| p.tree().version.bytes());
         let mut progress = CompactProgress {
             done_bytes: 0,
             total_bytes: bytes.sum(),
         };
-        for partition in &state.partitions {
+        for partition in state.covering(&range) {
             compaction::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
         }
         Ok(())

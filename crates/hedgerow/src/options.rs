@@ -2,6 +2,7 @@
 //! change at any time. Both are recorded in the manifest.
 
 mod design_text;
+mod partitioning;
 mod policy;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
+pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
@@ -43,27 +45,6 @@ pub enum KeyOrder {
     Sorted,
 }
 
-/// How a keyspace is divided into independent LSM-trees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Partitioning {
-    /// One tree.
-    #[default]
-    Single,
-    /// This many trees, 1 to 256, by a hash of the key.
-    Hash(u16),
-}
-
-impl Partitioning {
-    /// The number of trees.
-    pub fn count(self) -> usize {
-        match self {
-            Partitioning::Single => 1,
-            Partitioning::Hash(n) => usize::from(n),
-        }
-    }
-}
-
 /// What the stored bytes mean: fixed when a keyspace is created.
 ///
 /// ```
@@ -77,7 +58,7 @@ impl Partitioning {
 /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Layout {
     /// The order of the keys.
     pub order: KeyOrder,
@@ -97,13 +78,24 @@ impl Layout {
         self
     }
 
+    /// Divided at these keys into one tree more than there are of them ([`Partitioning::Range`]).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use hedgerow::{Db, Layout};
+    ///
+    /// let db = Db::open(dir.path())?;
+    /// let words = db.keyspace("words", Layout::sorted().range(["h", "q"]))?;
+    /// assert_eq!(words.layout().partitioning.count(), 3);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(mut self, splits: impl IntoIterator<Item = K>) -> Layout {
+        self.partitioning = Partitioning::range(splits);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
-        match self.partitioning {
-            Partitioning::Hash(n) if !(1..=256).contains(&n) => Err(Error::invalid(format!(
-                "expected 1 to 256 partitions, found {n}"
-            ))),
-            _ => Ok(()),
-        }
+        self.partitioning.check()
     }
 }
 
@@ -292,6 +284,16 @@ fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     Err(Error::invalid(format!(
         "expected {what} of {min} to {max}, found {found}"
     )))
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.order)?;
+        match &self.partitioning {
+            Partitioning::Single => Ok(()),
+            partitioning => write!(f, " {partitioning}"),
+        }
+    }
 }
 
 impl fmt::Display for FilterSpec {

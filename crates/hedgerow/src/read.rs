@@ -86,7 +86,7 @@ pub(crate) fn get_observed(
     let key = state.facts.order.borrow(user_key, &mut scratch);
     let query = Query { key, hash, seqno };
 
-    let tree = state.route(hash).tree();
+    let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
         None => {
@@ -142,7 +142,8 @@ fn get_together<K: AsRef<[u8]>>(
         let hash = KeyHash::of(user_key.as_ref(), state.facts.seed);
         let mut order_key = Vec::with_capacity(user_key.as_ref().len());
         state.facts.order.encode(user_key.as_ref(), &mut order_key);
-        routed.push((hash, order_key, state.route(hash).tree_owned()));
+        let tree = state.route(user_key.as_ref(), hash).tree_owned();
+        routed.push((hash, order_key, tree));
     }
     let first = values.len();
     values.resize(first + user_keys.len(), None);

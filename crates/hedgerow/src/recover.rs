@@ -565,10 +565,16 @@ pub(crate) fn open_keyspace(
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(
         keyspace.design.clone(),
-        keyspace.layout,
+        &keyspace.layout,
         engine.memory.plan.active(),
     );
-    let facts = KeyspaceFacts::new(id, &keyspace.name, keyspace.layout, keyspace.seed, design);
+    let facts = KeyspaceFacts::new(
+        id,
+        &keyspace.name,
+        keyspace.layout.clone(),
+        keyspace.seed,
+        design,
+    );
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
         let (version, flushed) = tree(partition, &facts)?;

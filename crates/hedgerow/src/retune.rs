@@ -39,7 +39,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         };
         engine.log_edit(writer, &mut manifest, vec![change])?;
         let active = engine.memory.plan.active();
-        facts.set_design(DesignInForce::derive(design.clone(), facts.layout, active));
+        facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
         from
     };
     engine.tell(&Event::Retuned {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
+use crate::partition::KeyBounds;
 use crate::read::{self, Want};
-use crate::scan::{Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{ALL_KEYS, Cursor, Scan, View, bounds, prefix_bounds};
 use crate::slice::Slice;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
@@ -117,8 +118,8 @@ impl Snapshot {
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
-        let (lower, upper) = bounds(&range)?;
-        Scan::new(self.view(keyspace)?, lower, upper)
+        let bounds = bounds(&range)?;
+        Scan::new(self.view(keyspace, &bounds)?, bounds)
     }
 
     /// The keys that begin with `prefix` then, with their values, from both ends.
@@ -126,8 +127,8 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::scan`].
     pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let (lower, upper) = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view(keyspace)?, lower, upper)
+        let bounds = prefix_bounds(prefix.as_ref())?;
+        Scan::new(self.view(keyspace, &bounds)?, bounds)
     }
 
     /// A cursor over the keys then.
@@ -135,11 +136,11 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::scan`].
     pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        Cursor::new(self.view(keyspace)?)
+        Cursor::new(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    fn view(&self, keyspace: &Keyspace) -> Result<View> {
-        View::at(&self.0.engine, self.state(keyspace)?, &self.0)
+    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<View> {
+        View::at(&self.0.engine, self.state(keyspace)?, &self.0, bounds)
     }
 
     fn state(&self, keyspace: &Keyspace) -> Result<&Arc<KeyspaceState>> {

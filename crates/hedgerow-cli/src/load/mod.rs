@@ -6,7 +6,7 @@ mod put;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use hedgerow::{Durability, Layout};
+use hedgerow::Durability;
 use serde_json::json;
 
 use crate::database::KeyspaceArguments;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let design = arguments.design.read()?;
     let (db, keyspace) = arguments
         .keyspace
-        .open_or_create(Layout::sorted(), design)?;
+        .open_or_create(arguments.design.layout(), design)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,

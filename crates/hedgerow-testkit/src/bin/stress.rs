@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hedgerow::{Db, Durability, Keyspace, Layout, Result};
+use hedgerow::{Db, Durability, Keyspace, Layout, Partitioning, Result};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
@@ -47,9 +47,9 @@ struct Options {
     /// Where; a temporary directory unless given. Kept after a failure.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Hash partitions of each keyspace.
-    #[arg(long, default_value_t = 3)]
-    partitions: u16,
+    /// How each keyspace is divided.
+    #[arg(long, default_value_t = Partitioning::Hash(3))]
+    partitions: Partitioning,
     /// How many threads write.
     #[arg(long, default_value_t = 4)]
     threads: u64,
@@ -109,11 +109,11 @@ fn open(options: &Options, dir: &Path) -> Result<(Db, Vec<Keyspace>)> {
     let mut design = Setup::tiny(0).design;
     design.memtable_bytes = Some(128 << 10);
     design.table_bytes = Some(64 << 10);
-    let layout = match options.partitions {
-        0 => Layout::sorted(),
-        n => Layout::sorted().hash(n),
+    let layout = Layout {
+        partitioning: options.partitions.clone(),
+        ..Layout::sorted()
     };
-    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout, design.clone()));
+    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout.clone(), design.clone()));
     let keyspaces = keyspaces.into_iter().collect::<Result<_>>()?;
     Ok((db, keyspaces))
 }

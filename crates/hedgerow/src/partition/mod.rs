@@ -3,9 +3,10 @@
 #[cfg(test)]
 mod conformance;
 mod hash;
+mod range;
 mod single;
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,27 +26,35 @@ use crate::options::{Design, KeyOrder, Layout, Partitioning};
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
+#[derive(Clone)]
 pub(crate) struct Covering {
     pub(crate) partitions: Range<usize>,
-    /// Their keys follow one another in this order, so that results could be concatenated; otherwise
-    /// they have to be merged.
-    #[allow(
-        dead_code,
-        reason = "scans merge until there is a partitioning by range"
-    )]
-    pub(crate) ordered: bool,
+    /// Where the key ranges of a keyspace's trees meet, if they follow one another in order: then
+    /// what is in the trees is concatenated; otherwise it is merged.
+    pub(crate) splits: Option<Arc<[Vec<u8>]>>,
 }
+
+/// The bounds of a range of user keys.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Which tree a key lives in. Fixed when a keyspace is created.
 pub(crate) trait Router: std::fmt::Debug + Send + Sync {
-    fn route(&self, hash: KeyHash) -> usize;
-    fn covering(&self) -> Covering;
+    /// The tree of a user key, of which this is the hash.
+    fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
+    /// The trees that may hold keys within bounds.
+    fn covering(&self, bounds: &KeyBounds) -> Covering;
 }
 
-fn router(partitioning: Partitioning) -> Box<dyn Router> {
+/// The router of a way to divide a keyspace.
+pub(crate) fn router(partitioning: &Partitioning) -> Box<dyn Router> {
     match partitioning {
         Partitioning::Single => Box::new(single::Single),
-        Partitioning::Hash(partitions) => Box::new(hash::Hash { partitions }),
+        Partitioning::Hash(partitions) => Box::new(hash::Hash {
+            partitions: *partitions,
+        }),
+        Partitioning::Range(splits) => Box::new(range::Range {
+            splits: splits.clone(),
+        }),
     }
 }
 
@@ -74,7 +83,7 @@ pub(crate) struct DesignInForce {
 
 impl DesignInForce {
     /// Fills what the design leaves open from the memory that active memtables have together.
-    pub(crate) fn derive(design: Design, layout: Layout, active_bytes: u64) -> Arc<DesignInForce> {
+    pub(crate) fn derive(design: Design, layout: &Layout, active_bytes: u64) -> Arc<DesignInForce> {
         let partitions = layout.partitioning.count() as u64;
         let all = design
             .memtable_bytes
@@ -108,10 +117,10 @@ impl KeyspaceFacts {
         Arc::new(KeyspaceFacts {
             id,
             name: name.to_owned(),
+            router: router(&layout.partitioning),
             layout,
             seed,
             order,
-            router: router(layout.partitioning),
             design: ArcSwap::new(design),
         })
     }

@@ -4,6 +4,7 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::entry::check_key;
 use crate::error::{Error, Result};
+use crate::partition::KeyBounds;
 use crate::slice::Slice;
 
 use super::{Cursor, View};
@@ -43,7 +44,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(view: View, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<Scan> {
+    /// Of a view that covers the bounds.
+    pub(crate) fn new(view: View, (lower, upper): KeyBounds) -> Result<Scan> {
         // Refuses what cannot be scanned now, and not at the first item.
         let front = Some(Cursor::new(view.clone())?);
         Ok(Scan {
@@ -162,9 +164,6 @@ impl DoubleEndedIterator for Scan {
         self.advance(Scan::step_back)
     }
 }
-
-/// The bounds of a key range.
-pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// A key range as owned bounds; keys beyond the limits are refused.
 pub(crate) fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Result<KeyBounds> {

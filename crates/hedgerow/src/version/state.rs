@@ -107,7 +107,7 @@ impl State {
                 *id,
                 Keyspace {
                     name: name.clone(),
-                    layout: *layout,
+                    layout: layout.clone(),
                     design: design.clone(),
                     seed: *seed,
                     partitions: partitions.clone(),
@@ -157,7 +157,7 @@ impl State {
             edit.push(Change::CreateKeyspace {
                 id,
                 name: keyspace.name.clone(),
-                layout: keyspace.layout,
+                layout: keyspace.layout.clone(),
                 design: keyspace.design.clone(),
                 seed: keyspace.seed,
                 partitions: keyspace.partitions.clone(),

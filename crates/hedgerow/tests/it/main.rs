@@ -24,6 +24,7 @@ mod golden;
 mod inspect;
 mod log;
 mod memory;
+mod partitions;
 mod read_only;
 mod retune;
 mod simulate;

@@ -10,7 +10,9 @@ use crate::table::meta::tests::any_meta;
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     prop_oneof![
         Just(Partitioning::Single),
-        (1u16..=256).prop_map(Partitioning::Hash)
+        (1u16..=256).prop_map(Partitioning::Hash),
+        prop::collection::btree_set(prop::collection::vec(any::<u8>(), 1..20), 0..9)
+            .prop_map(Partitioning::range),
     ]
     .prop_map(|partitioning| Layout {
         order: KeyOrder::Sorted,
