@@ -6,6 +6,7 @@
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
+//! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
 
 mod arena;
 mod entry;
@@ -14,6 +15,7 @@ mod page;
 mod pool;
 mod publisher;
 mod sync;
+mod task_queue;
 mod tree;
 
 pub use entry::EntryRef;
@@ -21,3 +23,4 @@ pub use ordered_map::{Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
 pub use publisher::{Publisher, Ticket};
+pub use task_queue::{Place, Refused, TaskQueue};

@@ -94,6 +94,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
             ][i]
                 .clone(),
         };
+        setup.workers = any_workers(&mut random);
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
         }
@@ -107,6 +108,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
         setup.partitioning = any_partitioning(&mut random);
+        setup.workers = any_workers(&mut random);
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [
@@ -117,6 +119,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
         setup.partitioning = any_partitioning(&mut random);
+        setup.workers = any_workers(&mut random);
         setups.push((name.to_owned(), setup));
     }
     setups
@@ -130,6 +133,11 @@ pub fn any_partitioning(random: &mut Random) -> Partitioning {
         2 => Partitioning::Hash(random.range(1, 8) as u16),
         _ => Partitioning::Hash(*random.pick(&[2, 3, 16])),
     }
+}
+
+/// Synchronous calls, or asynchronous ones with 0 to 3 workers.
+pub fn any_workers(random: &mut Random) -> Option<usize> {
+    *random.pick(&[None, None, Some(0), Some(1), Some(2), Some(3)])
 }
 
 /// Divided at one to seven of the keys that scripts write.

@@ -23,6 +23,8 @@ pub struct Setup {
     pub log_bytes_max: Option<u64>,
     /// How tables are read.
     pub read_mode: ReadMode,
+    /// With how many workers calls are made that can be asynchronous; `None` makes synchronous ones.
+    pub workers: Option<usize>,
 }
 
 /// The disk of a run.
@@ -51,6 +53,7 @@ impl Setup {
             segment_bytes: Some(4 << 10),
             log_bytes_max: Some(32 << 10),
             read_mode: ReadMode::Pread,
+            workers: None,
         }
     }
 
@@ -146,13 +149,14 @@ impl fmt::Display for Setup {
             DiskSpec::Directory => write!(f, "disk=directory")?,
         }
         let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
+        let workers = self.workers.map_or("none".into(), |n| n.to_string());
         let read = match self.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
         };
         write!(
             f,
-            " partitions={} budget={} segment={} log={} read={read} {}",
+            " partitions={} budget={} segment={} log={} read={read} workers={workers} {}",
             self.partitioning,
             self.budget_bytes,
             size(self.segment_bytes),
@@ -181,6 +185,8 @@ impl FromStr for Setup {
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,
                 Some(("read", "pread")) => setup.read_mode = ReadMode::Pread,
+                Some(("workers", "none")) => setup.workers = None,
+                Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),
                 Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
                 _ if set_design(&mut setup.design, word)? => {}
                 _ => return Err(bad(&"unknown")),

@@ -12,6 +12,7 @@ fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
     setup.partitioning = metamorphic::any_partitioning(&mut random);
+    setup.workers = metamorphic::any_workers(&mut random);
     if random.one_in(2) {
         setup.design = metamorphic::any_design(&mut random);
     }

@@ -519,6 +519,10 @@ impl Keyspace {
         self.cell.facts.id
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     pub(crate) fn cell(&self) -> &Arc<KeyspaceCell> {
         &self.cell
     }

@@ -30,6 +30,7 @@
 
 // API
 pub mod advisor;
+mod asynchronous;
 mod batch;
 mod db;
 mod error;
@@ -80,6 +81,7 @@ mod page;
 #[cfg(any(test, feature = "internals"))]
 pub mod internals;
 
+pub use asynchronous::Pending;
 pub use batch::Batch;
 pub use bulk_load::BulkLoadReport;
 pub use compaction::CompactProgress;
@@ -103,5 +105,6 @@ pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
     DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Stall, StallStats,
+    WorkerStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};

@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
@@ -67,6 +67,8 @@ pub(crate) struct OpenOptions {
     pub(crate) log_bytes_max: Option<u64>,
     pub(crate) log_segment_bytes: Option<u64>,
     pub(crate) listener: Option<Listener>,
+    pub(crate) workers: usize,
+    pub(crate) worker_queue_tasks: usize,
 }
 
 /// Opens or creates.
@@ -491,6 +493,8 @@ fn assemble(
         closed: AtomicBool::new(false),
         flushes_held_at: AtomicU64::new(u64::MAX),
         holding_flushes: Mutex::default(),
+        workers: OnceLock::new(),
+        lost_error: Mutex::default(),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -596,6 +600,7 @@ pub(crate) fn open_keyspace(
         facts,
         state: ArcSwap::new(state.clone()),
         dropped: AtomicBool::new(false),
+        dropping: AtomicBool::new(false),
     });
     Ok((cell, state))
 }

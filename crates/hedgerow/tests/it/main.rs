@@ -12,6 +12,7 @@
 mod support;
 
 mod api;
+mod asynchronous;
 mod bulk_load;
 mod checkpoint;
 mod compaction;
