@@ -21,6 +21,8 @@
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
+//! * Without waiting: [`Keyspace::get_async`], [`Keyspace::put_async`] and others, made by workers
+//!   ([`Builder::workers`]); a [`Pending`] result is a future for any runtime or none.
 //! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
 //!   [`Keyspace::explain`], [`inspect`].
 //!
