@@ -11,8 +11,10 @@ use hedgerow_testkit::{generate, metamorphic, ops};
 fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
-    setup.partitioning = metamorphic::any_partitioning(&mut random);
-    setup.workers = metamorphic::any_workers(&mut random);
+    // Of one draw, so that a seed keeps its design however these are drawn.
+    let mut division = Random::new(random.next());
+    setup.partitioning = metamorphic::any_partitioning(&mut division);
+    setup.workers = metamorphic::any_workers(&mut division);
     if random.one_in(2) {
         setup.design = metamorphic::any_design(&mut random);
     }
