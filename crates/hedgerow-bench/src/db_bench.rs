@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::permutation::Permutation;
-use crate::records::Records;
+use crate::records::{PREFIX_BYTES, Records};
 use crate::store::{Result, Store};
 use crate::threads::Client;
 use crate::workload::{Settings, Workload};
@@ -67,6 +67,7 @@ impl Client for DbBenchClient<'_> {
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => self.get(num.div_ceil(100)),
             Workload::SeekRandom => self.seek(num, self.shared.settings.seek_nexts),
+            Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
             Workload::MultiReadRandom => self.multi_get(num, count),
@@ -193,6 +194,28 @@ impl DbBenchClient<'_> {
         let expected = limit.min(num - index);
         if seen != expected {
             return Err(format!("expected {expected} entries from a seek, found {seen}").into());
+        }
+        Ok(())
+    }
+
+    /// Scans the group of a key that is there; all of it must be there, in any order.
+    fn scan_prefix(&mut self, num: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        let DbBench { store, records, .. } = self.shared;
+        let key = one(&mut self.keys);
+        records.key(index, key);
+        let group = records.group(index);
+        let expected = (group.end - group.start) as usize;
+        let (mut seen, mut right) = (0, false);
+        store.scan_prefix(&key[..PREFIX_BYTES], expected, &mut |found, value| {
+            if found == key {
+                right = records.is_value(index, value);
+            }
+            seen += 1;
+        })?;
+        self.expect(index, seen > 0, right)?;
+        if seen != expected {
+            return Err(format!("expected {expected} keys of a prefix, found {seen}").into());
         }
         Ok(())
     }

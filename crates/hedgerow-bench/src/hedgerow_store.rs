@@ -92,10 +92,28 @@ impl Store for HedgerowStore {
             let (true, Some(key), Some(value)) = (there, cursor.key(), cursor.value()?) else {
                 break;
             };
-            found(key, &value);
+            found(key, value);
             there = left > 0 && cursor.next()?;
         }
         Ok(())
+    }
+
+    fn scan_prefix(
+        &self,
+        prefix: &[u8],
+        _limit: usize,
+        found: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        for item in self.keyspace.scan_prefix(prefix)? {
+            let (key, value) = item?;
+            found(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn any_key(&self) -> Result<Option<Vec<u8>>> {
+        let any = self.keyspace.scan_unordered()?.next().transpose()?;
+        Ok(any.map(|(key, _)| key.to_vec()))
     }
 
     fn settle(&self) -> Result<()> {

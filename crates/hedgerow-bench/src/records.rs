@@ -14,11 +14,16 @@
 //! A value can be checked without knowing which of several writes it is from: the mark belongs to
 //! key and seed, the rest must be what is at its place in the pool.
 
+use std::ops::Range;
+
 use hedgerow::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use crate::permutation::{below, mix};
 use crate::pool::Pool;
 use crate::store::{Result, invalid};
+
+/// The bytes that the keys of a group share.
+pub(crate) const PREFIX_BYTES: usize = 8;
 
 /// How records look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +85,15 @@ impl Records {
     #[inline]
     pub(crate) fn key(&self, index: u64, key: &mut Vec<u8>) {
         self.slot_key(2 * index, key);
+    }
+
+    /// The indexes of the keys that share the prefix of this one.
+    pub(crate) fn group(&self, index: u64) -> Range<u64> {
+        let RecordShape {
+            num, group_size, ..
+        } = self.shape;
+        let first = index - index % group_size;
+        first..num.min(first.saturating_add(group_size))
     }
 
     /// A key that is never written, between those with this index and the next.

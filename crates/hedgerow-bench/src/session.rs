@@ -161,9 +161,7 @@ impl Session {
 }
 
 fn expect_empty(store: &dyn Store, workload: Workload) -> Result<()> {
-    let mut first = None;
-    store.scan(&[0], 1, &mut |key, _| first = Some(key.to_vec()))?;
-    match first {
+    match store.any_key()? {
         None => Ok(()),
         Some(key) => Err(invalid(format!(
             "expected an empty store for {workload}, found the key `{}`: name another directory or \

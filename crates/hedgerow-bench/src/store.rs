@@ -69,6 +69,30 @@ pub trait Store: Sync {
     /// The engine's.
     fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
 
+    /// Calls `found` with the keys that begin with `prefix`, in any order, at most `limit` (at least
+    /// 1) in all; there are at least so many.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn scan_prefix(
+        &self,
+        prefix: &[u8],
+        limit: usize,
+        found: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        self.scan(prefix, limit, found)
+    }
+
+    /// Any key that is there.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn any_key(&self) -> Result<Option<Vec<u8>>> {
+        let mut any = None;
+        self.scan(&[0], 1, &mut |key, _| any = Some(key.to_vec()))?;
+        Ok(any)
+    }
+
     /// Flushes what is in memory and waits until merging has nothing left to do.
     ///
     /// # Errors

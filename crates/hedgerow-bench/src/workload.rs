@@ -27,6 +27,8 @@ pub enum Workload {
     ReadHot,
     /// Seeks to drawn keys, and goes on from there.
     SeekRandom,
+    /// Scans all keys that share the prefix of a drawn one.
+    PrefixScan,
     /// As `ReadRandom`, while one more thread does as `Overwrite`.
     ReadWhileWriting,
     /// Deletes drawn keys, each possibly several times.
@@ -53,7 +55,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 18] = [
+    pub const ALL: [Workload; 19] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -61,6 +63,7 @@ impl Workload {
         Workload::ReadMissing,
         Workload::ReadHot,
         Workload::SeekRandom,
+        Workload::PrefixScan,
         Workload::MultiReadRandom,
         Workload::ReadWhileWriting,
         Workload::Mixed,
@@ -84,6 +87,7 @@ impl Workload {
             Workload::ReadMissing => "readmissing",
             Workload::ReadHot => "readhot",
             Workload::SeekRandom => "seekrandom",
+            Workload::PrefixScan => "prefixscan",
             Workload::ReadWhileWriting => "readwhilewriting",
             Workload::DeleteRandom => "deleterandom",
             Workload::MultiReadRandom => "multireadrandom",
@@ -114,6 +118,7 @@ impl Workload {
                 | Workload::ReadMissing
                 | Workload::ReadHot
                 | Workload::SeekRandom
+                | Workload::PrefixScan
                 | Workload::MultiReadRandom
                 | Workload::YcsbC
         );

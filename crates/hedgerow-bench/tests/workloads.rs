@@ -199,6 +199,7 @@ fn batches_and_groups_write_the_same_number_of_keys() {
         let workloads = [
             Workload::FillRandom,
             Workload::SeekRandom,
+            Workload::PrefixScan,
             Workload::MultiReadRandom,
         ];
         let results = run(hedgerow(), settings, &workloads).unwrap();
@@ -429,14 +430,15 @@ fn a_store_that_counts_nothing_is_measured_all_the_same() {
 #[test]
 fn every_lie_is_noticed() {
     use Workload::{
-        FillRandom, MultiReadRandom, ReadHot, ReadMissing, ReadRandom, ReadWhileWriting,
-        SeekRandom, YcsbA, YcsbC, YcsbD, YcsbE, YcsbF, YcsbLoad,
+        FillRandom, MultiReadRandom, PrefixScan, ReadHot, ReadMissing, ReadRandom,
+        ReadWhileWriting, SeekRandom, YcsbA, YcsbC, YcsbD, YcsbE, YcsbF, YcsbLoad,
     };
     let hits = [
         ReadRandom,
         ReadHot,
         MultiReadRandom,
         SeekRandom,
+        PrefixScan,
         ReadWhileWriting,
     ];
     let records = [YcsbA, YcsbC, YcsbD, YcsbE, YcsbF];

@@ -23,8 +23,8 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
-readwhilewriting deleterandom multireadrandom mixed; of YCSB: ycsb-load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e
-ycsb-f. Those that read expect what a fill with the same numbers has written.
+readwhilewriting deleterandom multireadrandom mixed; prefixscan; of YCSB: ycsb-load ycsb-a ycsb-b
+ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
 
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
@@ -96,7 +96,8 @@ pub(crate) struct Arguments {
         "policy", "levels", "table", "index", "filter", "residency", "compression", "memtable_size", "table_size",
     ])]
     design: Option<PathBuf>,
-    /// The order of keys: sorted
+    /// The order of keys: sorted, semi-sorted:8, hashed; seeks need sorted ones, prefixscan one of
+    /// the first two
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: KeyOrder,
     /// The division into trees: single, hash:N (or N), range:KEY,KEY
@@ -114,10 +115,10 @@ pub(crate) struct Arguments {
     /// The table format: block, block:BYTES
     #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
     table: u32,
-    /// The index of tables: fence
+    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, none
     #[arg(long, value_name = "FILTER", default_value_t = Design::default().filter)]
     filter: FilterSpec,
     /// Where indexes and filters live: auto, resident, paged

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Design, Keyspace, Layout};
+use hedgerow::{Builder, Db, Keyspace};
 
+use crate::advise::profile;
 use crate::arguments;
+use crate::creation::CreationArguments;
 use crate::exit::{Exit, Failure};
 
 /// Either of these makes a directory a database, if only a damaged one.
@@ -71,7 +73,12 @@ impl DatabaseArguments {
     }
 
     fn builder(&self) -> Builder {
-        Db::builder(&self.db).memory_budget(self.memory_budget)
+        let builder = Db::builder(&self.db).memory_budget(self.memory_budget);
+        // A profile that cannot be read is told by `advise`, which is about it.
+        match profile::find(None) {
+            Ok(device) => builder.device(device),
+            Err(_) => builder,
+        }
     }
 }
 
@@ -101,21 +108,23 @@ impl KeyspaceArguments {
         self.find(self.database.open_to_write()?)
     }
 
-    /// Makes the database if it is missing, and the keyspace. One that is there must have the layout
-    /// if one is given, and keeps its design unless another one is given.
+    /// Makes the database if it is missing, and the keyspace. One that is there must have the parts of
+    /// the layout that are given, and keeps its design unless another one is given.
     pub(crate) fn open_or_create(
         &self,
-        layout: Option<Layout>,
-        design: Option<Design>,
+        creation: &CreationArguments,
     ) -> Result<(Db, Keyspace), Failure> {
+        let design = creation.design()?;
         let db = self.database.open_or_create()?;
         let existing = db.existing_keyspace(&self.name);
-        let layout = layout.or_else(|| existing.map(|keyspace| keyspace.layout()));
-        let layout = layout.unwrap_or_default();
-        let keyspace = match design {
-            None => db.keyspace(&self.name, layout)?,
-            Some(design) => db.keyspace_with(&self.name, layout, design)?,
-        };
+        let mut layout = existing.as_ref().map(Keyspace::layout).unwrap_or_default();
+        creation.change(&mut layout);
+        let design = design.or_else(|| existing.as_ref().map(Keyspace::design));
+        drop(existing);
+        let keyspace = db.keyspace_with(&self.name, layout, design.unwrap_or_default())?;
+        if creation.auto {
+            keyspace.set_self_tuning(true)?;
+        }
         Ok((db, keyspace))
     }
 

@@ -83,7 +83,7 @@ fn write(
 ) -> Result<u64, Failure> {
     let mut entries = 0;
     while let Some(key) = walk.next()?.map(<[u8]>::to_vec) {
-        sink.write(&key, &walk.value()?).map_err(&failed)?;
+        sink.write(&key, walk.value()?).map_err(&failed)?;
         entries += 1;
         bar.set_position(entries);
     }

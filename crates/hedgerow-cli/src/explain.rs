@@ -4,12 +4,15 @@ mod design;
 
 use std::ffi::OsString;
 
-use hedgerow::{Explanation, FilterAnswer, FoundEntry, PageAsked, RunAsked, TableAsked};
+use hedgerow::{
+    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, PageAsked, RunAsked, TableAsked,
+};
 use serde_json::{Value, json};
 
 use crate::database::KeyspaceArguments;
 use crate::encoding::{self, Encoding, EncodingArguments};
 use crate::exit::Failure;
+use crate::keyspaces::design_text;
 use crate::output::{Output, bytes, count, counted};
 
 const EXAMPLE: &str = "\
@@ -67,9 +70,12 @@ fn get(arguments: &GetArguments, output: &mut Output) -> Result<(), Failure> {
         keyspace.get(&key)?;
     }
     let explanation = keyspace.explain(&key)?;
+    let design = design_text(&keyspace.design());
+    output.line(format_args!("design {design}"));
     print(&explanation, encoding, output);
     let mut object = object(&explanation, encoding);
     object["keyspace"] = json!(keyspace.name());
+    object["design"] = json!(design);
     object["key"] = encoding.encode_json(&key);
     output.object(&object);
     Ok(())
@@ -87,11 +93,24 @@ fn print(explanation: &Explanation, encoding: Encoding, output: &mut Output) {
             found_text(memtable.found)
         ));
     }
+    let mut filters = explanation.group_filters.iter().peekable();
     for run in &explanation.runs {
+        while let Some(filter) = filters.next_if(|filter| filter.level <= run.level) {
+            print_group_filter(filter, output);
+        }
         print_run(run, encoding, output);
     }
+    filters.for_each(|filter| print_group_filter(filter, output));
     output.line(format_args!("{}", answer_text(explanation)));
     output.line(format_args!("{}", cost_text(explanation)));
+}
+
+fn print_group_filter(filter: &GroupFilterAsked, output: &mut Output) {
+    let left = counted(filter.runs_left as u64, "run");
+    output.line(format_args!(
+        "  level {}: a filter over its runs leaves {left}",
+        filter.level
+    ));
 }
 
 fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
@@ -193,6 +212,9 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
             "found": found_object(memtable.found),
         })
     });
+    let group_filters = explanation.group_filters.iter().map(|filter| {
+        json!({ "level": filter.level, "group": filter.group, "runs_left": filter.runs_left })
+    });
     let runs = explanation.runs.iter().map(|run| {
         json!({
             "level": run.level,
@@ -205,6 +227,7 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
     json!({
         "partition": explanation.partition,
         "memtables": memtables.collect::<Vec<_>>(),
+        "group_filters": group_filters.collect::<Vec<_>>(),
         "runs": runs.collect::<Vec<_>>(),
         "found": found_object(explanation.found()),
         "value_bytes": explanation.value.as_ref().map(|value| value.len()),

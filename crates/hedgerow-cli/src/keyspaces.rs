@@ -1,6 +1,6 @@
 //! `hedgerow keyspaces`: the named maps of a database.
 
-use hedgerow::{Db, Design, Keyspace};
+use hedgerow::{Db, Design, Keyspace, Operations};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
@@ -72,7 +72,7 @@ fn object(keyspace: &Keyspace) -> Value {
     let (design, stats) = (keyspace.design(), keyspace.stats());
     json!({
         "name": keyspace.name(),
-        "order": lower(keyspace.layout().order),
+        "order": keyspace.layout().order.to_string(),
         "partitions": keyspace.layout().partitioning.count(),
         "layout": keyspace.layout().to_string(),
         "design": design_object(&design),
@@ -96,6 +96,41 @@ pub(crate) fn design_object(design: &Design) -> Value {
         "block_bytes": design.block_bytes,
         "table_bytes": design.table_bytes,
         "memtable_bytes": design.memtable_bytes,
+    })
+}
+
+/// What was asked of a keyspace lately, as shares of all operations.
+pub(crate) fn operations_text(operations: &Operations) -> String {
+    let all = operations.total();
+    if all == 0 {
+        return "nothing".to_owned();
+    }
+    let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / all as f64);
+    let steps = operations.nexts as f64 / operations.seeks.max(1) as f64;
+    let writes = operations.puts + operations.deletes;
+    let replaced = operations.replaced as f64 / writes.max(1) as f64;
+    format!(
+        "{} gets that found, {} that did not, {} scans of {steps:.1} steps, {} puts, {} deletes; \
+         {:.0} % of the writes replaced an entry",
+        share(operations.gets_found),
+        share(operations.gets_missed),
+        share(operations.seeks),
+        share(operations.puts),
+        share(operations.deletes),
+        100.0 * replaced.min(1.0),
+    )
+}
+
+pub(crate) fn operations_object(operations: &Operations) -> Value {
+    json!({
+        "gets_found": operations.gets_found,
+        "gets_missed": operations.gets_missed,
+        "seeks": operations.seeks,
+        "nexts": operations.nexts,
+        "puts": operations.puts,
+        "deletes": operations.deletes,
+        "replaced": operations.replaced,
+        "since_retune": operations.since_retune,
     })
 }
 

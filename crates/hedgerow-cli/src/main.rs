@@ -10,6 +10,7 @@ mod checkpoint;
 mod compact;
 mod completions;
 mod count;
+mod creation;
 mod del;
 mod dump;
 mod explain;

@@ -7,8 +7,8 @@ use std::path::Path;
 use hedgerow::VALUE_BYTES_MAX;
 use serde_json::json;
 
+use crate::creation::CreationArguments;
 use crate::database::KeyspaceArguments;
-use crate::design_file::DesignArguments;
 use crate::encoding::{self, EncodingArguments};
 use crate::exit::Failure;
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     encoding: EncodingArguments,
 
     #[command(flatten)]
-    design: DesignArguments,
+    creation: CreationArguments,
 
     key: OsString,
 
@@ -47,10 +47,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         dash if dash == OsStr::new("-") => standard_input()?,
         value => encoding.argument(value)?,
     };
-    let design = arguments.design.read()?;
-    let (db, keyspace) = arguments
-        .keyspace
-        .open_or_create(arguments.design.layout(), design)?;
+    let (db, keyspace) = arguments.keyspace.open_or_create(&arguments.creation)?;
     keyspace.put(key, value)?;
     db.close()?;
     output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));

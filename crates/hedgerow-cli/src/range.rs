@@ -1,9 +1,10 @@
-//! A range of keys, and walking it in either direction. Values are read only when asked for.
+//! A range of keys, and walking it in either direction: in order, or as keys are stored where they
+//! have no order.
 
 use std::ffi::OsString;
 use std::ops::{Bound, RangeBounds};
 
-use hedgerow::{Cursor, Keyspace, Slice};
+use hedgerow::{Cursor, KeyOrder, Keyspace, Slice};
 
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
@@ -18,7 +19,7 @@ pub(crate) struct RangeArguments {
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
 
-    /// The keys that begin with this.
+    /// The keys that begin with this; of a semi-sorted keyspace, those with this prefix.
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
 }
@@ -28,6 +29,8 @@ pub(crate) struct RangeArguments {
 pub(crate) struct Range {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
+    /// What the keys between have in common, if that is how the range was given.
+    prefix: Option<Vec<u8>>,
 }
 
 impl RangeArguments {
@@ -43,12 +46,14 @@ impl RangeArguments {
         if let Some(prefix) = key("prefix", &self.prefix)? {
             return Ok(Range {
                 to: successor(&prefix),
-                from: Some(prefix),
+                from: Some(prefix.clone()),
+                prefix: Some(prefix),
             });
         }
         Ok(Range {
             from: key("from", &self.from)?,
             to: key("to", &self.to)?,
+            prefix: None,
         })
     }
 }
@@ -62,6 +67,10 @@ fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Range {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
     pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let lower = self
             .from
@@ -73,25 +82,59 @@ impl Range {
 }
 
 /// The keys of a range, as they were when the walk began.
-pub(crate) struct Walk {
+pub(crate) enum Walk {
+    InOrder(Box<InOrder>),
+    AsStored(AsStored),
+}
+
+impl Walk {
+    pub(crate) fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Walk, Failure> {
+        if keyspace.layout().order == KeyOrder::Sorted {
+            return Ok(Walk::InOrder(Box::new(InOrder {
+                cursor: keyspace.cursor()?,
+                range,
+                reverse,
+                begun: false,
+            })));
+        }
+        let items: Items = match (&range.prefix, reverse) {
+            (Some(prefix), false) => Box::new(keyspace.scan_prefix(prefix)?),
+            (Some(prefix), true) => Box::new(keyspace.scan_prefix(prefix)?.rev()),
+            (None, false) if range.is_everything() => Box::new(keyspace.scan_unordered()?),
+            // Is refused, with a sentence that says why.
+            (None, _) => Box::new(keyspace.scan::<&[u8]>(range.bounds())?),
+        };
+        Ok(Walk::AsStored(AsStored { items, here: None }))
+    }
+
+    /// The next key, if there is one.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        match self {
+            Walk::InOrder(walk) => walk.next(),
+            Walk::AsStored(walk) => walk.next(),
+        }
+    }
+
+    /// The value of the key that [`Walk::next`] gave.
+    pub(crate) fn value(&self) -> Result<&[u8], Failure> {
+        let value = match self {
+            Walk::InOrder(walk) => walk.cursor.value()?,
+            Walk::AsStored(walk) => walk.here.as_ref().map(|(_, value)| &**value),
+        };
+        Ok(value.expect("a walk that is at a key has its value"))
+    }
+}
+
+/// Keys in order. Values are read only when asked for.
+pub(crate) struct InOrder {
     cursor: Cursor,
     range: Range,
     reverse: bool,
     begun: bool,
 }
 
-impl Walk {
-    pub(crate) fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Walk, Failure> {
-        Ok(Walk {
-            cursor: keyspace.cursor()?,
-            range,
-            reverse,
-            begun: false,
-        })
-    }
-
-    /// The next key, if there is one.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+impl InOrder {
+    fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         let there = match (self.begun, self.reverse) {
             (true, false) => self.cursor.next()?,
             (true, true) => self.cursor.prev()?,
@@ -121,11 +164,20 @@ impl Walk {
             _ => there,
         })
     }
+}
 
-    /// The value of the key that [`Walk::next`] gave.
-    pub(crate) fn value(&self) -> Result<Slice, Failure> {
-        let value = self.cursor.value()?;
-        Ok(value.expect("a cursor at a key has its value"))
+type Items = Box<dyn Iterator<Item = hedgerow::Result<(Slice, Slice)>>>;
+
+/// Keys as they are stored, each with its value.
+pub(crate) struct AsStored {
+    items: Items,
+    here: Option<(Slice, Slice)>,
+}
+
+impl AsStored {
+    fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.here = self.items.next().transpose()?;
+        Ok(self.here.as_ref().map(|(key, _)| &**key))
     }
 }
 

@@ -17,6 +17,7 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow retune --db people --policy leveling:4 --filter bloom:12
   hedgerow retune --db people --table-size auto --no-wait
+  hedgerow retune --db people --auto on
 
 Ctrl-C loses nothing: the design is in force from the beginning, and merging goes on when the database
 is opened for writing.";
@@ -49,10 +50,10 @@ struct Change {
     /// The table format: block, block:BYTES
     #[arg(long, value_name = "FORMAT", value_parser = block_bytes)]
     table: Option<u32>,
-    /// The index of tables: fence
+    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexSpec>,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, none
     #[arg(long, value_name = "FILTER")]
     filter: Option<FilterSpec>,
     /// Where indexes and filters live: auto, resident, paged
@@ -67,6 +68,10 @@ struct Change {
     /// The size of tables; auto: it follows from the budget
     #[arg(long, value_name = "SIZE", value_parser = size)]
     table_size: Option<Size>,
+    /// Whether the keyspace tunes itself from now on: adopts what `advise --db` recommends, once that
+    /// would pay for rewriting the data
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    auto: Option<bool>,
 }
 
 /// Bytes; `None` follows from the budget.
@@ -77,6 +82,14 @@ fn size(text: &str) -> Result<Size, String> {
     match text {
         "auto" => Ok(Size(None)),
         _ => arguments::bytes(text).map(|bytes| Size(Some(bytes))),
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("expected on or off, found `{text}`")),
     }
 }
 
@@ -123,6 +136,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "keyspace": arguments.keyspace.name,
         "design_before": design_object(&before),
         "design": design_object(&after),
+        "self_tuning": stats.tunes_itself,
         "retuning": stats.retuning,
         "misplaced_bytes": stats.misplaced_bytes,
         "debt_bytes": stats.debt_bytes,
@@ -135,6 +149,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 fn retune(arguments: &Arguments, keyspace: &Keyspace) -> hedgerow::Result<Duration> {
     let clock = OsClock::new();
     let began = clock.now();
+    if let Some(on) = arguments.change.auto {
+        keyspace.set_self_tuning(on)?;
+    }
     keyspace.retune(arguments.change.of(keyspace.design()))?;
     if !arguments.no_wait {
         keyspace.wait_until_merged()?;

@@ -1,21 +1,27 @@
-//! `hedgerow scan`: shows the keys of a range with their values.
+//! `hedgerow scan`: shows the keys of a range, of a prefix, or all, with their values.
 
 use std::io::{self, BufWriter, Write};
 
+use hedgerow::{KeyOrder, Keyspace, ScanToken};
 use serde_json::json;
 
 use crate::database::KeyspaceArguments;
 use crate::encoding::{self, Encoding, EncodingArguments};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::range::{RangeArguments, Walk};
 
 const EXAMPLE: &str = "\
 Example:
   hedgerow scan --db people --from a --to c
-  hedgerow scan --db people --prefix log/ --reverse --limit 10 --keys-only";
+  hedgerow scan --db people --prefix log/ --reverse --limit 10 --keys-only
+  hedgerow scan --db edges --unordered --limit 1000";
 
 /// Shows the keys of a range with their values, in order: a line for each, key TAB value.
+///
+/// Keys of a semi-sorted or hashed keyspace have no order: they are shown by prefix, or all as they
+/// are stored, with --unordered. Where such a scan ends before the last key, it says what to pass
+/// to --resume (on standard error, or as the last object with --json).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
@@ -36,7 +42,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     reverse: bool,
 
-    /// Shows, and reads, no values.
+    /// All keys, in the order in which they are stored.
+    #[arg(long, conflicts_with_all = ["from", "to", "prefix", "reverse"])]
+    unordered: bool,
+
+    /// Goes on where an unordered scan of the keyspace ended.
+    #[arg(long, value_name = "TOKEN", requires = "unordered")]
+    resume: Option<String>,
+
+    /// Shows no values.
     #[arg(long)]
     keys_only: bool,
 }
@@ -45,8 +59,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let encoding = arguments.encoding.choice();
     let range = arguments.range.range(encoding)?;
     let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    if arguments.unordered {
+        return unordered(arguments, &keyspace, output);
+    }
+    if keyspace.layout().order != KeyOrder::Sorted && range.is_everything() {
+        let refused = keyspace.cursor().err().map(Failure::from);
+        return refused.map_or(Ok(()), |refused| {
+            Err(refused.adding("; these scans are --prefix and --unordered"))
+        });
+    }
     let mut walk = Walk::new(&keyspace, range, arguments.reverse)?;
-    let mut stdout = BufWriter::new(io::stdout().lock());
+    let mut lines = Lines::new(arguments, output);
     for _ in 0..arguments.limit {
         let Some(key) = walk.next()?.map(<[u8]>::to_vec) else {
             break;
@@ -55,10 +78,65 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             true => None,
             false => Some(walk.value()?),
         };
-        let line = line(encoding, output.is_json(), &key, value.as_deref());
-        writeln!(stdout, "{line}").map_err(|e| Failure::output(&e))?;
+        lines.pair(&key, value)?;
     }
-    stdout.flush().map_err(|e| Failure::output(&e))
+    lines.finish()
+}
+
+/// Everything from a token on; and the token that goes on from there.
+fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Result<(), Failure> {
+    let token = match &arguments.resume {
+        Some(text) => Encoding::Hex.decode(text.as_bytes()),
+        None => Ok(Vec::new()),
+    };
+    let token = token.map_err(|why| Failure::new(Exit::Usage, format!("--resume: {why}")))?;
+    let mut scan = keyspace.scan_unordered_from(&ScanToken::from(token))?;
+    let mut lines = Lines::new(arguments, output);
+    let mut left = arguments.limit;
+    while left > 0
+        && let Some(item) = scan.next()
+    {
+        let (key, value) = item?;
+        lines.pair(&key, (!arguments.keys_only).then_some(&*value))?;
+        left -= 1;
+    }
+    let token = Encoding::Hex.encode(scan.token().as_bytes());
+    let more = left == 0 && scan.next().transpose()?.is_some();
+    match (more, output.is_json()) {
+        (true, true) => lines.write(&json!({ "resume": token }).to_string())?,
+        (true, false) => eprintln!("there is more: --resume {token}"),
+        _ => {}
+    }
+    lines.finish()
+}
+
+/// What is shown, a line for each pair.
+struct Lines<'a> {
+    stdout: BufWriter<io::StdoutLock<'a>>,
+    encoding: Encoding,
+    as_json: bool,
+}
+
+impl Lines<'_> {
+    fn new(arguments: &Arguments, output: &Output) -> Self {
+        Lines {
+            stdout: BufWriter::new(io::stdout().lock()),
+            encoding: arguments.encoding.choice(),
+            as_json: output.is_json(),
+        }
+    }
+
+    fn pair(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Failure> {
+        self.write(&line(self.encoding, self.as_json, key, value))
+    }
+
+    fn write(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.stdout, "{line}").map_err(|e| Failure::output(&e))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.stdout.flush().map_err(|e| Failure::output(&e))
+    }
 }
 
 fn line(encoding: Encoding, as_json: bool, key: &[u8], value: Option<&[u8]>) -> String {

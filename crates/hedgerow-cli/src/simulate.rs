@@ -21,8 +21,8 @@ Examples:
 
 /// Lets the planner merge virtual tables: levels, runs, amplification over a store's growth.
 ///
-/// Everything that decides is the engine's; what merges leave follows from expected values. Jobs run
-/// one after another and keep up with the writes; values do not compress.
+/// Everything that decides is the engine's; what merges leave follows from expected values. Merging
+/// keeps up with the writes; values do not compress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -61,6 +61,9 @@ pub(crate) struct Arguments {
     /// 1024th of the bytes that are written if that is more
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     memory_budget: Option<u64>,
+    /// How many merges may run at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    merge_threads: usize,
     /// What chance is drawn from: the same number gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -126,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         overwrites: arguments.overwrites,
         keys: arguments.keys,
         deletes: arguments.deletes,
+        merge_threads: arguments.merge_threads,
         seed: arguments.seed,
         ..Simulation::default()
     })?;
@@ -152,18 +156,19 @@ fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
     ));
     output.heading("growth", "");
     output.line(format_args!(
-        "{:>18}  levels   runs  entry writes  write amp  space amp",
+        "{:>18}  levels   runs  entry writes  write amp  space amp  while merging",
         "entries"
     ));
     for point in &report.points {
         output.line(format_args!(
-            "{:>18}  {:>6}  {:>5.1}  {:>12.2}  {:>9.2}  {:>9.2}",
+            "{:>18}  {:>6}  {:>5.1}  {:>12.2}  {:>9.2}  {:>9.2}  {:>13.2}",
             count(point.entries),
             point.levels.len(),
             point.runs,
             point.entry_writes,
             point.write_amplification,
-            point.space_amplification
+            point.space_amplification,
+            point.transient_space_amplification
         ));
     }
     if let Some(end) = report.points.last() {
@@ -180,7 +185,7 @@ fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
         }
     }
     output.line(format_args!(
-        "\nlargest merge {}, space while merging at most {:.2} of what lives",
+        "\nlargest merge {}; since a tenth of this size at most {:.2} of what lives while merging",
         bytes(report.largest_merge_bytes),
         report.transient_space_amplification
     ));
@@ -207,6 +212,7 @@ fn object(report: &SimulationReport) -> Value {
             "write_amplification": point.write_amplification,
             "space_amplification": point.space_amplification,
             "space_over_last_level": point.space_over_last_level,
+            "transient_space_amplification": point.transient_space_amplification,
         })
     };
     json!({

@@ -134,6 +134,9 @@ fn numbers_come_from_a_database() {
     let pair = |i: u32| (format!("{i:08}"), "v".repeat(42));
     let pairs: Vec<(String, String)> = (0..120_000).map(pair).collect();
     place.fill(&pairs);
+    let db = Db::open(place.db()).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
     let asked = [
         "--json",
         "--device",
@@ -146,6 +149,34 @@ fn numbers_come_from_a_database() {
     assert_eq!(found["workload"]["entries"], 120_000.0);
     assert_eq!(found["workload"]["key_bytes"], 8.0);
     assert_eq!(found["workload"]["value_bytes"], 42.0);
+
+    // Without a mix it is what was asked lately, by another process.
+    let db = Db::open(place.db()).unwrap();
+    let keyspace = db.existing_keyspace("default").unwrap();
+    for i in 0..30_000 {
+        keyspace.get(format!("{i:08}")).unwrap();
+        keyspace.get(format!("{i:08}?")).unwrap();
+        keyspace.scan(format!("{i:08}")..).unwrap().take(3).count();
+    }
+    drop(keyspace);
+    db.close().unwrap();
+    let counted = ["--json", "--device", "nvme", "--memory-budget", "8MiB"];
+    let counted = object(&place.run("advise", &counted));
+    let share = |name: &str| counted["workload"]["mix"][name].as_f64().unwrap();
+    assert_eq!(
+        (share("get"), share("miss")),
+        (share("scan"), share("scan"))
+    );
+    assert!((share("put") - 120.0 / 210.0).abs() < 1e-9, "{counted}");
+    assert_eq!(counted["workload"]["scan_entries"], 2.0);
+
+    let retuned = object(&place.run("retune", &["--json", "--auto", "on"]));
+    assert_eq!(retuned["self_tuning"], true);
+    assert_eq!(retuned["design"], retuned["design_before"]);
+    let stats = object(&place.run("stats", &["--json"]));
+    assert_eq!(stats["keyspaces"][0]["self_tuning"], true);
+    assert_eq!(stats["keyspaces"][0]["operations"]["puts"], 120_000);
+
     let why = failure(&place.run("advise", &[&asked[..], &["1GiB"]].concat()), 3);
     assert!(
         why["message"]

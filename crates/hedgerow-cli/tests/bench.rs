@@ -190,8 +190,8 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (&[], "required"),
         (
-            &["fillseq", "--order", "hashed"],
-            "expected a key order, one of sorted; found `hashed`",
+            &["fillseq", "--order", "heap"],
+            "expected a key order such as `sorted`, `semi-sorted:8`",
         ),
         (
             &["fillseq", "--policy", "tier"],
@@ -204,7 +204,7 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (
             &["fillseq", "--index", "hash"],
-            "expected an index, one of fence; found `hash`",
+            "expected an index, one of fence, three-level, three-level:array; found `hash`",
         ),
         (
             &["fillseq", "--filter", "bloom"],
@@ -240,5 +240,35 @@ fn wrong_arguments_are_told_what_was_expected() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let stderr = text(&output.stderr);
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn orders_are_measured_with_the_scans_that_they_have() {
+    for order in ["sorted", "semi-sorted:8", "hashed"] {
+        let scan = if order == "hashed" {
+            "readmissing"
+        } else {
+            "prefixscan"
+        };
+        let workloads = format!("fillrandom,readrandom,{scan}");
+        let results = results(&[
+            &workloads,
+            "--num",
+            "2000",
+            "--reads",
+            "300",
+            "--group-size",
+            "16",
+            "--order",
+            order,
+            "--partitions",
+            "2",
+            "--memory-budget",
+            "16MiB",
+        ]);
+        assert_eq!(results.len(), 3);
+        assert_eq!(results[2]["settings"]["order"], order);
+        assert_eq!(results[2]["settings"]["group_size"], 16);
     }
 }

@@ -291,3 +291,82 @@ fn a_reader_that_has_enough_is_no_failure() {
         assert!(output.stderr.is_empty(), "{name}");
     }
 }
+
+#[test]
+fn keys_without_an_order_are_scanned_by_prefix_and_as_a_whole() {
+    let place = Place::new();
+    let mut lines = "key,value\n".to_owned();
+    for source in ["ada", "alan", "grace"] {
+        for target in 0..5 {
+            lines += &format!("{source}>{target},{target}\n");
+        }
+    }
+    let order = "semi-sorted:delimiter=>";
+    let load = ["--order", order, "--format", "csv"];
+    stdout(&place.run_with_input("load", &load, lines.as_bytes()));
+    place.text("put", &["alan>6", "6"]);
+    assert_eq!(place.text("get", &["alan>6"]), "6\n");
+    let listed = object(&place.run("keyspaces", &["--json"]));
+    assert_eq!(listed["order"], order);
+    assert_eq!(place.text("count", &NONE), "16\n");
+    assert_eq!(place.text("count", &["--prefix", "alan"]), "6\n");
+    let scanned = place.text("scan", &["--prefix", "ada", "--keys-only"]);
+    let mut keys: Vec<&str> = scanned.lines().collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["ada>0", "ada>1", "ada>2", "ada>3", "ada>4"]);
+    let mut explain = support::command(&["explain", "get", "--json", "--db"]);
+    let explained = object(&explain.arg(place.db()).arg("ada>3").output().unwrap());
+    assert_eq!(explained["value_bytes"], 1);
+
+    // All of it, in pieces.
+    let mut seen = Vec::new();
+    let mut resume = Vec::new();
+    loop {
+        let mut arguments = vec!["--json", "--unordered", "--limit", "5"];
+        arguments.extend(resume.iter().map(String::as_str));
+        let text = place.text("scan", &arguments);
+        let mut objects: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let token = objects.pop_if(|object| !object["resume"].is_null());
+        seen.extend(
+            objects
+                .iter()
+                .map(|o| o["key"].as_str().unwrap().to_owned()),
+        );
+        let Some(token) = token else { break };
+        let token = token["resume"].as_str().unwrap().to_owned();
+        resume = vec!["--resume".to_owned(), token];
+    }
+    seen.sort();
+    assert_eq!(seen.len(), 16);
+    seen.dedup();
+    assert_eq!(seen.len(), 16);
+    let told = place.run("scan", &["--unordered", "--limit", "5"]);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.starts_with("there is more: --resume "), "{told}");
+
+    // What is dumped is loaded again, in any order.
+    place.text("dump", &["dumped.json"]);
+    place.text(
+        "load",
+        &["--keyspace", "again", "--order", "hashed", "dumped.json"],
+    );
+    assert_eq!(place.text("count", &["--keyspace", "again"]), "16\n");
+
+    let parts = ["scan_prefix", "scan_unordered", "second keyspace"];
+    fails_saying(&place.run("scan", &["--from", "ada"]), 2, &parts);
+    let parts = [&parts[..], &["--prefix and --unordered"]].concat();
+    fails_saying(&place.run("scan", &NONE), 2, &parts);
+    let short = place.run("put", &["ada", "1"]);
+    fails_saying(&short, 2, &["expected a key with the byte 0x3e"]);
+    let other = place.run("put", &["--order", "hashed", "ada>1", "1"]);
+    assert_eq!(other.status.code(), Some(2));
+    let wrong = place.run("scan", &["--unordered", "--resume", "00ff00ff00"]);
+    fails_saying(
+        &wrong,
+        2,
+        &["expected a token of a scan of the keyspace `default`"],
+    );
+}

@@ -5,6 +5,7 @@
 //!   newest first. [`Cursor`] walks it both ways.
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
+//! * [`prefetch`]: a hint that something will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
 //! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
 
@@ -13,6 +14,7 @@ mod entry;
 mod ordered_map;
 mod page;
 mod pool;
+mod prefetch;
 mod publisher;
 mod sync;
 mod task_queue;
@@ -22,5 +24,6 @@ pub use entry::EntryRef;
 pub use ordered_map::{Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
+pub use prefetch::prefetch;
 pub use publisher::{Publisher, Ticket};
 pub use task_queue::{Place, Refused, TaskQueue};

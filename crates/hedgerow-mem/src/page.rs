@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
 use crate::pool::Chunk;
+use crate::prefetch::prefetch_at;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
 /// The sizes of slots: those of the usual blocks. More of them would leave more slabs half empty.
@@ -167,20 +168,13 @@ impl PageRef {
         Some(self.header().slab).filter(|&slab| slab != SlabId::NONE)
     }
 
-    /// Asks the processor, where it takes such hints, for the cache lines of the page up to about
-    /// `bytes`, all at once: reading them one after the other would wait for memory each time.
-    /// Reads nothing, so that it may ask for more than there is.
+    /// Asks for the cache lines of the page up to about `bytes`, all at once: reading them one after
+    /// the other would wait for memory each time. It may ask for more than there is.
     #[inline]
     pub fn prefetch_front(&self, bytes: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         for line in 0..bytes.div_ceil(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.start.as_ptr().cast::<i8>().wrapping_add(64 * line);
-            // SAFETY: a hint about any address is allowed.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+            prefetch_at(self.start.as_ptr().cast::<u8>().wrapping_add(64 * line));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = bytes;
     }
 
     #[inline]

@@ -26,10 +26,10 @@ use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::{any_design, any_partitioning, designs};
+use crate::metamorphic::{ORDERS, any_design, any_partitioning, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
-use crate::setup::Setup;
+use crate::setup::{Setup, suited};
 
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 use reads::read_everything;
@@ -117,9 +117,10 @@ impl Harness {
     fn new(seed: u64) -> Harness {
         let mut random = Random::new(seed);
         let mut setup = Setup::tiny(seed);
-        setup.partitioning = any_partitioning(&mut random);
+        setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
         if random.one_in(2) {
-            setup.design = any_design(&mut random);
+            setup.design = suited(any_design(&mut random), setup.order);
         }
         if random.one_in(4) {
             setup.segment_bytes = Some(*random.pick(&[16 << 10, 64 << 10]));
@@ -618,6 +619,7 @@ impl Harness {
             true => any_design(&mut self.random),
             false => self.random.pick(&designs()).1.clone(),
         };
+        let design = suited(design, self.setup.order);
         let result = keyspace.retune(design.clone());
         let may_have = match self.ended(round, &format!("retune {name}"), result)? {
             Ended::Done => vec![design],

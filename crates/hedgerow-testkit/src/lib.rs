@@ -19,6 +19,7 @@ pub mod generate;
 pub mod metamorphic;
 pub mod model;
 pub mod ops;
+mod order;
 pub mod random;
 pub mod run;
 pub mod seeds;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use hedgerow::io::ReadMode;
 use hedgerow::{
-    Compression, CutSpec, Design, FilterSpec, LevelSpec, Partitioning, PolicySpec, Residency,
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, Partitioning,
+    PolicySpec, PrefixRule, Residency,
 };
 
 use crate::generate;
 use crate::random::Random;
-use crate::setup::{DiskSpec, Setup};
+use crate::setup::{DiskSpec, Setup, suited};
 
 /// Designs by name: each takes one dimension to an end; the last ones are drawn from a seed.
 pub fn designs() -> Vec<(String, Design)> {
@@ -49,12 +50,33 @@ pub fn designs() -> Vec<(String, Design)> {
         let filter = FilterSpec::Cuckoo { fingerprint_bits };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for (fingerprint_bits, unique) in [(4, false), (4, true), (12, false), (12, true)] {
+        let filter = FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        };
+        add(&format!("tiering:3 with {filter}"), &|design| {
+            design.policy = PolicySpec::tiering(3);
+            design.filter = filter;
+        });
+    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
         };
         add(&filter.to_string(), &|design| design.filter = filter);
     }
+    for index in [IndexSpec::ThreeLevel, IndexSpec::ThreeLevelArray] {
+        add(&index.to_string(), &|design| design.index = index);
+    }
+    add("an index per level", &|design| {
+        design.policy = PolicySpec::levels([
+            LevelSpec::tiering(2),
+            LevelSpec::tiering(3).index(IndexSpec::ThreeLevelArray),
+            LevelSpec::leveling(3.0).index(IndexSpec::ThreeLevel),
+            LevelSpec::leveling(4.0).index(IndexSpec::Fence),
+        ]);
+    });
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
     add("resident", &|design| design.residency = Residency::Resident);
@@ -71,6 +93,13 @@ pub fn designs() -> Vec<(String, Design)> {
     designs
 }
 
+/// Orders that take every key that scripts have.
+pub const ORDERS: [KeyOrder; 3] = [
+    KeyOrder::Sorted,
+    KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
+    KeyOrder::Hashed,
+];
+
 /// Each seed runs on one in so many of the designs, so that all have their turn.
 const TURNS: usize = 3;
 
@@ -84,17 +113,14 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         }
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
-        setup.partitioning = match i % 5 {
-            4 => by_range(&mut random),
-            i => [
-                Partitioning::Single,
-                Partitioning::Hash(1),
-                Partitioning::Hash(3),
-                Partitioning::Hash(16),
-            ][i]
-                .clone(),
-        };
-        setup.workers = any_workers(&mut random);
+        setup.order = ORDERS[i % 3 * usize::from(random.one_in(2))];
+        if setup.design.check_order(setup.order).is_err() {
+            setup.order = ORDERS[1 + random.below(2) as usize];
+        }
+        if i > 0 {
+            setup.partitioning = any_partitioning(&mut random, setup.order);
+            setup.workers = any_workers(&mut random);
+        }
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
         }
@@ -107,8 +133,10 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     for i in 0..4 {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
-        setup.partitioning = any_partitioning(&mut random);
+        setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
         setup.workers = any_workers(&mut random);
+        setup.design = suited(setup.design, setup.order);
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [
@@ -118,19 +146,20 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed);
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
-        setup.partitioning = any_partitioning(&mut random);
+        setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
         setup.workers = any_workers(&mut random);
         setups.push((name.to_owned(), setup));
     }
     setups
 }
 
-/// Any division of a keyspace, mostly into 1 to 8 trees.
-pub fn any_partitioning(random: &mut Random) -> Partitioning {
+/// Any division of a keyspace of this order, mostly into 1 to 8 trees.
+pub fn any_partitioning(random: &mut Random, order: KeyOrder) -> Partitioning {
     match random.below(4) {
         0 => Partitioning::Single,
-        1 => by_range(random),
-        2 => Partitioning::Hash(random.range(1, 8) as u16),
+        1 if order == KeyOrder::Sorted => by_range(random),
+        1 | 2 => Partitioning::Hash(random.range(1, 8) as u16),
         _ => Partitioning::Hash(*random.pick(&[2, 3, 16])),
     }
 }
@@ -148,8 +177,12 @@ fn by_range(random: &mut Random) -> Partitioning {
 }
 
 /// One policy of each kind beside leveling.
-fn policies() -> [PolicySpec; 9] {
+fn policies() -> [PolicySpec; 10] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
+    let shared = |unique| FilterSpec::MultiLevelCuckoo {
+        fingerprint_bits: 9,
+        unique,
+    };
     [
         PolicySpec::tiering(3),
         PolicySpec::tiering(16),
@@ -165,6 +198,11 @@ fn policies() -> [PolicySpec; 9] {
             LevelSpec::leveling(4.0),
         ]),
         PolicySpec::levels([LevelSpec::tiering(3), LevelSpec::tiering(4)]),
+        PolicySpec::levels([
+            LevelSpec::tiering(4).filter(shared(false)),
+            LevelSpec::tiering(3).filter(shared(true)),
+            LevelSpec::leveling(4.0),
+        ]),
     ]
 }
 
@@ -207,12 +245,21 @@ pub fn any_design(random: &mut Random) -> Design {
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        filter: match random.below(5) {
+        index: *random.pick(&[
+            IndexSpec::Fence,
+            IndexSpec::ThreeLevel,
+            IndexSpec::ThreeLevelArray,
+        ]),
+        filter: match random.below(6) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
             },
-            2 => FilterSpec::Monkey {
+            2 => FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits: random.range(4, 24) as u8,
+                unique: random.one_in(2),
+            },
+            3 => FilterSpec::Monkey {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),
@@ -225,6 +272,5 @@ pub fn any_design(random: &mut Random) -> Design {
         block_bytes: *random.pick(&[512, 700, 1024, 4096]),
         table_bytes: size(random),
         memtable_bytes: size(random),
-        ..Design::default()
     }
 }

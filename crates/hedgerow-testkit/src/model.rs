@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use hedgerow::{ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN};
+use hedgerow::{ErrorKind, KEY_BYTES_MAX, KeyOrder};
 
 use crate::answer;
 use crate::blob::Blob;
 use crate::ops::{Move, Op, Source, Step, Write};
+use crate::order::takes;
 
 /// The contents of a keyspace.
 pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
@@ -17,6 +18,8 @@ pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
 /// A database as its user sees it.
 #[derive(Debug, Default)]
 pub struct Model {
+    /// That of the keys of every keyspace.
+    order: KeyOrder,
     /// What is there, by generation: a keyspace that is dropped and made again is another.
     live: BTreeMap<u32, Arc<Map>>,
     /// The handles: the generation that each was made for.
@@ -36,8 +39,11 @@ type Answer = Result<String, ErrorKind>;
 
 impl Model {
     /// A database with some empty keyspaces.
-    pub fn new(keyspaces: &[&str]) -> Model {
-        let mut model = Model::default();
+    pub fn new(keyspaces: &[&str], order: KeyOrder) -> Model {
+        let mut model = Model {
+            order,
+            ..Model::default()
+        };
         for keyspace in keyspaces {
             model.create(keyspace);
         }
@@ -75,7 +81,8 @@ impl Model {
                 change,
                 ..
             } => {
-                let key = checked(key)?;
+                self.held(keyspace)?;
+                let key = self.checked(key)?;
                 let map = self.map(keyspace)?;
                 let new = change.apply(map.get(&key).map(|v| &**v));
                 let line = answer::value(new.as_deref());
@@ -85,16 +92,18 @@ impl Model {
             Op::Batch { writes, .. } => self.batch(writes),
             Op::Load { keyspace, entries } => self.load(keyspace, entries),
             Op::Get { source, key } => {
-                let (map, key) = (self.read(source)?, checked(key)?);
+                let (map, key) = (self.read(source)?, self.checked(key)?);
                 Ok(answer::value(map.get(&key).map(|v| &**v)))
             }
             Op::Has { source, key } => {
-                let (map, key) = (self.read(source)?, checked(key)?);
+                let (map, key) = (self.read(source)?, self.checked(key)?);
                 Ok(answer::yes(map.contains_key(&key)))
             }
             Op::Gets { source, keys } => {
                 let map = self.read(source)?;
-                let keys: Vec<_> = keys.iter().map(checked).collect::<Result<_, _>>()?;
+                let keys: Vec<_> = { keys.iter() }
+                    .map(|key| self.checked(key))
+                    .collect::<Result<_, _>>()?;
                 let values = keys.iter().map(|key| map.get(key).map(|v| &**v));
                 Ok(answer::values(values))
             }
@@ -201,7 +210,8 @@ impl Model {
     }
 
     fn write(&mut self, keyspace: &str, key: &Blob, value: Option<Vec<u8>>) -> Answer {
-        let key = checked(key)?;
+        self.held(keyspace)?;
+        let key = self.checked(key)?;
         set(self.map(keyspace)?, key, value);
         Ok(answer::done())
     }
@@ -217,18 +227,34 @@ impl Model {
     }
 
     fn load(&mut self, keyspace: &str, entries: &[(Blob, Blob)]) -> Answer {
-        let map = self.map(keyspace)?;
+        self.map(keyspace)?;
         let keys: Vec<_> = entries
             .iter()
-            .map(|(key, _)| checked(key))
+            .map(|(key, _)| self.checked(key))
             .collect::<Result<_, _>>()?;
         if !keys.is_sorted_by(|a, b| a < b) {
             return Err(ErrorKind::InvalidArgument);
         }
+        let map = self.map(keyspace)?;
         for (key, (_, value)) in keys.into_iter().zip(entries) {
             set(map, key, Some(value.bytes()));
         }
         Ok(answer::added(entries.len() as u32))
+    }
+
+    /// There has to be a handle to ask. Of one whose keyspace is gone the key is looked at first.
+    fn held(&self, keyspace: &str) -> Result<(), ErrorKind> {
+        let held = self.handles.contains_key(keyspace);
+        held.then_some(()).ok_or(ErrorKind::Closed)
+    }
+
+    /// A key, if it can be one.
+    fn checked(&self, key: &Blob) -> Result<Vec<u8>, ErrorKind> {
+        let key = key.bytes();
+        if takes(self.order, &key) {
+            return Ok(key);
+        }
+        Err(ErrorKind::InvalidArgument)
     }
 
     /// The contents behind a handle.
@@ -299,14 +325,6 @@ fn scan(map: &Map, lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>, steps: &[Step
     let entries = map.iter().filter(|(key, _)| above(key) && below(key));
     let mut entries = entries.map(|(key, value)| Ok::<_, ErrorKind>((key.clone(), value.clone())));
     answer::scan(&mut entries, steps).unwrap_or_else(answer::error)
-}
-
-fn checked(key: &Blob) -> Result<Vec<u8>, ErrorKind> {
-    let key = key.bytes();
-    if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
-        return Ok(key);
-    }
-    Err(ErrorKind::InvalidArgument)
 }
 
 fn check_bound(key: &[u8]) -> Result<(), ErrorKind> {

@@ -5,17 +5,22 @@ use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Batch, Cursor, Db, Durability, Error, ErrorKind, Keyspace, Result, Snapshot};
+use hedgerow::{
+    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Result, Snapshot,
+};
 use tempfile::TempDir;
 
 use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
-use crate::ops::{self, Move, Op, Source, Write};
-use crate::setup::{DiskSpec, Setup};
+use crate::ops::{self, Op, Source, Write};
+use crate::order::{self, ANY_KEY, Position};
+use crate::setup::{DiskSpec, Setup, suited};
 
 /// The keyspaces that every run begins with.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
@@ -75,7 +80,7 @@ fn compare(
     transcript: &mut Transcript,
     reached: &mut usize,
 ) -> Option<(String, String)> {
-    let mut model = Model::new(&KEYSPACES);
+    let mut model = Model::new(&KEYSPACES, setup.order);
     let mut engine = match Runner::new(setup) {
         Ok(engine) => engine,
         Err(e) => return Some(("an open database".into(), e.to_string())),
@@ -128,12 +133,18 @@ enum Disk {
 pub struct Runner {
     setup: Setup,
     disk: Disk,
-    cursors: BTreeMap<u8, Cursor>,
+    cursors: BTreeMap<u8, Position>,
     snapshots: BTreeMap<u8, Snapshot>,
     handles: BTreeMap<String, Keyspace>,
     db: Option<Db>,
     checkpoints: u32,
+    /// Merges and moves since the last operation began.
+    merges: Arc<AtomicU64>,
 }
+
+/// After so many merges and moves for one operation, merging does not come to an end: there are fewer
+/// than 300.
+const MERGES_MAX: u64 = 5_000;
 
 impl Runner {
     /// Opens a new database.
@@ -157,6 +168,7 @@ impl Runner {
             handles: BTreeMap::new(),
             db: None,
             checkpoints: 0,
+            merges: Arc::default(),
         };
         runner.open()?;
         for name in KEYSPACES {
@@ -181,7 +193,16 @@ impl Runner {
     }
 
     fn builder(&self, name: &str) -> hedgerow::Builder {
+        let merges = self.merges.clone();
+        let count = move |event: &Event| {
+            if matches!(event, Event::Merged { .. } | Event::Moved { .. }) {
+                let count = merges.fetch_add(1, Ordering::Relaxed);
+                // Once: a second panic, while the first unwinds, would end the process without a word.
+                assert!(count != MERGES_MAX, "merging does not come to an end");
+            }
+        };
         let mut builder = Db::builder(self.path(name))
+            .listener(count)
             .memory_budget(self.setup.budget_bytes)
             .read_mode(self.setup.read_mode)
             .workers(self.setup.workers.unwrap_or(0))
@@ -245,6 +266,7 @@ impl Runner {
     /// # Errors
     /// The engine's.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
+        self.merges.store(0, Ordering::Relaxed);
         match op {
             Op::Put { .. }
             | Op::Delete { .. }
@@ -320,10 +342,9 @@ impl Runner {
                 return Ok(answer::added(added));
             }
             Op::Load { keyspace, entries } => {
-                let entries = entries
-                    .iter()
-                    .map(|(k, v)| Ok::<_, Error>((k.bytes(), v.bytes())));
-                let report = self.keyspace(keyspace)?.bulk_load(entries)?;
+                let keyspace = self.keyspace(keyspace)?;
+                let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
+                let report = order::load(keyspace, entries.collect())?;
                 return Ok(answer::added(report.entries as u32));
             }
             _ => unreachable!("{op} is no write"),
@@ -390,10 +411,7 @@ impl Runner {
             } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let range = range(lower, upper);
-                let mut scan = match self.snapshot(source)? {
-                    None => keyspace.scan(range)?,
-                    Some(snapshot) => snapshot.scan(keyspace, range)?,
-                };
+                let mut scan = order::scan(keyspace, self.snapshot(source)?, range)?;
                 answer::scan(&mut scan, steps)
             }
             Op::Prefix {
@@ -401,7 +419,7 @@ impl Runner {
                 prefix,
                 steps,
             } => {
-                let mut scan = self.keyspace(keyspace)?.scan_prefix(prefix.bytes())?;
+                let mut scan = order::scan_prefix(self.keyspace(keyspace)?, &prefix.bytes())?;
                 answer::scan(&mut scan, steps)
             }
             _ => unreachable!("{op} is no read"),
@@ -412,18 +430,15 @@ impl Runner {
         match op {
             Op::OpenCursor { slot, source } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
-                let cursor = match self.snapshot(source)? {
-                    None => keyspace.cursor()?,
-                    Some(snapshot) => snapshot.cursor(keyspace)?,
-                };
-                self.cursors.insert(*slot, cursor);
+                let position = Position::open(keyspace, self.snapshot(source)?)?;
+                self.cursors.insert(*slot, position);
             }
             Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
             Op::MoveCursor { slot, moves } => {
                 let Some(cursor) = self.cursors.get_mut(slot) else {
                     return Ok(answer::nothing());
                 };
-                let places = moves.iter().map(|to| go(cursor, to));
+                let places = moves.iter().map(|to| cursor.go(to));
                 let places: Vec<_> = places.collect::<Result<_>>()?;
                 return Ok(answer::moves(places.into_iter()));
             }
@@ -447,23 +462,33 @@ impl Runner {
                 keyspace,
                 lower,
                 upper,
-            } => self.keyspace(keyspace)?.compact(range(lower, upper))?,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                match keyspace.layout().order {
+                    KeyOrder::Sorted => keyspace.compact(range(lower, upper))?,
+                    // There are no ranges of it.
+                    _ => keyspace.compact::<&[u8]>(..)?,
+                }
+            }
             Op::Settle { keyspace } => {
                 let keyspace = self.keyspace(keyspace)?;
                 // Also of a keyspace that is gone there is nothing left to merge.
-                keyspace.contains_key(b"k")?;
+                keyspace.contains_key(ANY_KEY)?;
                 keyspace.wait_until_merged()?;
             }
             Op::Clear { keyspace } => self.keyspace(keyspace)?.clear()?,
             Op::Drop { keyspace } => {
-                self.keyspace(keyspace)?.contains_key(b"k")?;
+                self.keyspace(keyspace)?.contains_key(ANY_KEY)?;
                 match self.setup.workers {
                     None => self.db()?.drop_keyspace(keyspace)?,
                     Some(_) => self.db()?.drop_keyspace_async(keyspace).wait()?,
                 }
             }
             Op::Create { keyspace } => self.create(keyspace)?,
-            Op::Retune { keyspace, design } => self.keyspace(keyspace)?.retune(design.clone())?,
+            Op::Retune { keyspace, design } => {
+                let keyspace = self.keyspace(keyspace)?;
+                keyspace.retune(suited(design.clone(), keyspace.layout().order))?;
+            }
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),
             Op::Reopen => self.reopen()?,
@@ -480,7 +505,7 @@ impl Runner {
         };
         db.close()?;
         for keyspace in self.handles.values() {
-            match keyspace.get(b"k") {
+            match keyspace.get(ANY_KEY) {
                 Err(e) if e.kind() == ErrorKind::Closed => {}
                 other => {
                     let text = format!("a closed database answered {other:?}");
@@ -518,7 +543,7 @@ impl Runner {
         // What is written to the copy stays there.
         for name in copy.keyspaces() {
             if let Some(keyspace) = copy.existing_keyspace(&name) {
-                keyspace.put(b"only in the copy", b"")?;
+                keyspace.put([ANY_KEY, b" only in the copy"].concat(), b"")?;
                 keyspace.flush()?;
             }
         }
@@ -538,7 +563,7 @@ impl Runner {
         if let Some(name) = reader.keyspaces().first()
             && let Some(keyspace) = reader.existing_keyspace(name)
         {
-            match keyspace.put(b"k", b"v") {
+            match keyspace.put(ANY_KEY, b"v") {
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 other => return Ok(format!("a write to a reader was answered {other:?}")),
             }
@@ -558,11 +583,9 @@ pub fn contents(db: &Db) -> Result<String> {
         let Some(keyspace) = db.existing_keyspace(&name) else {
             continue;
         };
-        let forward = keyspace.scan::<&[u8]>(..)?.collect::<Result<Vec<_>>>()?;
-        let mut backward = keyspace
-            .scan::<&[u8]>(..)?
-            .rev()
-            .collect::<Result<Vec<_>>>()?;
+        let all = || order::scan(&keyspace, None, (Bound::Unbounded, Bound::Unbounded));
+        let forward = all()?.collect::<Result<Vec<_>>>()?;
+        let mut backward = all()?.rev().collect::<Result<Vec<_>>>()?;
         backward.reverse();
         if forward != backward {
             let text = format!("`{name}` differs when read from its end");
@@ -576,24 +599,6 @@ pub fn contents(db: &Db) -> Result<String> {
             .iter()
             .map(|(name, digest)| (name.as_str(), *digest)),
     ))
-}
-
-fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, hedgerow::Slice)>> {
-    let there = match to {
-        Move::Seek(key) => cursor.seek(&key.bytes())?,
-        Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
-        Move::First => cursor.seek_first()?,
-        Move::Last => cursor.seek_last()?,
-        Move::Next => cursor.next()?,
-        Move::Prev => cursor.prev()?,
-    };
-    let key = cursor.key().map(<[u8]>::to_vec);
-    let value = cursor.value()?;
-    if there != key.is_some() || there != value.is_some() {
-        let text = format!("a cursor said {there} at key {key:?}");
-        return Err(Error::new(ErrorKind::Conflict, text));
-    }
-    Ok(key.zip(value))
 }
 
 fn durability(synced: bool) -> Durability {

@@ -4,13 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Compression, Design, FilterSpec, Layout, Partitioning, PolicySpec, Residency};
+use hedgerow::{
+    Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
+    PolicySpec, Residency,
+};
 
 /// Everything about a run but the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The disk.
     pub disk: DiskSpec,
+    /// The order of the keys of every keyspace.
+    pub order: KeyOrder,
     /// How every keyspace is divided.
     pub partitioning: Partitioning,
     /// The design of every keyspace.
@@ -41,6 +46,7 @@ impl Setup {
     pub fn tiny(seed: u64) -> Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
+            order: KeyOrder::Sorted,
             partitioning: Partitioning::Single,
             design: Design {
                 block_bytes: 512,
@@ -60,10 +66,27 @@ impl Setup {
     /// The layout of every keyspace.
     pub fn layout(&self) -> Layout {
         Layout {
+            order: self.order,
             partitioning: self.partitioning.clone(),
-            ..Layout::sorted()
         }
     }
+}
+
+/// A design, with fence pointers where its index is not for this order of keys.
+pub fn suited(mut design: Design, order: KeyOrder) -> Design {
+    if design.check_order(order).is_ok() {
+        return design;
+    }
+    design.index = IndexSpec::Fence;
+    if let PolicySpec::Levels(levels) = &design.policy {
+        let levels = levels.iter().cloned();
+        let levels = levels.map(|level| LevelSpec {
+            index: None,
+            ..level
+        });
+        design.policy = PolicySpec::levels(levels);
+    }
+    design
 }
 
 /// The text of a design.
@@ -79,8 +102,9 @@ pub fn design_text(design: &Design) -> String {
     };
     let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
     format!(
-        "policy={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
+        "policy={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
         design.policy,
+        design.index,
         design.filter,
         design.block_bytes,
         size(design.table_bytes),
@@ -110,6 +134,7 @@ fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
     let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
     match name {
         "policy" => design.policy = value.parse::<PolicySpec>().map_err(|e| bad(&e))?,
+        "index" => design.index = value.parse::<IndexSpec>().map_err(|e| bad(&e))?,
         "filter" => design.filter = value.parse::<FilterSpec>().map_err(|e| bad(&e))?,
         "compression" => {
             design.compression = match value {
@@ -156,7 +181,8 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            " partitions={} budget={} segment={} log={} read={read} workers={workers} {}",
+            " order={} partitions={} budget={} segment={} log={} read={read} workers={workers} {}",
+            self.order,
             self.partitioning,
             self.budget_bytes,
             size(self.segment_bytes),
@@ -178,6 +204,7 @@ impl FromStr for Setup {
                 Some(("disk", seed)) => {
                     setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
                 }
+                Some(("order", order)) => setup.order = order.parse().map_err(|e| bad(&e))?,
                 Some(("partitions", by)) => {
                     setup.partitioning = by.parse().map_err(|e| bad(&e))?;
                 }

@@ -1,9 +1,10 @@
 //! Random scripts against the model, on a simulated disk.
 
+use hedgerow::{KeyOrder, PrefixRule};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::run::{Failure, check};
 use hedgerow_testkit::seeds::for_seeds;
-use hedgerow_testkit::setup::Setup;
+use hedgerow_testkit::setup::{Setup, suited};
 use hedgerow_testkit::simplify::simplify;
 use hedgerow_testkit::{generate, metamorphic, ops};
 
@@ -12,11 +13,20 @@ fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
     // Of one draw, so that a seed keeps its design however these are drawn.
-    let mut division = Random::new(random.next());
-    setup.partitioning = metamorphic::any_partitioning(&mut division);
-    setup.workers = metamorphic::any_workers(&mut division);
+    let mut layout = Random::new(random.next());
+    setup.order = match layout.below(10) {
+        0..=4 => KeyOrder::Sorted,
+        5 => KeyOrder::Hashed,
+        6 => KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
+        // These refuse some of the keys.
+        7 => KeyOrder::SemiSorted(PrefixRule::Bytes(4)),
+        8 => KeyOrder::SemiSorted(PrefixRule::Delimiter(b'/')),
+        _ => KeyOrder::SemiSorted(PrefixRule::LengthPrefixed),
+    };
+    setup.partitioning = metamorphic::any_partitioning(&mut layout, setup.order);
+    setup.workers = metamorphic::any_workers(&mut layout);
     if random.one_in(2) {
-        setup.design = metamorphic::any_design(&mut random);
+        setup.design = suited(metamorphic::any_design(&mut random), setup.order);
     }
     setup
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::{Engine, Handle, KeyspaceCell};
-use crate::entry::{KeyHash, Kind, Tag, check_key, check_value};
+use crate::entry::{KeyHash, Kind, Tag, check_value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::options::Durability;
@@ -133,7 +133,6 @@ impl Batch {
         key: &[u8],
         value: &[u8],
     ) -> Result<&mut Batch> {
-        check_key(key)?;
         if !keyspace.is_of(&self.engine) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -142,6 +141,7 @@ impl Batch {
         }
         keyspace.check_not_dropped()?;
         let cell = keyspace.cell().clone();
+        cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
         let partition = cell.state.load().route(key, hash).clone();
         self.payload.push(partition.id, tag, key, value);
@@ -158,9 +158,7 @@ impl Batch {
         self.routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
         let mut payload = Payload::new();
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
-            if route.cell.dropped.load(Ordering::Acquire) {
-                return Err(write::dropped(&route.cell.facts.name));
-            }
+            route.cell.check_not_dropped()?;
             let op = op?;
             let state = route.cell.state.load();
             route.partition = state.route(op.user_key, route.hash).clone();

@@ -1,5 +1,6 @@
 //! The path of a bulk load: entries that come in the order of keys become tables at once, past the
-//! log and the memtables.
+//! log and the memtables. Entries of an order that users do not know are put into it first
+//! (`sorting.rs`).
 //!
 //! The tables are written before anybody knows when the load will be committed: their entries have
 //! a number from its beginning, and the manifest says the one that counts
@@ -17,12 +18,14 @@
 //!
 //! Cost: every entry is written once; at the end a sync of the log and one of the manifest.
 
+mod sorting;
+
 use std::sync::Arc;
 
 use crate::compaction;
 use crate::compaction::output::OutputTables;
 use crate::engine::{Engine, KeyspaceState, lock};
-use crate::entry::{KeyHash, SeqNo, Tag, check_key, check_value};
+use crate::entry::{KeyHash, SeqNo, Tag, check_value};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::iter::{Entry, ValueSource};
@@ -32,6 +35,7 @@ use crate::merge_policy::shape::RunId;
 use crate::partition::Partition;
 use crate::table::TableMeta;
 use crate::write;
+use sorting::Sorting;
 
 /// What a bulk load did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(crate) struct BulkLoad<'a> {
     seqno: SeqNo,
     /// One for each partition.
     outputs: Vec<OutputTables<'a>>,
+    /// One for each partition, if entries come in another order than that of order keys.
+    sorting: Vec<Sorting<'a>>,
     /// As an order key; empty before the first.
     last_key: Vec<u8>,
     scratch: Vec<u8>,
@@ -70,7 +76,11 @@ impl<'a> BulkLoad<'a> {
         let output = |p: &'a Arc<Partition>| {
             OutputTables::of_bulk_load(engine, p, design.clone(), seqno, held_bytes_max)
         };
+        let sorted = state.facts.order.check_ranges().is_ok();
+        let sorting = |p| Sorting::new(engine, p, design.clone(), seqno, held_bytes_max);
+        let unsorted = state.partitions.iter().filter(|_| !sorted);
         Ok(BulkLoad {
+            sorting: unsorted.map(sorting).collect(),
             engine,
             state,
             seqno,
@@ -83,12 +93,19 @@ impl<'a> BulkLoad<'a> {
         })
     }
 
-    /// Appends an entry, whose key must be above that of the one before.
+    /// Appends an entry, whose key must be above that of the one before if keys are sorted.
     pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
-        check_key(user_key)?;
-        check_value(value)?;
         let facts = &self.state.facts;
+        facts.order.check(user_key)?;
+        check_value(value)?;
         let key = facts.order.borrow(user_key, &mut self.scratch);
+        let hash = KeyHash::of(user_key, facts.seed);
+        let partition = facts.router.route(user_key, hash);
+        self.entries += 1;
+        self.user_bytes += (user_key.len() + value.len()) as u64;
+        if let Some(sorting) = self.sorting.get_mut(partition) {
+            return sorting.add(key, value);
+        }
         if key <= self.last_key.as_slice() {
             return Err(Error::invalid(format!(
                 "expected keys in ascending order, each once, found `{}` after `{}`",
@@ -102,13 +119,9 @@ impl<'a> BulkLoad<'a> {
             tag: Tag::PUT,
             value: ValueSource::Inline(value),
         };
-        let hash = KeyHash::of(user_key, facts.seed);
-        let partition = facts.router.route(user_key, hash);
         self.outputs[partition].add(&entry, value)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
-        self.entries += 1;
-        self.user_bytes += (user_key.len() + value.len()) as u64;
         Ok(())
     }
 
@@ -116,6 +129,9 @@ impl<'a> BulkLoad<'a> {
     /// for one that poisons: then it is known when the database has been opened again.
     pub(crate) fn finish(mut self) -> Result<BulkLoadReport> {
         let engine = self.engine;
+        for (sorting, output) in self.sorting.drain(..).zip(&mut self.outputs) {
+            sorting.drain(|entry, value| output.add(entry, value))?;
+        }
         let mut loaded = Vec::new();
         let outputs = std::mem::take(&mut self.outputs).into_iter();
         let mut written = outputs.zip(&self.state.partitions);
@@ -135,7 +151,7 @@ impl<'a> BulkLoad<'a> {
             bytes: tables().map(|meta| meta.file_bytes).sum(),
             tables: tables().count() as u64,
         };
-        engine.stats.puts.add(report.entries);
+        engine.stats.bulk_load_entries.add(report.entries);
         engine.stats.user_bytes.add(self.user_bytes);
         engine.stats.bulk_load_bytes.add(report.bytes);
         Ok(report)

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_io::{Environment, ReadMode};
 
+use crate::advisor::Device;
 use crate::asynchronous::{self, Pending};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
@@ -25,7 +26,7 @@ use crate::options::{Design, Layout};
 use crate::recover::{self, OpenOptions};
 use crate::retune;
 use crate::snapshot::Snapshot;
-use crate::stats::{DbStats, Event};
+use crate::stats::{DbStats, Event, Operations};
 use crate::verify::{self, VerifyProgress, VerifyReport};
 use crate::version::Version;
 use crate::version::edit::Change;
@@ -133,6 +134,12 @@ impl Builder {
         self
     }
 
+    /// What reading and writing costs, for keyspaces that tune themselves; an NVMe drive unless set.
+    pub fn device(mut self, device: Device) -> Builder {
+        self.options.device = device;
+        self
+    }
+
     /// The files, clock and threads to run on; the machine's unless set. A simulated one makes every
     /// run repeatable.
     pub fn environment(mut self, environment: Environment) -> Builder {
@@ -213,6 +220,7 @@ impl Db {
                 listener: None,
                 workers: 0,
                 worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
+                device: Device::nvme(),
             },
         }
     }
@@ -234,12 +242,13 @@ impl Db {
     }
 
     /// Opens or creates a keyspace with a design; one that exists with another design gets this
-    /// one as by [`Keyspace::retune`].
+    /// one as by [`Keyspace::retune`], unless it tunes itself ([`Keyspace::set_self_tuning`]).
     ///
     /// # Errors
-    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds.
+    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds, or not for this order of keys.
     pub fn keyspace_with(&self, name: &str, layout: Layout, design: Design) -> Result<Keyspace> {
         design.check()?;
+        design.check_order(layout.order)?;
         self.keyspace_or(name, layout, Some(design))
     }
 
@@ -278,7 +287,8 @@ impl Db {
                 cell.facts.layout
             )));
         }
-        if let Some(design) = design
+        let tunes_itself = cell.facts.tunes_itself.load(Ordering::Acquire);
+        if let Some(design) = design.filter(|_| !tunes_itself)
             && cell.facts.design().design != design
         {
             retune::retune(&self.engine, &cell, design)?;
@@ -309,6 +319,8 @@ impl Db {
             seed: seed(engine, id.0),
             partitions: (first..first + count).map(PartitionId).collect(),
             depth,
+            operations: Operations::default(),
+            tunes_itself: false,
         };
         let (cell, state) = recover::open_keyspace(engine, id, &description, |_, _| {
             Ok((Version::new(usize::from(depth)), SeqNo(0)))
@@ -349,6 +361,9 @@ impl Db {
             let id = cell.facts.id;
             engine.log_edit(writer, &mut manifest, vec![Change::DropKeyspace { id }])?;
             cell.dropped.store(true, Ordering::Release);
+            let mut of_dropped = lock(&engine.stats.of_dropped);
+            *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
+            drop(of_dropped);
             retire_state(engine, writer, &cell.state.load_full(), catalog.without(id));
         }
         engine.release_log();
@@ -510,9 +525,9 @@ impl Engine {
         let synced = writer.log.sync_through(end);
         let noted = synced.and_then(|()| {
             writer.log.check_poison()?;
-            writer
-                .manifest()
-                .commit(vec![writer.counters(), Change::Closed { end, last }])
+            let mut edit = self.operations_to_note();
+            edit.extend([writer.counters(), Change::Closed { end, last }]);
+            writer.manifest().commit(edit)
         });
         self.remove_obsolete();
         drop(lock(&writer.lock).take());
@@ -521,6 +536,21 @@ impl Engine {
 }
 
 impl Engine {
+    /// What was asked of each keyspace since the manifest was told.
+    fn operations_to_note(&self) -> Vec<Change> {
+        let catalog = self.catalog.load();
+        let note = |state: &Arc<KeyspaceState>| {
+            let entries = state
+                .partitions
+                .iter()
+                .map(|partition| partition.tree().version.entries());
+            let operations = state.facts.operations.note(entries.sum())?;
+            let id = state.facts.id;
+            Some(Change::Operations { id, operations })
+        };
+        catalog.states.values().filter_map(note).collect()
+    }
+
     /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
     /// note of a clean close would tell it that the log goes on where it does not.
     pub(crate) fn abandon(&self) {
@@ -571,9 +601,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
     let writer = engine.writer()?;
     {
         let mut manifest = writer.manifest();
-        if cell.dropped.load(Ordering::Acquire) {
-            return Err(write::dropped(&cell.facts.name));
-        }
+        cell.check_not_dropped()?;
         let old = cell.state.load_full();
         let count = old.partitions.len() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);

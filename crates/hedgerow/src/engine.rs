@@ -19,6 +19,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::Publisher;
 
+use crate::advisor::Device;
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     pub(crate) throttle: Throttle,
     pub(crate) rate_limiter: RateLimiter,
     pub(crate) listener: Option<Listener>,
+    /// What reads and writes cost, for keyspaces that tune themselves.
+    pub(crate) device: Device,
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Counts the changes after which a routed write has to be routed again.
     pub(crate) routing_epoch: AtomicU64,
@@ -173,6 +176,44 @@ pub(crate) struct KeyspaceCell {
     pub(crate) dropping: AtomicBool,
 }
 
+impl KeyspaceCell {
+    /// `Closed` when the keyspace was dropped.
+    #[inline]
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
+        self.check_not(&self.dropped)
+    }
+
+    /// `Closed` while it is being dropped.
+    pub(crate) fn check_not_dropping(&self) -> Result<()> {
+        self.check_not(&self.dropping)
+    }
+
+    #[inline]
+    fn check_not(&self, gone: &AtomicBool) -> Result<()> {
+        if gone.load(Ordering::Acquire) {
+            let why = format!("the keyspace `{}` was dropped", self.facts.name);
+            return Err(Error::new(ErrorKind::Closed, why));
+        }
+        Ok(())
+    }
+}
+
+impl KeyspaceState {
+    /// Bytes of a key: the bounds of tables are keys like any others, and nothing has to be read for
+    /// them. 0 if there are no tables.
+    pub(crate) fn key_bytes(&self) -> f64 {
+        let (mut keys, mut bytes) = (0_u64, 0);
+        for partition in &self.partitions {
+            for (_, table) in partition.tree().version.tables() {
+                let meta = table.meta();
+                keys += 2;
+                bytes += meta.smallest_key.len() + meta.largest_key.len();
+            }
+        }
+        bytes as f64 / keys.max(1) as f64
+    }
+}
+
 /// Keeps a number registered, so that merges keep what is visible at it.
 pub(crate) struct SnapshotGuard {
     pub(crate) engine: Handle,
@@ -270,19 +311,23 @@ impl Engine {
     pub(crate) fn install(
         &self,
         partition: &Partition,
-        edit: TreeEdit,
+        mut edit: TreeEdit,
         flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         let tree = partition.tree_owned();
-        let version = self.edited(partition, &edit)?;
+        let version = self.edited(partition, &mut edit)?;
         let removed: Vec<_> = edit
             .removed
             .iter()
             .filter_map(|id| tree.version.table(*id))
             .collect();
-        self.log_edit(writer, &mut manifest, vec![Change::Tree(edit)])?;
+        let mut changes = vec![Change::Tree(edit)];
+        if flushed.is_some() {
+            changes.extend(operations_to_note(partition, &version));
+        }
+        self.log_edit(writer, &mut manifest, changes)?;
         partition.install(version, flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
@@ -292,12 +337,12 @@ impl Engine {
     /// which makes what is in them visible: no snapshot is taken between the one and the other.
     pub(crate) fn install_together(
         &self,
-        edits: Vec<(&Partition, TreeEdit)>,
+        mut edits: Vec<(&Partition, TreeEdit)>,
         publish: impl FnOnce(),
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
-        let versions = edits.iter().map(|(p, edit)| self.edited(p, edit));
+        let versions = edits.iter_mut().map(|(p, edit)| self.edited(p, edit));
         let versions: Vec<_> = versions.collect::<Result<_>>()?;
         let (partitions, changes): (Vec<_>, Vec<_>) = edits
             .into_iter()
@@ -313,16 +358,22 @@ impl Engine {
         Ok(())
     }
 
-    /// The version that an edit makes of a tree's. Under the manifest's lock.
-    fn edited(&self, partition: &Partition, edit: &TreeEdit) -> Result<Arc<Version>> {
+    /// The version that an edit makes of a tree's. The edit is told which sweeps are over then: they would
+    /// begin again when the database is opened. Under the manifest's lock.
+    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Arc<Version>> {
         if partition.is_dropped() {
             return Err(Error::new(
                 ErrorKind::Closed,
                 "the keyspace was dropped or cleared",
             ));
         }
-        let mut version = (*partition.tree().version).clone();
+        let before = partition.tree_owned();
+        let mut version = (*before.version).clone();
         version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
+        let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
+        let over = levels
+            .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
+        edit.draining.extend(over.map(|(level, _)| (level, None)));
         Ok(Arc::new(version))
     }
 
@@ -409,6 +460,16 @@ impl Engine {
         }
         slice
     }
+}
+
+/// What was asked of a keyspace since the manifest was told; its trees are about of one size.
+fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change> {
+    let facts = &partition.keyspace;
+    let partitions = facts.layout.partitioning.count() as u64;
+    let entries = version.entries().saturating_mul(partitions);
+    let operations = facts.operations.note(entries)?;
+    let id = facts.id;
+    Some(Change::Operations { id, operations })
 }
 
 impl Writer {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, KeyspaceState};
 use crate::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
+use crate::filter::RunMask;
 use crate::key_order::Order;
 use crate::memtable::Memtable;
 use crate::page::{PageClass, PageId};
@@ -38,6 +39,8 @@ pub struct Explanation {
     pub partition: usize,
     /// The memtables asked, newest first.
     pub memtables: Vec<MemtableAsked>,
+    /// The filters over several runs asked, by level, before any of its runs is.
+    pub group_filters: Vec<GroupFilterAsked>,
     /// The runs asked, by level, in each newest first. None if a memtable answered.
     pub runs: Vec<RunAsked>,
     /// What the get gives: `None` if there is no entry, or if the newest is a tombstone.
@@ -86,6 +89,19 @@ pub struct MemtableAsked {
     pub found: Option<FoundEntry>,
 }
 
+/// A filter over several runs of the group that the key belongs to. Cost: no I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupFilterAsked {
+    /// The level, from 0.
+    pub level: usize,
+    /// The group within the level, from 0.
+    pub group: usize,
+    /// How many runs of the group may hold the key after its answer, those that it does not cover
+    /// among them.
+    pub runs_left: usize,
+}
+
 /// A run of the group that the key belongs to. Cost: none, if no table's bounds hold the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -108,7 +124,7 @@ pub struct TableAsked {
     pub path: PathBuf,
     /// The number of the table.
     pub number: u64,
-    /// Its smallest and its largest key.
+    /// The keys of its first and of its last entry.
     pub bounds: (Vec<u8>, Vec<u8>),
     /// It had not been read from since the database was opened, so that its footer, and its index
     /// and filter if they are to be resident, were read first: a few reads that are not among `pages`.
@@ -156,6 +172,7 @@ pub(crate) fn explain(
     let mut trace = Trace {
         order: &*state.facts.order,
         memtables: Vec::new(),
+        group_filters: Vec::new(),
         runs: Vec::new(),
     };
     let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
@@ -164,6 +181,7 @@ pub(crate) fn explain(
             .route(user_key, KeyHash::of(user_key, state.facts.seed))
             .index,
         memtables: trace.memtables,
+        group_filters: trace.group_filters,
         runs: trace.runs,
         value,
     })
@@ -173,6 +191,7 @@ pub(crate) fn explain(
 struct Trace<'a> {
     order: &'a dyn Order,
     memtables: Vec<MemtableAsked>,
+    group_filters: Vec<GroupFilterAsked>,
     runs: Vec<RunAsked>,
 }
 
@@ -212,6 +231,14 @@ impl Observer for Trace<'_> {
             group: place.group,
             run: place.run,
             table,
+        });
+    }
+
+    fn narrowed(&mut self, level: usize, group: usize, left: RunMask) {
+        self.group_filters.push(GroupFilterAsked {
+            level,
+            group,
+            runs_left: left.0.count_ones() as usize,
         });
     }
 

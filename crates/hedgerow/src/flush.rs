@@ -22,6 +22,7 @@ use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::{RUNS_MAX, RunId};
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
+use crate::self_tuning;
 use crate::stats::Event;
 use crate::table::TableMeta;
 
@@ -82,6 +83,7 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         if failed {
             return;
         }
+        self_tuning::consider(engine, partition);
         compaction::schedule(engine, partition);
     }
 }
@@ -260,6 +262,8 @@ fn to_tables(
         (e + meta.entries, b + meta.file_bytes)
     });
     let ids: Vec<_> = tables().map(|meta| meta.id).collect();
+    let replaced = (memtable.entries() as u64).saturating_sub(written.0);
+    partition.keyspace.operations.replaced.add(replaced);
     let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() {
         engine.remove_unnamed(ids);

@@ -229,17 +229,17 @@ pub fn three_level(bytes: &[u8]) -> Result<()> {
     let top_bytes = packed::get(reader.take(2, "size of the top page")?, 0, 2);
     let top = reader.take(top_bytes as usize, "the top page")?;
     let segment = reader.take(reader.remaining(), "a segment")?;
-    let paged = ThreeLevel::paged(TableId(1), top)?;
-    let Some(id) = paged.page_ids().next() else {
+    let mut index = ThreeLevel::paged(TableId(1), top)?;
+    let ids = index.page_ids();
+    let Some(&id) = ids.first() else {
         return Ok(());
     };
     let mut buffer = Buffer::allocate(segment.len());
     buffer.copy_from_slice(segment);
     let page = Page::of_table(buffer, id);
-    let asked_paged = ask_three_level(&paged, bytes, &page);
-    let ids = paged.page_ids().take(STEPS_MAX).count();
-    let resident = paged.load((0..ids).map(|_| Ok(segment)));
-    asked_paged.and(ask_three_level(&resident?, bytes, &page))
+    let asked_paged = ask_three_level(&index, bytes, &page);
+    index.load(&vec![segment; ids.len().min(STEPS_MAX)])?;
+    asked_paged.and(ask_three_level(&index, bytes, &page))
 }
 
 fn ask_three_level(index: &ThreeLevel, bytes: &[u8], page: &Page) -> Result<()> {
@@ -247,10 +247,12 @@ fn ask_three_level(index: &ThreeLevel, bytes: &[u8], page: &Page) -> Result<()> 
     for key in bytes.windows(16).step_by(5).chain(borders) {
         index.locate(key, Some(page))?;
         index.lower_bound(key, Some(page))?;
-        index.group_start(key, Some(page))?;
-        index.group_end(key, Some(page))?;
+        index.end_before(key, Some(page))?;
     }
-    index.handle(index.blocks() - 1, Some(page))?;
+    for block in [0, index.blocks() / 2, index.blocks() - 1] {
+        index.handle(block, Some(page))?;
+    }
+    index.split_keys(4);
     Ok(())
 }
 

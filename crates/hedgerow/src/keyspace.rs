@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::bulk_load::{BulkLoad, BulkLoadReport};
 use crate::compaction::{self, CompactProgress};
 use crate::engine::{Engine, Handle, KeyspaceCell};
-use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_key, check_value};
+use crate::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_value};
 use crate::error::{Error, Result};
 use crate::explain::{self, Explanation};
 use crate::flush;
@@ -18,7 +18,8 @@ use crate::options::{Design, Durability, Layout};
 use crate::partition::KeyBounds;
 use crate::read::{self, Want};
 use crate::retune;
-use crate::scan::{ALL_KEYS, Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds};
+use crate::self_tuning;
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
 use crate::wal::record::Payload;
@@ -169,7 +170,7 @@ impl Keyspace {
         durability: Durability,
     ) -> Result<Option<Slice>> {
         let key = key.as_ref();
-        check_key(key)?;
+        self.cell.facts.order.check(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
             // Before the old value is read: a clear since then makes it another one, too.
@@ -203,8 +204,8 @@ impl Keyspace {
         }
     }
 
-    /// Puts entries that come in ascending order of keys, each key once, past the log and the
-    /// memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
+    /// Puts entries that come in ascending order of keys (in any order, if keys are not sorted), each
+    /// key once, past the log and the memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
     /// be any number of them. All become visible and durable at once, in all partitions, when it
     /// returns; a snapshot taken before does not see them. To other writes of any thread the load is
     /// a single commit made at its end: it replaces what is there by then, and what is written later
@@ -212,7 +213,8 @@ impl Keyspace {
     /// keys are new nothing is merged.
     ///
     /// Cost: writes every entry once; at the end flushes the keyspace's memtables and syncs the log
-    /// and the manifest. Writes that other threads make during these syncs wait for them.
+    /// and the manifest. Writes that other threads make during these syncs wait for them. Keys that
+    /// are not sorted are so first: what does not fit the memory of merges is written once more.
     ///
     /// ```
     /// # use hedgerow::{Db, Error, ErrorKind, Layout};
@@ -231,7 +233,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The first error of `entries`, and what [`Keyspace::put`] and [`Keyspace::flush`] have;
-    /// `InvalidArgument` for a key that is not above the one before; `Conflict` when merges are too
+    /// `InvalidArgument` for a key that is not above the one before, or not the first time there; `Conflict` when merges are too
     /// far behind; `Closed` also if the keyspace was cleared meanwhile. Nothing was put then; only
     /// after `Poisoned` that is not known until the database is opened again.
     pub fn bulk_load<K, V, E>(
@@ -262,7 +264,7 @@ impl Keyspace {
         unchanged: Option<Unchanged>,
         durability: Durability,
     ) -> Result<bool> {
-        check_key(key)?;
+        self.cell.facts.order.check(key)?;
         check_value(value)?;
         let hash = KeyHash::of(key, self.cell.facts.seed);
         // A listener that writes in the middle of a write finds the payload taken.
@@ -370,27 +372,66 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a bound that no key can have, `Closed`. Items are `Corruption` or `Io`.
+    /// `InvalidArgument` for a bound that no key can have, or if keys are not sorted
+    /// ([`KeyOrder`](crate::KeyOrder)); `Closed`. Items are `Corruption` or `Io`.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
-        let bounds = bounds(&range)?;
-        Scan::new(self.view(&bounds)?, bounds)
+        let extent = Extent::of_range(&*self.cell.facts.order, &range)?;
+        Ok(Scan::new(self.view(&extent.bounds)?, extent))
     }
 
-    /// The keys that begin with `prefix`, with their values, in order, from both ends.
+    /// The keys with a prefix, with their values, from both ends. Of sorted keys, those that begin
+    /// with `prefix`, in order; of semi-sorted ones those whose first fragment it is, in no order
+    /// that means anything.
     ///
     /// # Errors
-    /// As [`Keyspace::scan`].
+    /// `InvalidArgument` for what can be no prefix, or if keys are hashed; `Closed`. Items are
+    /// `Corruption` or `Io`.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let bounds = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view(&bounds)?, bounds)
+        let extent = Extent::of_prefix(&*self.cell.facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(&extent.bounds)?, extent))
+    }
+
+    /// All keys with their values, as they are now, in the order in which they are stored. How far
+    /// it has come is a token, from which [`Keyspace::scan_unordered_from`] goes on.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let records = db.keyspace("records", Layout::hashed())?;
+    /// for i in 0..100_u32 {
+    ///     records.put(i.to_le_bytes(), b"")?;
+    /// }
+    /// let mut scan = records.scan_unordered()?;
+    /// let some = scan.by_ref().take(40).count();
+    /// let token = scan.token().as_bytes().to_vec();
+    /// // Later, perhaps by another process:
+    /// let rest = records.scan_unordered_from(&token.into())?;
+    /// assert_eq!(some + rest.count(), 100);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed`. Items are `Corruption` or `Io`.
+    pub fn scan_unordered(&self) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(&ALL_KEYS)?, &ScanToken::default())
+    }
+
+    /// All keys behind the one where an earlier scan left off, with their values, as they are now:
+    /// both scans together visit every key once that is there all the time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered`]; `InvalidArgument` for a token of another keyspace.
+    pub fn scan_unordered_from(&self, token: &ScanToken) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(&ALL_KEYS)?, token)
     }
 
     /// A cursor over all keys, as they are now.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `InvalidArgument` if keys are not sorted, `Closed`.
     pub fn cursor(&self) -> Result<Cursor> {
-        Cursor::new(self.view(&ALL_KEYS)?)
+        Cursor::open(self.view(&ALL_KEYS)?)
     }
 
     fn view(&self, bounds: &KeyBounds) -> Result<View> {
@@ -416,7 +457,7 @@ impl Keyspace {
     /// Cost: reads and writes every table of the range, once per level that it is in.
     ///
     /// # Errors
-    /// As [`Keyspace::flush`]; `Corruption`.
+    /// As [`Keyspace::flush`]; `Corruption`; `InvalidArgument` for bounds if keys are not sorted.
     pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.compact_with(range, |_| true)
     }
@@ -431,7 +472,7 @@ impl Keyspace {
         range: impl RangeBounds<K>,
         mut go_on: impl FnMut(CompactProgress) -> bool,
     ) -> Result<()> {
-        let range = bounds(&range)?;
+        let range = range_bounds(&*self.cell.facts.order, &range)?;
         self.flush()?;
         let state = self.cell.state.load_full();
         let covering = state.covering(&range).iter();
@@ -486,6 +527,30 @@ impl Keyspace {
         retune::retune(&self.engine, &self.cell, design)
     }
 
+    /// Whether the keyspace tunes itself, durably; it does not unless asked to. One that does adopts
+    /// the advisor's design for what was asked of it lately ([`crate::Operations`]), the memory that
+    /// its data has of the budget, and the device ([`Builder::device`](crate::Builder::device)), as by
+    /// [`Keyspace::retune`], and tells so ([`Event::Adopted`](crate::Event::Adopted)). Nothing changes before there were twice
+    /// as many operations as entries, and then only if it is predicted to save an eighth of the cost
+    /// and as much as rewriting all entries costs; so it never goes back and forth faster than it pays.
+    /// Looked at behind flushes and when the database is opened.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// events.set_self_tuning(true)?;
+    /// assert!(events.stats().tunes_itself);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::retune`].
+    pub fn set_self_tuning(&self, on: bool) -> Result<()> {
+        self_tuning::set(&self.engine, &self.cell, on)
+    }
+
     /// Takes everything away, at once: the files of its tables are removed when no snapshot or
     /// cursor reads them. Durable when it returns.
     ///
@@ -534,10 +599,7 @@ impl Keyspace {
     #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         self.engine.check_open()?;
-        if self.cell.dropped.load(Ordering::Acquire) {
-            return Err(write::dropped(self.name()));
-        }
-        Ok(())
+        self.cell.check_not_dropped()
     }
 }
 

@@ -54,6 +54,7 @@ mod recover;
 mod repair;
 mod retune;
 mod scan;
+mod self_tuning;
 mod simulate;
 mod verify;
 mod write;
@@ -91,22 +92,23 @@ pub use db::{Builder, Db};
 pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::{
-    Explanation, FilterAnswer, FoundEntry, MemtableAsked, PageAsked, RunAsked, TableAsked,
+    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
+    TableAsked,
 };
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
-    Partitioning, PolicySpec, Residency,
+    Partitioning, PolicySpec, PrefixRule, Residency,
 };
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
-pub use scan::{Cursor, Scan};
+pub use scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Stall, StallStats,
-    WorkerStats,
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall,
+    StallStats, WorkerStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};

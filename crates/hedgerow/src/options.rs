@@ -2,6 +2,7 @@
 //! change at any time. Both are recorded in the manifest.
 
 mod design_text;
+mod key_order;
 mod partitioning;
 mod policy;
 
@@ -10,6 +11,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
+pub use key_order::{KeyOrder, PrefixRule};
 pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
@@ -34,15 +36,6 @@ pub enum Durability {
     Buffered,
     /// Survives the end of the machine, and so does everything committed before it.
     Synced,
-}
-
-/// The order of the keys of a keyspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum KeyOrder {
-    /// By their bytes: any range can be scanned.
-    #[default]
-    Sorted,
 }
 
 /// What the stored bytes mean: fixed when a keyspace is created.
@@ -72,6 +65,22 @@ impl Layout {
         Layout::default()
     }
 
+    /// Keys in the order of the hashes of their fragments, in one tree.
+    pub fn semi_sorted(rule: PrefixRule) -> Layout {
+        Layout {
+            order: KeyOrder::SemiSorted(rule),
+            ..Layout::default()
+        }
+    }
+
+    /// Keys in the order of their hashes, in one tree.
+    pub fn hashed() -> Layout {
+        Layout {
+            order: KeyOrder::Hashed,
+            ..Layout::default()
+        }
+    }
+
     /// Divided into `partitions` trees by a hash of the key.
     pub fn hash(mut self, partitions: u16) -> Layout {
         self.partitioning = Partitioning::Hash(partitions);
@@ -95,7 +104,17 @@ impl Layout {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        self.partitioning.check()
+        self.order.check()?;
+        self.partitioning.check()?;
+        match self.partitioning {
+            Partitioning::Range(_) if self.order != KeyOrder::Sorted => {
+                Err(Error::invalid(format!(
+                    "expected one tree or a hash for keys of the order {}, found `{}`, which only sorted keys can have",
+                    self.order, self.partitioning
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -114,9 +133,16 @@ pub enum Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IndexSpec {
-    /// The shortest key that separates each block from the next.
+    /// The shortest key that separates each block from the next: 6 to 12 bytes per block.
     #[default]
     Fence,
+    /// The entropy-coded three-level index, below two bytes per block (Ren et al., "SlimDB: a
+    /// space-efficient key-value storage engine for semi-sorted data", 2017). For keys in the order of
+    /// hashes. Blocks have one size and are not compressed.
+    ThreeLevel,
+    /// The same with parts of keys in place of the third level's tries: a little larger, and faster where
+    /// many keys have the same prefix.
+    ThreeLevelArray,
 }
 
 /// Which tables are read for a key.
@@ -136,6 +162,20 @@ pub enum FilterSpec {
     Cuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
+    },
+    /// A cuckoo filter for all runs of a level together, which says which of them may hold a key: a
+    /// key takes `(fingerprint_bits + log2(runs)) / 0.95` bits of a full level, and one in
+    /// `2^fingerprint_bits / 7.6` absent keys passes, however many runs there are (Ren, Zheng,
+    /// Arulraj, Gibson, "SlimDB", 2017, section 3.2). Levels of one run have a cuckoo filter per
+    /// table. It is in memory wherever indexes and other filters are.
+    MultiLevelCuckoo {
+        /// The bits of a fingerprint, 4 to 24.
+        fingerprint_bits: u8,
+        /// Whether it knows only the newest run of each key, so that keys which are written again and
+        /// again take one place, not one for each run (`mlcf:12,unique`). A new run costs more
+        /// then, as the hashes of the others are read again, and readers of old snapshots ask more
+        /// runs.
+        unique: bool,
     },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
@@ -231,6 +271,26 @@ impl Design {
         named.unwrap_or(self.index)
     }
 
+    /// Refuses an index of hashes for keys that are not in the order of theirs.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_order(&self, order: KeyOrder) -> Result<()> {
+        let levels = match &self.policy {
+            PolicySpec::Levels(levels) => &levels[..],
+            _ => &[],
+        };
+        let named = levels.iter().filter_map(|level| level.index);
+        let mut indexes = named.chain([self.index]);
+        match indexes.find(|index| *index != IndexSpec::Fence) {
+            Some(index) if order == KeyOrder::Sorted => Err(Error::invalid(format!(
+                "expected the index fence for keys of the order sorted, found {index}: \
+                 it finds keys by their hashes, so it is for the orders semi-sorted and hashed"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         self.policy.check()?;
         check_range(
@@ -263,7 +323,10 @@ impl FilterSpec {
                 let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
+            FilterSpec::Cuckoo { fingerprint_bits }
+            | FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits, ..
+            } => {
                 return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
             }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
@@ -302,6 +365,13 @@ impl fmt::Display for FilterSpec {
             FilterSpec::None => write!(f, "none"),
             FilterSpec::Bloom { bits_per_key } => write!(f, "bloom:{bits_per_key}"),
             FilterSpec::Cuckoo { fingerprint_bits } => write!(f, "cuckoo:{fingerprint_bits}"),
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            } => {
+                let unique = if *unique { ",unique" } else { "" };
+                write!(f, "mlcf:{fingerprint_bits}{unique}")
+            }
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
                 bits_per_key: Some(bits),
@@ -313,11 +383,11 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -330,6 +400,13 @@ impl FromStr for FilterSpec {
             Some(("cuckoo", bits)) => Ok(FilterSpec::Cuckoo {
                 fingerprint_bits: bits.parse().map_err(|_| unknown())?,
             }),
+            Some(("mlcf", bits)) => {
+                let all = bits.strip_suffix(",unique");
+                Ok(FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: all.unwrap_or(bits).parse().map_err(|_| unknown())?,
+                    unique: all.is_some(),
+                })
+            }
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
                 bits_per_key: Some(bits(per_key)?),
             }),
@@ -365,8 +442,7 @@ macro_rules! named {
     };
 }
 
-named!(KeyOrder, "a key order", "sorted" => Sorted);
-named!(IndexSpec, "an index", "fence" => Fence);
+named!(IndexSpec, "an index", "fence" => Fence, "three-level" => ThreeLevel, "three-level:array" => ThreeLevelArray);
 named!(Compression, "a compression", "none" => None, "lz4" => Lz4);
 named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
 
@@ -382,7 +458,12 @@ mod tests {
 
     #[test]
     fn specs_are_read_as_they_are_printed() {
-        assert!(read_back(KeyOrder::Sorted) && read_back(IndexSpec::Fence));
+        let indexes = [
+            IndexSpec::Fence,
+            IndexSpec::ThreeLevel,
+            IndexSpec::ThreeLevelArray,
+        ];
+        assert!(indexes.into_iter().all(read_back));
         assert!(
             [Compression::None, Compression::Lz4]
                 .into_iter()
@@ -404,6 +485,10 @@ mod tests {
                         fingerprint_bits: 12
                     },
                 ])
+                .chain([false, true].map(|unique| FilterSpec::MultiLevelCuckoo {
+                    fingerprint_bits: 13,
+                    unique,
+                }))
                 .all(read_back)
         );
     }

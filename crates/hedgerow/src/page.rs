@@ -32,6 +32,13 @@ pub struct Handle {
     pub bytes: u32,
 }
 
+impl Handle {
+    /// What the page takes in memory if it is stored as it is.
+    pub(crate) fn memory_bytes(self) -> u64 {
+        u64::from(self.bytes) + PAGE_HEADER_BYTES as u64
+    }
+}
+
 /// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

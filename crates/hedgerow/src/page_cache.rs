@@ -88,6 +88,25 @@ impl PageCache {
         })
     }
 
+    /// Asks the processor for the place where the page would be found.
+    #[inline]
+    pub(crate) fn prefetch_set(&self, id: PageId) {
+        hedgerow_mem::prefetch(self.place(id).0);
+    }
+
+    /// Asks the processor for the front of the page, if it is here. Cost: the lock of one set.
+    #[inline]
+    pub(crate) fn prefetch_page(&self, id: PageId) {
+        let (set, tag) = self.place(id);
+        for (mark, way) in lock(set).pages() {
+            if has_tag(*mark, tag)
+                && let Some(page) = way
+            {
+                page.prefetched();
+            }
+        }
+    }
+
     pub(crate) fn insert(&self, id: PageId, page: &Page) {
         let (set, tag) = self.place(id);
         let mut set = lock(set);
@@ -185,9 +204,8 @@ impl Set {
 
     #[inline]
     fn hit(&mut self, tag: u8, id: PageId) -> Option<Page> {
-        let same_tag = |mark: u8| mark & ((1 << TAG_BITS) - 1) == tag;
         for (mark, way) in self.pages() {
-            if same_tag(*mark)
+            if has_tag(*mark, tag)
                 && let Some(page) = way
                 && page.prefetched().is(id)
             {
@@ -218,6 +236,10 @@ impl Set {
             }
         }
     }
+}
+
+fn has_tag(mark: u8, tag: u8) -> bool {
+    mark & ((1 << TAG_BITS) - 1) == tag
 }
 
 /// Two numbers, mixed by two multiplications. The same in every process, so that a simulated run

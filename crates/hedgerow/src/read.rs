@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, KeyspaceState};
-use crate::entry::{KeyHash, Kind, SeqNo, Tag, check_key};
+use crate::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::RunMask;
 use crate::memtable::Memtable;
@@ -80,7 +80,7 @@ pub(crate) fn get_observed(
     observer: &mut impl Observer,
 ) -> Result<Option<Slice>> {
     engine.check_open()?;
-    check_key(user_key)?;
+    state.facts.order.check(user_key)?;
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
@@ -106,9 +106,10 @@ pub(crate) fn get_observed(
             }
         }
     };
-    engine.stats.gets.add(1);
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
     if found.is_some() {
-        engine.stats.get_hits.add(1);
+        operations.get_hits.add(1);
     }
     Ok(found)
 }
@@ -150,9 +151,10 @@ pub(crate) fn get_cached(
             }
         }
     };
-    engine.stats.gets.add(1);
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
     if found.is_some() {
-        engine.stats.get_hits.add(1);
+        operations.get_hits.add(1);
     }
     Ok(Some(found))
 }
@@ -180,21 +182,25 @@ fn get_together<K: AsRef<[u8]>>(
     seqno: SeqNo,
     values: &mut Vec<Option<Slice>>,
 ) -> Result<()> {
+    let mut trees: Vec<Option<Arc<SuperVersion>>> = vec![None; state.partitions.len()];
     let mut routed = Vec::with_capacity(user_keys.len());
     for user_key in user_keys {
-        check_key(user_key.as_ref())?;
-        let hash = KeyHash::of(user_key.as_ref(), state.facts.seed);
-        let mut order_key = Vec::with_capacity(user_key.as_ref().len());
-        state.facts.order.encode(user_key.as_ref(), &mut order_key);
-        let tree = state.route(user_key.as_ref(), hash).tree_owned();
-        routed.push((hash, order_key, tree));
+        let user_key = user_key.as_ref();
+        state.facts.order.check(user_key)?;
+        let hash = KeyHash::of(user_key, state.facts.seed);
+        let partition = state.facts.router.route(user_key, hash);
+        trees[partition].get_or_insert_with(|| state.partitions[partition].tree_owned());
+        routed.push((hash, partition, Vec::new()));
     }
     let first = values.len();
     values.resize(first + user_keys.len(), None);
     let mut under_way = Vec::with_capacity(user_keys.len());
-    for (i, (hash, key, tree)) in routed.iter().enumerate() {
+    for (i, (hash, partition, scratch)) in routed.iter_mut().enumerate() {
+        let Some(tree) = &trees[*partition] else {
+            continue;
+        };
         let query = Query {
-            key,
+            key: state.facts.order.borrow(user_keys[i].as_ref(), scratch),
             hash: *hash,
             seqno,
         };
@@ -203,37 +209,46 @@ fn get_together<K: AsRef<[u8]>>(
             None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
         }
     }
+    under_way
+        .iter()
+        .for_each(|(_, lookup, _)| lookup.touch_probes());
+    let mut wanted = Vec::with_capacity(under_way.len());
+    let mut missing = Vec::new();
     while !under_way.is_empty() {
-        // Every lookup goes on until it wants a page that is not here; the device hears of it.
-        let mut wanted: Vec<(usize, TableLookup<'_>, PageId)> = Vec::new();
-        for (at, mut lookup, mut page) in under_way.drain(..) {
-            loop {
-                match lookup.step(&engine.stats, page.take(), &mut ())? {
-                    Step::Done(answer) => {
-                        values[at] = read_value(engine, answer, Want::Value, &mut ())?;
-                        break;
-                    }
-                    Step::Read(id) => match lookup.asked().cached_or_prefetch(id) {
-                        Some(cached) => {
-                            engine.stats.pages_asked.add(1);
-                            page = Some(cached);
-                        }
-                        None => {
-                            wanted.push((at, lookup, id));
-                            break;
-                        }
-                    },
+        for (at, mut lookup, page) in under_way.drain(..) {
+            match lookup.step(&engine.stats, page, &mut ())? {
+                Step::Read(id) => wanted.push((at, lookup, id)),
+                Step::Done(answer) => {
+                    values[at] = read_value(engine, answer, Want::Value, &mut ())?;
                 }
             }
         }
-        for (at, lookup, id) in wanted {
-            let page = lookup.asked().page(id)?;
-            under_way.push((at, lookup, Some(page)));
+        // Memory has a queue, too: it hears of all pages before the first is looked at.
+        let cache = &engine.memory.cache;
+        wanted.iter().for_each(|(_, _, id)| cache.prefetch_set(*id));
+        wanted
+            .iter()
+            .for_each(|(_, _, id)| cache.prefetch_page(*id));
+        for (at, lookup, id) in wanted.drain(..) {
+            match lookup.asked().cached_or_prefetch(id) {
+                Some(page) => {
+                    engine.stats.pages_asked.add(1);
+                    under_way.push((at, lookup, Some(page)));
+                }
+                None => missing.push((at, lookup, id)),
+            }
+        }
+        // All that are left want a page that is not here, and the device has heard of each.
+        if under_way.is_empty() {
+            for (at, lookup, id) in missing.drain(..) {
+                let page = lookup.asked().page(id)?;
+                under_way.push((at, lookup, Some(page)));
+            }
         }
     }
-    engine.stats.gets.add(user_keys.len() as u64);
-    engine
-        .stats
+    let operations = &state.facts.operations;
+    operations.gets.add(user_keys.len() as u64);
+    operations
         .get_hits
         .add(values[first..].iter().flatten().count() as u64);
     Ok(())
@@ -367,6 +382,10 @@ struct GroupLookup<'a> {
     group: &'a Group<Arc<Table>>,
     /// The runs that may hold the key and are still to be asked.
     runs: RunMask,
+    /// Runs that were left out by filters that know the newest run of a key only.
+    hidden: RunMask,
+    /// The run that is asked.
+    run: usize,
     /// How many of the group's probes have answered.
     probed: usize,
 }
@@ -380,6 +399,16 @@ impl<'a> TableLookup<'a> {
             group: None,
             asked: None,
             state: GetState::default(),
+        }
+    }
+
+    /// Fetches what the filters over several runs will look at. Cost: two cache lines for each, not waited for.
+    fn touch_probes(&self) {
+        for level in &self.version.levels {
+            let group = &level.groups[level.group_for(self.query.key)];
+            for probe in &group.probes {
+                probe.filter.touch(self.query.hash);
+            }
         }
     }
 
@@ -426,7 +455,11 @@ impl<'a> TableLookup<'a> {
         };
         stats.filter_probes.add(1);
         if let Some(at) = &mut self.group {
-            at.runs = at.group.narrowed(at.runs, probe, candidates);
+            let left = at.group.narrowed(at.runs, probe, candidates);
+            if probe.filter.knows_newest_only() {
+                at.hidden.0 |= at.runs.0 & !left.0;
+            }
+            at.runs = left;
             observer.narrowed(self.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
@@ -461,6 +494,12 @@ impl<'a> TableLookup<'a> {
             Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
             Lookup::Absent => {}
         }
+        // The newest version may be there, but too new for this reader.
+        if let Some(at) = &mut self.group
+            && table.meta().largest_seqno > self.query.seqno
+        {
+            at.runs.0 |= at.hidden.0 & !RunMask::all(at.run + 1).0;
+        }
         Ok(Step::Done(None))
     }
 
@@ -476,6 +515,8 @@ impl<'a> TableLookup<'a> {
                     number,
                     group,
                     runs: RunMask::all(group.runs.len()),
+                    hidden: RunMask::NONE,
+                    run: 0,
                     probed: 0,
                 }
             });
@@ -486,6 +527,7 @@ impl<'a> TableLookup<'a> {
                 return Some(Asked::Probe(probe));
             }
             while let Some(run) = at.runs.take_newest() {
+                at.run = run;
                 let table = at.group.runs[run].table_for(key);
                 let place = RunPlace {
                     level: self.level,

@@ -23,6 +23,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
+use crate::advisor::Device;
 use crate::compaction;
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
@@ -36,6 +37,7 @@ use crate::merge_policy::shape::RUNS_MAX;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::self_tuning;
 use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
 use crate::table::TableContext;
@@ -69,6 +71,7 @@ pub(crate) struct OpenOptions {
     pub(crate) listener: Option<Listener>,
     pub(crate) workers: usize,
     pub(crate) worker_queue_tasks: usize,
+    pub(crate) device: Device,
 }
 
 /// Opens or creates.
@@ -112,6 +115,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         took: options.environment.clock.now().saturating_sub(began),
     });
     for partition in engine.catalog.load().partitions.values() {
+        self_tuning::consider(&engine, partition);
         compaction::schedule(&engine, partition);
     }
     Ok(engine)
@@ -485,6 +489,7 @@ fn assemble(
         tables,
         stats,
         listener: options.listener.clone(),
+        device: options.device.clone(),
         catalog: ArcSwap::default(),
         routing_epoch: AtomicU64::new(0),
         snapshots: SnapshotList::default(),
@@ -572,13 +577,7 @@ pub(crate) fn open_keyspace(
         &keyspace.layout,
         engine.memory.plan.active(),
     );
-    let facts = KeyspaceFacts::new(
-        id,
-        &keyspace.name,
-        keyspace.layout.clone(),
-        keyspace.seed,
-        design,
-    );
+    let facts = KeyspaceFacts::new(id, keyspace, design);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
         let (version, flushed) = tree(partition, &facts)?;
@@ -639,8 +638,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                     continue;
                 }
                 let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-                let size =
-                    op.user_key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
+                let size = key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
                 tree.active.reserve(size, LogPosition::default());
                 tree.active.insert(key, seqno, op.tag, op.value);
                 bytes += size as u64;

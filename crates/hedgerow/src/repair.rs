@@ -25,13 +25,15 @@ use crate::entry::{KeyHash, KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
+use crate::key_order;
 use crate::merge_policy;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
 use crate::partition::{self, tables_dir};
-use crate::table::block_based::{self, ResidencyChoice};
+use crate::stats::Operations;
+use crate::table::block_based::{self, Footer, ResidencyChoice};
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
 use crate::table::{Reader, TableMeta};
@@ -126,7 +128,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
 struct Whole {
     path: PathBuf,
     meta: TableMeta,
-    seed: u64,
+    footer: Footer,
     reader: Arc<dyn Reader>,
     pages: Arc<FilePages>,
 }
@@ -196,7 +198,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
-    let (meta, seed) = block_based::read_meta(&*file, path)?;
+    let (meta, footer) = block_based::read_meta(&*file, path)?;
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
@@ -211,7 +213,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     Ok(Whole {
         path: path.to_path_buf(),
         meta: meta.renumbered(seqno_override),
-        seed,
+        footer,
         reader,
         pages,
     })
@@ -244,7 +246,9 @@ fn describe(
         let id = KeyspaceId(table.meta.keyspace);
         let partition = PartitionId(table.meta.partition);
         let guessed = !known.keyspaces.contains_key(&id);
-        let keyspace = keyspaces.entry(id).or_insert_with(|| guess(id, table.seed));
+        let keyspace = keyspaces
+            .entry(id)
+            .or_insert_with(|| guess(id, &table.footer));
         if guessed && !keyspace.partitions.contains(&partition) {
             keyspace.partitions.push(partition);
         }
@@ -253,7 +257,7 @@ fn describe(
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
             keyspace.partitions.sort_unstable();
-            keyspace.layout = guess_layout(id, keyspace, &log, tables)?;
+            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
         }
         state.apply(&Change::CreateKeyspace {
             id,
@@ -328,35 +332,42 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
 }
 
 /// A keyspace of which only tables are known.
-fn guess(id: KeyspaceId, seed: u64) -> Keyspace {
+fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
     Keyspace {
         name: format!("keyspace-{}", id.0),
-        layout: Layout::sorted(),
+        layout: Layout {
+            order: footer.key_order,
+            ..Layout::default()
+        },
         design,
-        seed,
+        seed: footer.hash_seed,
         partitions: Vec::new(),
         depth,
+        operations: Operations::default(),
+        tunes_itself: false,
     }
 }
 
-/// The layout that puts every key known into the partition that it was found in. The partitions of a
-/// keyspace are numbered one after another when it is made.
-fn guess_layout(
+/// The partitioning that puts every key known into the partition that it was found in. The partitions
+/// of a keyspace are numbered one after another when it is made.
+fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &Keyspace,
     log: &KeysInLog,
     tables: &[Whole],
-) -> Result<Layout> {
+) -> Result<Partitioning> {
     let partitions = &keyspace.partitions;
+    let order = key_order::open(keyspace.layout.order, keyspace.seed);
     let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
     for (partition, keys) in partitions.iter().zip(&mut keys) {
         if let Some((smallest, largest)) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
         for Whole { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
-            keys.extend([meta.smallest_key.as_slice(), &meta.largest_key]);
+            let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
+            keys.extend(bounds.map(|key| order.decode(key)));
         }
     }
     let splits = keys.iter().skip(1).filter_map(|keys| keys.first());
@@ -369,14 +380,16 @@ fn guess_layout(
         let router = partition::router(guess);
         let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
         let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
-        guess.count() == partitions.len() && keys.iter().enumerate().all(all_of)
+        let layout = Layout {
+            partitioning: guess.clone(),
+            ..keyspace.layout
+        };
+        let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
+        is_possible && keys.iter().enumerate().all(all_of)
     };
     let consecutive = partitions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
     match guesses.into_iter().find(fits).filter(|_| consecutive) {
-        Some(partitioning) => Ok(Layout {
-            partitioning,
-            ..Layout::sorted()
-        }),
+        Some(partitioning) => Ok(partitioning),
         None => Err(Error::corruption(format!(
             "the manifest is lost and the tables do not tell how keyspace {} was divided",
             id.0

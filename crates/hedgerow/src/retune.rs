@@ -8,7 +8,6 @@
 //! Cost: one synced edit of the manifest.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::compaction;
 use crate::engine::{Engine, KeyspaceCell};
@@ -17,18 +16,16 @@ use crate::options::Design;
 use crate::partition::DesignInForce;
 use crate::stats::Event;
 use crate::version::edit::Change;
-use crate::write;
 
 /// Puts a design in force; nothing happens if it is the one there is.
 pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
-    design.check()?;
     let facts = &cell.facts;
+    design.check()?;
+    design.check_order(facts.layout.order)?;
     let from = {
         let writer = engine.writer()?;
         let mut manifest = writer.manifest();
-        if cell.dropped.load(Ordering::Acquire) {
-            return Err(write::dropped(&facts.name));
-        }
+        cell.check_not_dropped()?;
         let from = facts.design_owned().design.clone();
         if from == design {
             return Ok(());
@@ -38,6 +35,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
             design: design.clone(),
         };
         engine.log_edit(writer, &mut manifest, vec![change])?;
+        facts.operations.retuned();
         let active = engine.memory.plan.active();
         facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
         from

@@ -8,20 +8,22 @@
 //! step reads the next block of one run at every block's end.
 
 mod both_ends;
+mod unordered;
 
 pub use both_ends::Scan;
-pub(crate) use both_ends::{bounds, prefix_bounds};
+pub(crate) use both_ends::{Extent, range_bounds};
+pub use unordered::{ScanToken, UnorderedScan};
 
+use std::cell::OnceCell;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::SeqNo;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
-use crate::key_order::ScanSupport;
 use crate::page::PageId;
 use crate::partition::{Covering, KeyBounds};
 use crate::read::has_value;
@@ -209,7 +211,7 @@ impl Parts for RunTables {
 /// // What was the latest reading on the third of January?
 /// assert!(cursor.seek_for_prev(b"2024-01-03")?);
 /// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
-/// assert_eq!(cursor.value()?.as_deref(), Some(&b"3.1"[..]));
+/// assert_eq!(cursor.value()?, Some(&b"3.1"[..]));
 /// assert!(cursor.next()?);
 /// assert!(!cursor.next()?);
 /// assert_eq!(cursor.key(), None);
@@ -218,9 +220,11 @@ impl Parts for RunTables {
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
-    /// The user key and value here; the value may still have to be read.
+    /// The order key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
+    /// The value here, if it is a page of its own and has been asked for.
+    long_value: OnceCell<Slice>,
     at: At,
     pin: Pin,
 }
@@ -240,31 +244,44 @@ enum Found {
     /// The current entry of the merged iterator holds it.
     Here,
     Inline(Vec<u8>),
-    OutOfLine(Arc<Table>, PageId, u32),
+    OutOfLine(PageId, u32),
 }
 
 /// Roughly what one source of a cursor keeps in memory: a block.
 const SOURCE_BYTES: usize = 4 << 10;
 
 impl Cursor {
-    pub(crate) fn new(view: View) -> Result<Cursor> {
-        if view.state.facts.order.scans() != ScanSupport::Range {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the key order of this keyspace has no ranges; scan a prefix or everything",
-            ));
-        }
+    /// A cursor for users, who seek by user keys.
+    pub(crate) fn open(view: View) -> Result<Cursor> {
+        view.state.facts.order.check_ranges()?;
+        Ok(Cursor::new(view))
+    }
+
+    pub(crate) fn new(view: View) -> Cursor {
         let (merged, sources) = view.entries();
         let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
         view.engine.memory.note();
-        Ok(Cursor {
+        Cursor {
             view,
             merged,
             key: Vec::new(),
             value: Found::Here,
+            long_value: OnceCell::new(),
             at: At::Nowhere,
             pin,
-        })
+        }
+    }
+
+    /// One that goes forward only, and not beyond a bound of order keys, so that nothing is read behind
+    /// it.
+    fn to(view: View, upper: &Bound<Vec<u8>>) -> Cursor {
+        let mut cursor = Cursor::new(view);
+        match upper {
+            Bound::Unbounded => {}
+            Bound::Excluded(end) => cursor.merged.limit(end),
+            Bound::Included(last) => cursor.merged.limit(&[last, &[0][..]].concat()),
+        }
+        cursor
     }
 
     /// To the first key at or after `key`. True if there is one.
@@ -272,10 +289,7 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.count_seek()?;
-        let order_key = self.encode(key);
-        self.merged.seek(&order_key, SeqNo::MAX)?;
-        self.settle_forward(false)
+        self.seek_at(&self.encode(key))
     }
 
     /// To the last key at or before `key`. True if there is one.
@@ -283,18 +297,37 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
+        self.seek_at_or_before(&self.encode(key))
+    }
+
+    /// To the first order key at or after this one. True if there is one.
+    fn seek_at(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
-        let order_key = self.encode(key);
+        self.merged.seek(order_key, SeqNo::MAX)?;
+        self.settle_forward(false)
+    }
+
+    /// To the first order key strictly behind this one. True if there is one.
+    fn seek_behind(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek(order_key, SeqNo(0))?;
+        self.key.clear();
+        self.key.extend_from_slice(order_key);
+        self.settle_forward(true)
+    }
+
+    /// To the last order key at or before this one. True if there is one.
+    fn seek_at_or_before(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
         // Behind the oldest version that the key can have.
-        self.merged.seek_before(&order_key, SeqNo(0))?;
+        self.merged.seek_before(order_key, SeqNo(0))?;
         self.settle_backward()
     }
 
-    /// To the last key strictly before `key`. True if there is one.
-    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+    /// To the last order key strictly before this one. True if there is one.
+    fn seek_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
-        let order_key = self.encode(key);
-        self.merged.seek_before(&order_key, SeqNo::MAX)?;
+        self.merged.seek_before(order_key, SeqNo::MAX)?;
         self.settle_backward()
     }
 
@@ -328,14 +361,11 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.engine.stats.nexts.add(1);
+        self.view.state.facts.operations.nexts.add(1);
         match self.at {
             At::Nowhere => return Ok(false),
             At::OnKey => {}
-            At::BeforeKey => {
-                let order_key = self.encode_here();
-                self.merged.seek(&order_key, SeqNo::MAX)?;
-            }
+            At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
         }
         self.settle_forward(true)
     }
@@ -346,60 +376,89 @@ impl Cursor {
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn prev(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.engine.stats.nexts.add(1);
+        self.view.state.facts.operations.nexts.add(1);
         match self.at {
             At::Nowhere => return Ok(false),
             At::BeforeKey => {}
-            At::OnKey => {
-                let order_key = self.encode_here();
-                self.merged.seek_before(&order_key, SeqNo::MAX)?;
-            }
+            At::OnKey => self.merged.seek_before(&self.key, SeqNo::MAX)?,
         }
         self.settle_backward()
     }
 
     /// The key here; `None` when the cursor is nowhere.
     pub fn key(&self) -> Option<&[u8]> {
+        let order = &self.view.state.facts.order;
+        self.order_key().map(|key| order.decode(key))
+    }
+
+    fn order_key(&self) -> Option<&[u8]> {
         (self.at != At::Nowhere).then_some(self.key.as_slice())
     }
 
-    /// The value here; `None` when the cursor is nowhere. Long values are read now, not before.
+    /// The value here; `None` when the cursor is nowhere. A long value is read at the first call and
+    /// kept while the cursor stays; others are where the cursor stands, and nothing is copied.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
-    pub fn value(&self) -> Result<Option<Slice>> {
-        if self.at == At::Nowhere {
-            return Ok(None);
-        }
-        let out_of_line = |table: &Table, id: PageId, bytes: u32| -> Result<Slice> {
-            Ok(self.view.engine.slice(table.value(id, bytes)?))
-        };
-        Ok(Some(match &self.value {
-            Found::Inline(bytes) => Slice::copy_from(bytes),
-            Found::OutOfLine(table, id, bytes) => out_of_line(table, *id, *bytes)?,
-            Found::Here => match self.merged.entry().map(|e| e.value) {
-                Some(ValueSource::Inline(bytes)) => Slice::copy_from(bytes),
-                Some(ValueSource::OutOfLine { page, bytes }) => {
-                    out_of_line(&*self.table(page)?, page, bytes)?
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        match self.source() {
+            None => Ok(None),
+            Some(ValueSource::Inline(bytes)) => Ok(Some(bytes)),
+            Some(ValueSource::OutOfLine { page, bytes }) => {
+                if self.long_value.get().is_none() {
+                    let _ = self.long_value.set(self.read(page, bytes)?);
                 }
-                None => return Ok(None),
-            },
-        }))
+                Ok(self.long_value.get().map(Slice::as_bytes))
+            }
+        }
+    }
+
+    /// The value here, to be kept when the cursor moves on.
+    pub(crate) fn owned_value(&self) -> Result<Option<Slice>> {
+        self.source()
+            .map(|value| match value {
+                ValueSource::Inline(bytes) => Ok(Slice::copy_from(bytes)),
+                ValueSource::OutOfLine { page, bytes } => self.read(page, bytes),
+            })
+            .transpose()
+    }
+
+    /// Where the value is; `None` when the cursor is nowhere.
+    fn source(&self) -> Option<ValueSource<'_>> {
+        match &self.value {
+            _ if self.at == At::Nowhere => None,
+            Found::Here => self.merged.entry().map(|entry| entry.value),
+            Found::Inline(bytes) => Some(ValueSource::Inline(bytes)),
+            Found::OutOfLine(page, bytes) => Some(ValueSource::OutOfLine {
+                page: *page,
+                bytes: *bytes,
+            }),
+        }
+    }
+
+    /// Reads a value that is a page of its own.
+    fn read(&self, page: PageId, bytes: u32) -> Result<Slice> {
+        let table = table_of(&self.view, page)?;
+        Ok(self.view.engine.slice(table.value(page, bytes)?))
+    }
+
+    /// No entry is here until one is found.
+    fn leave(&mut self) {
+        self.at = At::Nowhere;
+        self.value = Found::Here;
+        self.long_value.take();
     }
 
     /// Forward to the newest visible version of the next key that has a value; past what is left
     /// of the key here if `beyond_key`.
     fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
-        self.at = At::Nowhere;
-        self.value = Found::Here;
-        let order = &self.view.state.facts.order;
+        self.leave();
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
-            let user_key = order.decode(entry.key);
-            let shadowed = skip && user_key == self.key;
+            let shadowed = skip && entry.key == self.key;
             if !shadowed && entry.seqno <= self.view.seqno {
                 self.key.clear();
-                self.key.extend_from_slice(user_key);
+                self.key.extend_from_slice(entry.key);
                 if has_value(entry.tag)? {
                     self.at = At::OnKey;
                     return Ok(true);
@@ -414,17 +473,15 @@ impl Cursor {
     /// Backward to the newest visible version of the key before that has a value. Going backward,
     /// the versions of a key come oldest first, so the last visible one of a key is the one.
     fn settle_backward(&mut self) -> Result<bool> {
-        self.at = At::Nowhere;
-        let order = &self.view.state.facts.order;
+        self.leave();
         let mut candidate = None;
         while let Some(entry) = self.merged.entry() {
-            let user_key = order.decode(entry.key);
-            if candidate.is_some() && user_key != self.key {
+            if candidate.is_some() && entry.key != self.key {
                 break;
             }
             if entry.seqno <= self.view.seqno {
                 self.key.clear();
-                self.key.extend_from_slice(user_key);
+                self.key.extend_from_slice(entry.key);
                 candidate = if has_value(entry.tag)? {
                     Some(match entry.value {
                         ValueSource::Inline(bytes) => {
@@ -436,9 +493,7 @@ impl Cursor {
                             kept.extend_from_slice(bytes);
                             Found::Inline(kept)
                         }
-                        ValueSource::OutOfLine { page, bytes } => {
-                            Found::OutOfLine(table_of(&self.view, page)?, page, bytes)
-                        }
+                        ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
                     })
                 } else {
                     None
@@ -454,24 +509,16 @@ impl Cursor {
         Ok(true)
     }
 
-    fn table(&self, page: PageId) -> Result<Arc<Table>> {
-        table_of(&self.view, page)
-    }
-
     fn encode(&self, user_key: &[u8]) -> Vec<u8> {
         let mut order_key = Vec::with_capacity(user_key.len());
         self.view.state.facts.order.encode(user_key, &mut order_key);
         order_key
     }
 
-    fn encode_here(&self) -> Vec<u8> {
-        self.encode(&self.key)
-    }
-
     fn count_seek(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         self.view.engine.check_open()?;
-        self.view.engine.stats.seeks.add(1);
+        self.view.state.facts.operations.seeks.add(1);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::partition::KeyBounds;
 use crate::read::{self, Want};
-use crate::scan::{ALL_KEYS, Cursor, Scan, View, bounds, prefix_bounds};
+use crate::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View};
 use crate::slice::Slice;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
@@ -118,17 +118,38 @@ impl Snapshot {
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
-        let bounds = bounds(&range)?;
-        Scan::new(self.view(keyspace, &bounds)?, bounds)
+        let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
     }
 
-    /// The keys that begin with `prefix` then, with their values, from both ends.
+    /// The keys with a prefix then, with their values, from both ends.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Keyspace::scan_prefix`] and [`Snapshot::get`].
     pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let bounds = prefix_bounds(prefix.as_ref())?;
-        Scan::new(self.view(keyspace, &bounds)?, bounds)
+        let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// All keys then, with their values, in the order in which they are stored.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered`] and [`Snapshot::get`].
+    pub fn scan_unordered(&self, keyspace: &Keyspace) -> Result<UnorderedScan> {
+        self.scan_unordered_from(keyspace, &ScanToken::default())
+    }
+
+    /// All keys then behind the one where an earlier scan left off: scans of one snapshot together
+    /// visit every key of it once.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered_from`] and [`Snapshot::get`].
+    pub fn scan_unordered_from(
+        &self,
+        keyspace: &Keyspace,
+        token: &ScanToken,
+    ) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(keyspace, &ALL_KEYS)?, token)
     }
 
     /// A cursor over the keys then.
@@ -136,7 +157,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::scan`].
     pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        Cursor::new(self.view(keyspace, &ALL_KEYS)?)
+        Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
     fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<View> {

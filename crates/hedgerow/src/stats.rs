@@ -1,12 +1,17 @@
 //! Counters of what the engine did, and the events it tells.
 
+mod operations;
+
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::options::Design;
+
+pub(crate) use operations::OperationCounters;
+pub use operations::Operations;
 
 /// Levels beyond this are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
@@ -51,12 +56,10 @@ impl fmt::Debug for Counter {
 /// Everything that is counted while a database is open.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    pub(crate) puts: Counter,
-    pub(crate) deletes: Counter,
-    pub(crate) gets: Counter,
-    pub(crate) get_hits: Counter,
-    pub(crate) seeks: Counter,
-    pub(crate) nexts: Counter,
+    /// Entries of bulk loads, which are puts and no operations.
+    pub(crate) bulk_load_entries: Counter,
+    /// The operations on keyspaces that were dropped.
+    pub(crate) of_dropped: Mutex<Operations>,
     /// Keys and values of puts and deletes.
     pub(crate) user_bytes: Counter,
     pub(crate) flush_bytes: Counter,
@@ -159,6 +162,15 @@ pub enum Event {
         from: Design,
         /// The design it has.
         to: Design,
+    },
+    /// A keyspace that tunes itself found a better design, which [`Event::Retuned`] will tell of.
+    Adopted {
+        /// The keyspace's name.
+        keyspace: String,
+        /// What an operation is predicted to cost with the design it has, in µs.
+        us_before: f64,
+        /// And with the new one.
+        us: f64,
     },
     /// A tree has come to the shape that the design asks for which its keyspace was given since the
     /// database was opened.
@@ -271,6 +283,12 @@ pub struct KeyspaceStats {
     /// It was given another design since the database was opened, and has trees that have not come
     /// to its shape yet.
     pub retuning: bool,
+    /// What was asked of it lately, by every process that wrote it.
+    pub operations: Operations,
+    /// Bytes of a key, on average over the bounds of its tables; 0.0 before the first table.
+    pub key_bytes: f64,
+    /// It adopts the advisor's design ([`crate::Keyspace::set_self_tuning`]).
+    pub tunes_itself: bool,
     /// How many trees it has.
     pub partitions: usize,
     /// Entries in memtables.

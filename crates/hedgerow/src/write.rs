@@ -16,7 +16,7 @@ use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::entry::{KeyHash, LogPosition, SeqNo, Tag};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::flush;
 use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
 use crate::options::Durability;
@@ -35,6 +35,14 @@ pub(crate) struct WriteOp<'a> {
     pub(crate) tag: Tag,
     pub(crate) user_key: &'a [u8],
     pub(crate) value: &'a [u8],
+}
+
+impl WriteOp<'_> {
+    /// What its entry takes in a memtable.
+    fn memtable_bytes(&self) -> usize {
+        let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
+        key_bytes + self.value.len() + ENTRY_OVERHEAD_BYTES
+    }
 }
 
 /// What must still be so when the commit takes its numbers.
@@ -328,7 +336,7 @@ fn assign(
                 .tail
                 .touch(op.partition.id, &op.partition.latest_write);
         }
-        let bytes = op.user_key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
+        let bytes = op.memtable_bytes();
         let memtable = op.partition.tree().active.clone();
         memtable.reserve(bytes, log_end);
         let active = &engine.memory.active;
@@ -359,19 +367,21 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
-    let deletes = ops
-        .iter()
-        .filter(|op| op.tag.kind == crate::entry::Kind::Delete)
-        .count() as u64;
+    // A batch goes to few keyspaces, most often to one after another.
+    for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {
+        let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::entry::Kind::Delete;
+        let deletes = of_one.iter().filter(is_delete).count() as u64;
+        let operations = &of_one[0].partition.keyspace.operations;
+        operations.puts.add(of_one.len() as u64 - deletes);
+        if deletes > 0 {
+            operations.deletes.add(deletes);
+        }
+    }
     let bytes: usize = ops
         .iter()
         .map(|op| op.user_key.len() + op.value.len())
         .sum();
     engine.stats.user_bytes.add(bytes as u64);
-    engine.stats.puts.add(ops.len() as u64 - deletes);
-    if deletes > 0 {
-        engine.stats.deletes.add(deletes);
-    }
 }
 
 // ---- sealing ----
@@ -467,12 +477,4 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
             }
         });
     }
-}
-
-/// The error of writing to a keyspace that is gone.
-pub(crate) fn dropped(name: &str) -> Error {
-    Error::new(
-        ErrorKind::Closed,
-        format!("the keyspace `{name}` was dropped"),
-    )
 }

@@ -30,8 +30,12 @@ Examples:
   hedgerow advise --entries 1e7 --price leveling:10 --write best.design
   hedgerow bench fillrandom,readrandom --design best.design
   hedgerow advise --measure-device /data --measure-size 8GiB
+  hedgerow advise --db people
   hedgerow advise --db people --mix get=0.9,put=0.1
   hedgerow advise --table autumn";
+
+/// Of a store of which nothing is known.
+const MIX: &str = "get=0.3,miss=0.1,scan=0.1,put=0.5";
 
 /// Recommends designs: the cheapest trees for a workload, and what memory buys.
 ///
@@ -41,13 +45,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// How often each operation comes, as weights: get (found), miss, scan, long-scan, put
-    #[arg(
-        long,
-        value_name = "MIX",
-        default_value = "get=0.3,miss=0.1,scan=0.1,put=0.5"
-    )]
-    mix: Mix,
+    /// How often each operation comes, as weights: get (found), miss, scan, long-scan, put; what was
+    /// asked of the database lately, or get=0.3,miss=0.1,scan=0.1,put=0.5, unless given
+    #[arg(long, value_name = "MIX")]
+    mix: Option<Mix>,
     /// Keys that are stored, such as 1e8
     #[arg(long, value_name = "N", default_value_t = 1e8)]
     entries: f64,
@@ -57,15 +58,16 @@ pub(crate) struct Arguments {
     /// Bytes of a value, as it is stored
     #[arg(long, value_name = "BYTES", default_value_t = 100.0)]
     value_size: f64,
-    /// The fraction of puts whose key is there already: what makes a tree larger than its data
-    #[arg(long, value_name = "FRACTION", default_value_t = 1.0)]
-    overwrites: f64,
-    /// Steps of a scan
-    #[arg(long, value_name = "N", default_value_t = 10.0)]
-    scan_entries: f64,
+    /// The fraction of puts whose key is there already: what makes a tree larger than its data; 1
+    /// unless given or counted
+    #[arg(long, value_name = "FRACTION")]
+    overwrites: Option<f64>,
+    /// Steps of a scan; 10 unless given or counted
+    #[arg(long, value_name = "N")]
+    scan_entries: Option<f64>,
 
-    /// Takes the number and the sizes of entries from a database instead; what was read is not in
-    /// its files, so the mix has to be said
+    /// Takes the mix, the number of entries and their sizes from what a database has counted lately
+    /// (docs/design/0007-advisor.md)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["entries", "key_size", "value_size"])]
     db: Option<PathBuf>,
@@ -182,44 +184,31 @@ impl Arguments {
     }
 
     fn workload(&self) -> Result<Workload, Failure> {
-        let asked = Workload {
-            key_bytes: self.key_size,
-            value_bytes: self.value_size,
-            overwrites: self.overwrites,
-            scan_entries: self.scan_entries,
-            ..Workload::new(self.mix, self.entries)
+        let found = match &self.db {
+            Some(db) => self.stored(db)?,
+            None => Workload {
+                key_bytes: self.key_size,
+                value_bytes: self.value_size,
+                ..Workload::new(self.mix.map_or_else(|| MIX.parse(), Ok)?, self.entries)
+            },
         };
-        match &self.db {
-            Some(db) => stored(db, &self.keyspace, asked),
-            None => Ok(asked),
-        }
+        Ok(Workload {
+            overwrites: self.overwrites.unwrap_or(found.overwrites),
+            scan_entries: self.scan_entries.unwrap_or(found.scan_entries),
+            ..found
+        })
     }
-}
 
-/// The workload over what a keyspace holds. Sizes are those of the first entries.
-fn stored(db: &Path, keyspace: &str, asked: Workload) -> Result<Workload, Failure> {
-    const SAMPLE: usize = 10_000;
-    let (_db, keyspace) = crate::database::open_to_read(db, keyspace)?;
-    let (mut entries, mut key_bytes, mut value_bytes) = (0, 0, 0);
-    for entry in keyspace.scan::<&[u8]>(..)?.take(SAMPLE) {
-        let (key, value) = entry?;
-        entries += 1;
-        key_bytes += key.len();
-        value_bytes += value.len();
+    /// What a keyspace holds, and what was asked of it unless that is given.
+    fn stored(&self, db: &Path) -> Result<Workload, Failure> {
+        let (_db, keyspace) = crate::database::open_to_read(db, &self.keyspace)?;
+        let stats = keyspace.stats();
+        let found = match self.mix {
+            Some(mix) => Workload::new(mix, 1.0).over(&stats),
+            None => Workload::measured(&stats),
+        };
+        found.map_err(|error| Failure::new(Exit::NotFound, error.to_string()))
     }
-    if entries == 0 {
-        let why = format!(
-            "expected entries in the keyspace `{}`, found none",
-            keyspace.name()
-        );
-        return Err(Failure::new(Exit::NotFound, why));
-    }
-    Ok(Workload {
-        entries: keyspace.stats().entries() as f64,
-        key_bytes: key_bytes as f64 / f64::from(entries),
-        value_bytes: value_bytes as f64 / f64::from(entries),
-        ..asked
-    })
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
@@ -248,7 +237,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     print_curve(&curve, arguments.memory_budget, output);
     if let Some(path) = &arguments.picture {
-        picture(path, arguments, &curve)?;
+        picture(path, &workload.mix, &curve)?;
         output.line(format_args!("\nwrote {}", path.display()));
     }
     if let Some(path) = &arguments.write {
@@ -346,7 +335,7 @@ fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
     }
 }
 
-fn picture(path: &Path, arguments: &Arguments, curve: &[Point]) -> Result<(), Failure> {
+fn picture(path: &Path, mix: &Mix, curve: &[Point]) -> Result<(), Failure> {
     let line = |name: &str, cost: fn(&Prediction) -> f64| {
         let points = curve.iter().filter_map(|point| {
             let best = point.best.as_ref()?;
@@ -355,7 +344,7 @@ fn picture(path: &Path, arguments: &Arguments, curve: &[Point]) -> Result<(), Fa
         (name.to_owned(), points.collect())
     };
     let curve = Curve {
-        title: format!("{}: what memory buys", arguments.mix),
+        title: format!("{mix}: what memory buys"),
         x: "memory".to_owned(),
         y: "µs per operation".to_owned(),
         lines: vec![

@@ -3,11 +3,12 @@
 use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
 use hedgerow::inspect::{self, Change};
 use hedgerow::io::OsStorage;
-use hedgerow::{Db, Keyspace, KeyspaceStats, PageClass};
+use hedgerow::{Db, KeyOrder, Keyspace, KeyspaceStats, PageClass};
 use serde_json::{Value, json};
 
 use crate::database::KeyspaceArguments;
 use crate::exit::{Exit, Failure};
+use crate::keyspaces::{operations_object, operations_text};
 use crate::output::{Output, bytes};
 use crate::stats::written::Written;
 
@@ -70,11 +71,22 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for line in design.to_string().lines() {
         output.line(format_args!("  {line}"));
     }
+    output.line(format_args!(
+        "  {}; asked lately: {}",
+        if stats.tunes_itself {
+            "tunes itself"
+        } else {
+            "does not tune itself"
+        },
+        operations_text(&stats.operations)
+    ));
     print_levels(&expected, &stats, &workload, output);
     print_pairs(&pairs, output);
     output.object(&json!({
         "keyspace": keyspace.name(),
         "design": design.to_string(),
+        "self_tuning": stats.tunes_itself,
+        "operations": operations_object(&stats.operations),
         "levels": levels_object(&expected, &stats, &workload),
         "pairs": pairs.iter().map(Pair::object).collect::<Vec<_>>(),
     }));
@@ -108,8 +120,12 @@ impl Sample {
         starts.sort();
         let every = starts.len().div_ceil(TABLES).max(1);
         let mut keys = Vec::new();
-        for start in starts.into_iter().step_by(every) {
-            keys.extend(keys_from(keyspace, start)?);
+        if keyspace.layout().order == KeyOrder::Sorted {
+            for start in starts.into_iter().step_by(every) {
+                keys.extend(keys_from(keyspace, start)?);
+            }
+        } else {
+            keys = keys_as_stored(keyspace, starts.len().min(TABLES))?;
         }
         if keys.is_empty() {
             let why = format!("expected tables in `{}`, found none", keyspace.name());
@@ -125,12 +141,21 @@ impl Sample {
     }
 }
 
+/// So many keys are looked up behind the beginning of a table, and how far apart.
+const KEYS: usize = 4;
+const APART: usize = 7;
+
 /// A few keys behind this one.
 fn keys_from(keyspace: &Keyspace, start: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
-    const KEYS: usize = 4;
-    const APART: usize = 7;
     let entries = keyspace.scan(start..)?.take(KEYS * APART).step_by(APART);
     entries.map(|entry| Ok(entry?.0.to_vec())).collect()
+}
+
+/// As many keys as they are stored: hashes have spread them already.
+fn keys_as_stored(keyspace: &Keyspace, tables: usize) -> Result<Vec<Vec<u8>>, Failure> {
+    let entries = keyspace.scan_unordered()?.step_by(APART);
+    let keys = entries.take(KEYS * tables);
+    keys.map(|entry| Ok(entry?.0.to_vec())).collect()
 }
 
 /// Data pages that a lookup asks for, cached or not.

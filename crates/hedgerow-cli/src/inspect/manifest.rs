@@ -9,7 +9,7 @@ use super::Report;
 use crate::database::DatabaseArguments;
 use crate::encoding::{Encoding, EncodingArguments};
 use crate::exit::Failure;
-use crate::keyspaces::design_text;
+use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{bytes, count, counted, shown};
 
 const EXAMPLE: &str = "\
@@ -110,6 +110,15 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
         Change::SetDesign { id, design } => {
             format!("keyspace {} gets the design {}", id.0, design_text(design))
         }
+        Change::SetSelfTuning { id, on } => match on {
+            true => format!("keyspace {} tunes itself", id.0),
+            false => format!("keyspace {} does not tune itself", id.0),
+        },
+        Change::Operations { id, operations } => format!(
+            "keyspace {} was asked: {}",
+            id.0,
+            operations_text(operations)
+        ),
         Change::Tree(edit) => tree_text(edit, encoding),
         Change::Counters {
             next_table,
@@ -212,6 +221,14 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         }),
         Change::SetDesign { id, design } => json!({
             "change": "set design", "keyspace": id.0, "design": design_text(design),
+        }),
+        Change::SetSelfTuning { id, on } => json!({
+            "change": "self-tuning", "keyspace": id.0, "on": on,
+        }),
+        Change::Operations { id, operations } => json!({
+            "change": "operations",
+            "keyspace": id.0,
+            "operations": operations_object(operations),
         }),
         Change::Tree(edit) => tree_object(edit, encoding),
         Change::Counters {

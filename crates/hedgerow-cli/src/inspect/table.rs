@@ -58,6 +58,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
                 "buckets": cuckoo.buckets,
                 "fingerprint_bits": cuckoo.fingerprint_bits,
             }),
+            FilterDescription::Hashes(_) => json!({ "kind": "hashes" }),
         };
         object["offset"] = filter.offset().into();
         object["bytes"] = filter.file_bytes().into();
@@ -68,33 +69,39 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         "path": table.path().to_string_lossy(),
         "bytes": table.bytes(),
         "blocks": table.blocks().ok(),
+        "index": footer.index.to_string(),
         "filter": filter,
+        "key_order": footer.key_order.to_string(),
         "hash_seed": footer.hash_seed,
     });
     let path = shown(table.path().as_os_str().as_encoded_bytes());
     let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
+    text += &format!("\n  index {}", footer.index);
     if let Some(filter) = footer.filter {
         let per_key = match filter {
             FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),
             FilterDescription::Cuckoo(cuckoo) => {
                 format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
             }
+            FilterDescription::Hashes(_) => "a hash for the filter of its level".to_owned(),
         };
         let filter_bytes = bytes(filter.file_bytes());
         text += &format!("\n  filter of {filter_bytes}, {per_key} per key");
     }
     // What cannot be read is told in its place among the pages.
     if let Ok(meta) = table.meta() {
-        let (smallest, largest) = (&meta.smallest_key, &meta.largest_key);
+        let smallest = footer.user_key(&meta.smallest_key);
+        let largest = footer.user_key(&meta.largest_key);
         text += &format!(
             "\n  written for keyspace {}, partition {}, level {}\n  {}, {}, {} before compression\n  \
-             keys `{}` to `{}`\n  sequence numbers {} to {}",
+             keys in the order {}, `{}` to `{}`\n  sequence numbers {} to {}",
             meta.keyspace,
             meta.partition,
             meta.level,
             counted(meta.entries, "entry"),
             counted(meta.tombstones, "tombstone"),
             bytes(meta.raw_bytes),
+            footer.key_order,
             encoding.encode(smallest),
             encoding.encode(largest),
             count(meta.smallest_seqno.0),

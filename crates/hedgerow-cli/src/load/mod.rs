@@ -9,8 +9,8 @@ use clap::ValueHint;
 use hedgerow::Durability;
 use serde_json::json;
 
+use crate::creation::CreationArguments;
 use crate::database::KeyspaceArguments;
-use crate::design_file::DesignArguments;
 use crate::encoding::EncodingArguments;
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     encoding: EncodingArguments,
 
     #[command(flatten)]
-    design: DesignArguments,
+    creation: CreationArguments,
 
     /// The format; unless set, what each file's name ends in, `json` for a pipe.
     #[arg(long)]
@@ -58,10 +58,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let encoding = arguments.encoding.choice();
     // Before anything is made.
     let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
-    let design = arguments.design.read()?;
-    let (db, keyspace) = arguments
-        .keyspace
-        .open_or_create(arguments.design.layout(), design)?;
+    let (db, keyspace) = arguments.keyspace.open_or_create(&arguments.creation)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::exit::Failure;
-use crate::keyspaces::design_text;
+use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{Output, bytes, count, counted, per_second, rate, shown};
 use crate::trees::{self, bar, memory_object, memory_parts};
 use written::Written;
@@ -26,7 +26,7 @@ Example:
   hedgerow stats --db people --watch 5 --json";
 
 const MEMORY_CELLS: usize = 22;
-const UNSEEN: &str = "gets, cache hits, read amplification, stalls and memory of a process that has \
+const UNSEEN: &str = "cache hits, read amplification, stalls and memory of a process that has \
 the database open are counted there: see `Db::stats`";
 
 /// Shows levels, runs, tables, entries and bytes against their targets, amplification, merge debt,
@@ -251,7 +251,12 @@ impl KeyspaceSample {
 
     fn print(&self, output: &mut Output) {
         let name = shown(self.stats.name.as_bytes());
-        let about = format!("{}, {}", self.layout, self.design);
+        let tunes = if self.stats.tunes_itself {
+            ", tunes itself"
+        } else {
+            ""
+        };
+        let about = format!("{}, {}{tunes}", self.layout, self.design);
         output.heading(&name, &about);
         for line in trees::draw(trees::legend(output.drawing), &self.rows(), output.drawing) {
             output.line(format_args!("{line}"));
@@ -261,6 +266,10 @@ impl KeyspaceSample {
             self.stats.space_amplification(),
             bytes(self.stats.debt_bytes),
             counted(self.runs() as u64, "run"),
+        ));
+        output.line(format_args!(
+            "  asked lately: {}",
+            operations_text(&self.stats.operations)
         ));
         if self.stats.levels_over > 0 {
             output.line(format_args!(
@@ -281,6 +290,8 @@ impl KeyspaceSample {
         object["space_amplification"] = json!(self.stats.space_amplification());
         object["runs"] = json!(self.runs());
         object["misplaced_bytes"] = json!(self.stats.misplaced_bytes);
+        object["self_tuning"] = json!(self.stats.tunes_itself);
+        object["operations"] = operations_object(&self.stats.operations);
         object["levels_over"] = json!(self.stats.levels_over);
         object
     }

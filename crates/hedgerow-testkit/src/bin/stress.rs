@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hedgerow::{Db, Durability, Keyspace, Layout, Partitioning, Result};
+use hedgerow::{Db, Durability, KeyOrder, Keyspace, Layout, Partitioning, Result};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
@@ -50,6 +50,9 @@ struct Options {
     /// How each keyspace is divided.
     #[arg(long, default_value_t = Partitioning::Hash(3))]
     partitions: Partitioning,
+    /// The order of their keys: sorted, semi-sorted:1, hashed.
+    #[arg(long, default_value_t)]
+    order: KeyOrder,
     /// How many threads write.
     #[arg(long, default_value_t = 4)]
     threads: u64,
@@ -110,8 +113,8 @@ fn open(options: &Options, dir: &Path) -> Result<(Db, Vec<Keyspace>)> {
     design.memtable_bytes = Some(128 << 10);
     design.table_bytes = Some(64 << 10);
     let layout = Layout {
+        order: options.order,
         partitioning: options.partitions.clone(),
-        ..Layout::sorted()
     };
     let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout.clone(), design.clone()));
     let keyspaces = keyspaces.into_iter().collect::<Result<_>>()?;
@@ -184,6 +187,7 @@ fn round(
         .args(["--dir".as_ref(), dir.as_os_str()])
         .args(["--seed", &options.seed.to_string()])
         .args(["--partitions", &options.partitions.to_string()])
+        .args(["--order", &options.order.to_string()])
         .args(["--child", &counts.join(",")])
         .stdout(Stdio::piped())
         .spawn()
@@ -224,7 +228,7 @@ fn check(
     db.verify().map_err(failed)?;
     let mut found = vec![State::new(); known.states.len()];
     for (index, keyspace) in keyspaces.iter().enumerate() {
-        for item in keyspace.scan::<&[u8]>(..).map_err(failed)? {
+        for item in keyspace.scan_unordered().map_err(failed)? {
             let (key, value) = item.map_err(failed)?;
             let thread = String::from_utf8_lossy(&key);
             let thread = thread.split('/').next().and_then(|t| t.parse().ok());
@@ -324,8 +328,8 @@ fn main() -> ExitCode {
                 dir.display()
             );
             eprintln!(
-                "again: stress --seconds {} --seed {} --partitions {} --threads {}",
-                options.seconds, options.seed, options.partitions, options.threads
+                "again: stress --seconds {} --seed {} --order {} --partitions {} --threads {}",
+                options.seconds, options.seed, options.order, options.partitions, options.threads
             );
             ExitCode::FAILURE
         }

@@ -8,6 +8,7 @@ use hedgerow::{Db, Keyspace};
 use crate::blob::show;
 use crate::generate::key;
 use crate::model::Map;
+use crate::order;
 
 use super::oracle::{Contents, Oracle};
 use super::{Harness, Round};
@@ -90,7 +91,7 @@ fn scan_differs<'a>(
     range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Arc<[u8]>)>,
 ) -> hedgerow::Result<Option<String>> {
-    for item in keyspace.scan(range)? {
+    for item in order::scan(keyspace, None, range)? {
         let (key, value) = item?;
         let expected = expected.next();
         if expected.is_none_or(|(k, v)| k[..] != *key || v[..] != *value) {
@@ -116,8 +117,9 @@ pub(super) fn read_everything(db: &Db) -> Result<Contents, String> {
             let owned = |item: hedgerow::Result<(hedgerow::Slice, hedgerow::Slice)>| {
                 item.map(|(k, v)| (k.to_vec(), Arc::from(&*v)))
             };
-            let forward = keyspace.scan::<&[u8]>(..)?.map(owned);
-            let backward = keyspace.scan::<&[u8]>(..)?.rev().map(owned);
+            let all = || order::scan(&keyspace, None, (Bound::Unbounded, Bound::Unbounded));
+            let forward = all()?.map(owned);
+            let backward = all()?.rev().map(owned);
             Ok((
                 forward.collect::<hedgerow::Result<_>>()?,
                 backward.collect::<hedgerow::Result<_>>()?,

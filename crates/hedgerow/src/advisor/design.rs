@@ -58,6 +58,15 @@ pub fn expect(
             FilterSpec::Cuckoo { fingerprint_bits } => {
                 (Filter::Cuckoo, cuckoo::rate(fingerprint_bits))
             }
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits, ..
+            } => {
+                let filter = match stage.runs {
+                    1 => Filter::Cuckoo,
+                    _ => Filter::MultiLevelCuckoo,
+                };
+                (filter, cuckoo::rate(fingerprint_bits))
+            }
             FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
                 bits_per_key,
                 stage,
@@ -183,6 +192,13 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
 }
 
 fn filter_spec(level: &Level) -> FilterSpec {
+    if level.filter == Filter::MultiLevelCuckoo {
+        let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
+        return FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique: false,
+        };
+    }
     let bits = level.filter_bits();
     if level.filter != Filter::Bloom || bits < BITS.0 / 2.0 {
         return FilterSpec::None;

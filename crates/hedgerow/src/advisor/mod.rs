@@ -24,6 +24,7 @@
 //!
 //! Pure: numbers in, numbers out.
 
+mod adoption;
 mod autumn;
 mod cost;
 mod design;
@@ -39,6 +40,7 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use adoption::{Adoption, adoption, is_due};
 pub use autumn::{Growth, PaperPolicy, Symbols};
 pub use cost::{Costs, Filter, Index, Level, Merges};
 pub use design::{Expected, expect};

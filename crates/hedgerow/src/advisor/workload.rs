@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::stats::{DbStats, KeyspaceStats};
+use crate::stats::KeyspaceStats;
 
 /// Fractions of operations; they sum to 1.
 ///
@@ -137,36 +137,55 @@ impl Workload {
         }
     }
 
-    /// What a database has counted since it was opened, over the entries of one of its keyspaces;
-    /// `key_bytes` of an entry are keys, if it is known. Counts are those of all keyspaces together.
-    /// Every put is taken for an overwrite, which nothing counts.
+    /// What was asked of a keyspace lately, over what it holds. Scans are of their average length,
+    /// which is all that their cost depends on. Overwrites are those that merges have met, which is
+    /// fewer than there were while a store grows.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::InvalidArgument`] if nothing was read or written yet, or the keyspace is
-    /// empty.
-    pub fn measured(stats: &DbStats, keyspace: &KeyspaceStats, key_bytes: f64) -> Result<Workload> {
-        let entries = keyspace.entries();
-        if entries == 0 {
+    /// [`crate::ErrorKind::InvalidArgument`] if nothing is in tables yet, or nothing was asked.
+    pub fn measured(keyspace: &KeyspaceStats) -> Result<Workload> {
+        let operations = &keyspace.operations;
+        if operations.total() == 0 {
             return Err(Error::invalid(format!(
-                "expected entries in `{}`, found none",
+                "expected operations on `{}` to have been counted, found none",
                 keyspace.name
             )));
         }
+        let writes = (operations.puts + operations.deletes) as f64;
         let mix = Mix::new(Mix {
-            get: stats.get_hits as f64,
-            miss: stats.gets.saturating_sub(stats.get_hits) as f64,
-            scan: stats.seeks as f64,
+            get: operations.gets_found as f64,
+            miss: operations.gets_missed as f64,
+            scan: operations.seeks as f64,
             long_scan: 0.0,
-            put: (stats.puts + stats.deletes) as f64,
+            put: writes,
         })?;
-        let bytes = keyspace.raw_bytes + keyspace.memtable_bytes;
-        let entry_bytes = bytes as f64 / entries as f64;
         Ok(Workload {
-            key_bytes,
-            value_bytes: (entry_bytes - key_bytes).max(0.0),
-            scan_entries: stats.nexts as f64 / (stats.seeks as f64).max(1.0),
-            ..Workload::new(mix, entries as f64)
+            overwrites: (operations.replaced as f64 / writes.max(1.0)).min(1.0),
+            scan_entries: operations.nexts as f64 / (operations.seeks as f64).max(1.0),
+            ..Workload::new(mix, 1.0).over(keyspace)?
+        })
+    }
+
+    /// The same operations over what a keyspace holds.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::InvalidArgument`] if nothing is in tables yet.
+    pub fn over(self, keyspace: &KeyspaceStats) -> Result<Workload> {
+        let in_tables: u64 = keyspace.levels.iter().map(|level| level.entries).sum();
+        if in_tables == 0 {
+            return Err(Error::invalid(format!(
+                "expected entries in the tables of `{}`, found none",
+                keyspace.name
+            )));
+        }
+        let entry_bytes = keyspace.raw_bytes as f64 / in_tables as f64;
+        Ok(Workload {
+            entries: keyspace.entries() as f64,
+            key_bytes: keyspace.key_bytes,
+            value_bytes: (entry_bytes - keyspace.key_bytes).max(0.0),
+            ..self
         })
     }
 

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::{Pending, call_behind, workers};
 use crate::engine::{Access, Answer, Engine, Handle, Task, lock};
-use crate::entry::{KeyHash, check_key, check_value};
+use crate::entry::{KeyHash, check_value};
 use crate::error::Result;
 use crate::keyspace::Keyspace;
 use crate::options::Durability;
 use crate::read;
-use crate::scan::bounds;
+use crate::scan::Extent;
 use crate::slice::Slice;
-use crate::write;
 
 /// Keys with their values, in order.
 type Pairs = Vec<(Slice, Slice)>;
@@ -182,11 +180,13 @@ impl Keyspace {
         range: impl RangeBounds<K>,
         count: usize,
     ) -> Pending<Pairs> {
-        let range = match self.check_not_dropped().and_then(|()| bounds(&range)) {
-            Ok(range) => range,
+        let cell = self.cell().clone();
+        let extent = || Extent::of_range(&*cell.facts.order, &range);
+        // Order keys with ranges are the keys themselves.
+        let range = match self.check_not_dropped().and_then(|()| extent()) {
+            Ok(extent) => extent.bounds,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let cell = self.cell().clone();
         let owners = |p: &Arc<crate::partition::Partition>| self.worker_of(p.index);
         let mut behind: Vec<_> = cell
             .state
@@ -215,11 +215,9 @@ impl Keyspace {
 
     fn access(&self, key: &[u8]) -> Result<(Access, usize)> {
         self.check_not_dropped()?;
-        if self.cell().dropping.load(Ordering::Acquire) {
-            return Err(write::dropped(self.name()));
-        }
-        check_key(key)?;
         let cell = self.cell().clone();
+        cell.check_not_dropping()?;
+        cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
         let partition = cell.facts.router.route(key, hash);
         let key = key.to_vec();
@@ -242,7 +240,6 @@ impl Keyspace {
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Result<(Task, usize)> {
-        check_key(key)?;
         check_value(value.unwrap_or_default())?;
         self.engine().writer()?;
         let (access, worker) = self.access(key)?;

@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::batch::Batch;
 use crate::engine::{Access, Answer, Engine, Handle, Task, lock};
@@ -17,7 +16,6 @@ use crate::keyspace::Keyspace;
 use crate::options::Durability;
 use crate::read;
 use crate::slice::Slice;
-use crate::write;
 
 /// Keys and values of a commit made of tasks, in bytes, after which another one begins.
 const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -191,17 +189,13 @@ impl Group {
             return;
         };
         let cell = first.cell.clone();
-        let dropped = cell.dropped.load(Ordering::Acquire);
         let state = cell.state.load();
         let keys: Vec<_> = reads
             .iter()
             .map(|(access, _)| access.key.as_slice())
             .collect();
-        let together = match dropped {
-            true => Err(write::dropped(&cell.facts.name)),
-            false => read::multi_get(&self.engine, &state, &keys, SeqNo::MAX),
-        };
-        match together {
+        let read = |()| read::multi_get(&self.engine, &state, &keys, SeqNo::MAX);
+        match cell.check_not_dropped().and_then(read) {
             Ok(values) => {
                 for ((_, answer), value) in reads.into_iter().zip(values) {
                     answer.give(Ok(value));

@@ -15,10 +15,6 @@ pub(super) trait Subject {
     fn order_key(&self, key: &[u8]) -> Vec<u8> {
         key.to_vec()
     }
-    /// The one size of all blocks, which follow each other, if the index knows no other.
-    fn block_bytes(&self) -> Option<u32> {
-        None
-    }
     /// Whether a table with this index ends a block between two order keys.
     fn may_cut(&self, before: &[u8], after: &[u8]) -> bool {
         let _ = (before, after);
@@ -159,30 +155,28 @@ fn subjects<S: Subject>(subject: &S) -> Vec<(&'static str, Blocks)> {
 
 /// Runs the suite.
 pub(super) fn check<S: Subject>(subject: &S) {
-    for gaps in [0, 1000] {
+    // Blocks of one size that follow each other, of several sizes, and with gaps between them.
+    for gaps in [None, Some(0), Some(1000)] {
         for (name, blocks) in subjects(subject) {
             check_blocks(subject, name, &blocks, gaps);
         }
     }
 }
 
-fn check_blocks<S: Subject>(subject: &S, name: &str, blocks: &Blocks, gaps: u64) {
+fn check_blocks<S: Subject>(subject: &S, name: &str, blocks: &Blocks, gaps: Option<u64>) {
     let mut builder = subject.builder();
     let mut handles = Vec::new();
     let mut offset = 0;
     let mut state = 5;
     for (number, keys) in blocks.iter().enumerate() {
         keys.iter().for_each(|key| builder.add(key, number));
-        let (bytes, gap) = match subject.block_bytes() {
-            Some(bytes) => (bytes, 0),
-            None => (
-                100 + (random(&mut state) % 4000) as u32,
-                gaps * (random(&mut state) % 3),
-            ),
+        let bytes = match gaps {
+            None => 4096,
+            Some(_) => 100 + (random(&mut state) % 4000) as u32,
         };
         let handle = Handle { offset, bytes };
         builder.finish_block(number, handle);
-        offset += u64::from(bytes) + gap;
+        offset += u64::from(bytes) + gaps.unwrap_or(0) * (random(&mut state) % 3);
         handles.push(handle);
     }
     let forms = subject.finish(builder);
@@ -192,6 +186,7 @@ fn check_blocks<S: Subject>(subject: &S, name: &str, blocks: &Blocks, gaps: u64)
         let found = forms.ask(|index, page| index.handle(number, page).unwrap());
         assert_eq!(found, *handle, "{name}: block {number}");
     }
+    check_split_keys(&forms, name, blocks);
     let mut of_key: BTreeMap<&[u8], Range<usize>> = BTreeMap::new();
     for (number, keys) in blocks.iter().enumerate() {
         for key in keys {
@@ -234,4 +229,30 @@ fn check_lower_bound(forms: &Forms, name: &str, key: &[u8], expected: usize) {
         "{name}: lower bound of {key:?} is {expected}, found {found:?}"
     );
     assert!(found.first <= found.likely && found.likely <= found.last);
+}
+
+/// Keys that cut the table ascend and leave none of the pieces much larger than the others; a paged index
+/// knows them less exactly, and one key cannot be cut.
+fn check_split_keys(forms: &Forms, name: &str, blocks: &Blocks) {
+    const PIECES: usize = 4;
+    for (index, paged) in [(&forms.resident, false), (&forms.paged, true)] {
+        let keys = index.split_keys(PIECES);
+        assert!(
+            keys.len() < PIECES && keys.is_sorted_by(|a, b| a < b),
+            "{name}"
+        );
+        if paged || !["spread", "decimal"].contains(&name) {
+            continue;
+        }
+        assert_eq!(keys.len(), PIECES - 1, "{name}");
+        for (piece, key) in keys.iter().enumerate() {
+            let before = blocks.partition_point(|block| block[0] < *key);
+            let wanted = blocks.len() * (piece + 1) / PIECES;
+            assert!(
+                before.abs_diff(wanted) <= blocks.len() / 20,
+                "{name}: {before} of {} blocks before cut {piece}",
+                blocks.len()
+            );
+        }
+    }
 }

@@ -210,56 +210,6 @@ impl FencePointers {
         Ok(index)
     }
 
-    /// Puts all pages, in order, into memory.
-    pub(crate) fn load<'a>(
-        mut self,
-        pages: impl Iterator<Item = Result<&'a [u8]>>,
-    ) -> Result<FencePointers> {
-        for (i, page) in pages.enumerate() {
-            let page = page?;
-            let layout = self.parse_page(i, page)?;
-            let start = self.pages.len();
-            self.pages.extend_from_slice(page);
-            self.nodes.push((layout, start..self.pages.len()));
-        }
-        if self.nodes.len() != self.top.count {
-            return Err(Error::corruption(format!(
-                "expected an index of {} pages, found {}",
-                self.top.count,
-                self.nodes.len()
-            )));
-        }
-        self.pages.shrink_to_fit();
-        self.nodes.shrink_to_fit();
-        Ok(self)
-    }
-
-    /// Where the pages below the top are stored, in order.
-    pub(crate) fn page_ids(&self) -> impl Iterator<Item = PageId> + '_ {
-        (0..self.top.count).map(|i| self.page_id(i))
-    }
-
-    /// Keys that cut the table into about `pieces` pieces of as many bytes, without reading.
-    pub(crate) fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let units = if self.nodes.is_empty() {
-            self.top.count
-        } else {
-            self.blocks
-        };
-        for piece in 1..pieces {
-            let key = match self.nodes.is_empty() {
-                true => self.top().separator(units * piece / pieces),
-                false => self.resident_separator(self.block_at_share(piece, pieces)),
-            };
-            let above_first = key > self.resident_or_top_first();
-            if above_first && keys.last().is_none_or(|last| *last < key) {
-                keys.push(key);
-            }
-        }
-        keys
-    }
-
     fn resident_or_top_first(&self) -> Vec<u8> {
         match self.nodes.is_empty() {
             true => self.top().separator(0),
@@ -417,6 +367,14 @@ impl Index for FencePointers {
         })
     }
 
+    fn end_before(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+        let pages = self.top().at_or_below(key);
+        if pages == 0 {
+            return Ok(Step::Done(0));
+        }
+        self.ask(pages - 1, page, |node| candidates(node, key).end)
+    }
+
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>> {
         assert!(
             block < self.blocks,
@@ -430,6 +388,49 @@ impl Index for FencePointers {
 
     fn blocks(&self) -> usize {
         self.blocks
+    }
+
+    fn page_ids(&self) -> Vec<PageId> {
+        (0..self.top.count).map(|page| self.page_id(page)).collect()
+    }
+
+    fn load(&mut self, pages: &[&[u8]]) -> Result<()> {
+        if pages.len() != self.top.count {
+            return Err(Error::corruption(format!(
+                "expected an index of {} pages, found {}",
+                self.top.count,
+                pages.len()
+            )));
+        }
+        for (number, page) in pages.iter().enumerate() {
+            let layout = self.parse_page(number, page)?;
+            let start = self.pages.len();
+            self.pages.extend_from_slice(page);
+            self.nodes.push((layout, start..self.pages.len()));
+        }
+        self.pages.shrink_to_fit();
+        self.nodes.shrink_to_fit();
+        Ok(())
+    }
+
+    fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let units = if self.nodes.is_empty() {
+            self.top.count
+        } else {
+            self.blocks
+        };
+        for piece in 1..pieces {
+            let key = match self.nodes.is_empty() {
+                true => self.top().separator(units * piece / pieces),
+                false => self.resident_separator(self.block_at_share(piece, pieces)),
+            };
+            let above_first = key > self.resident_or_top_first();
+            if above_first && keys.last().is_none_or(|last| *last < key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     fn memory_bytes(&self) -> usize {

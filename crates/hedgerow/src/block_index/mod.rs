@@ -5,20 +5,18 @@
 
 #[cfg(test)]
 mod conformance;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "no table has keys in this order yet")
-)]
 pub(crate) mod entropy_coded_trie;
 pub(crate) mod fence_pointers;
+pub(crate) mod of_table;
 
+use std::fmt::Debug;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::page::{Handle, Page, Step};
+use crate::page::{Handle, Page, PageId, Step};
 
 /// The index of one table. Blocks are numbered from 0 in key order.
-pub(crate) trait Index: Send + Sync {
+pub(crate) trait Index: Debug + Send + Sync {
     /// The blocks that may hold versions of `key`, for a key that may exist: usually one, none when
     /// the index can tell, several when the versions of one key fill more than a block.
     /// `page` is the page that the answer before this one asked for.
@@ -27,10 +25,20 @@ pub(crate) trait Index: Send + Sync {
     /// Where the first entry with a key at or after `key` is, whether `key` exists or not. For
     /// iterators.
     fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>>;
+    /// All entries before `key` are in blocks before this one. For iterators that end at `key`: if it
+    /// follows the keys of a prefix, nothing but them is in the blocks from the first one's to this.
+    fn end_before(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>>;
     /// Where a block is stored.
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>>;
     /// The number of blocks.
     fn blocks(&self) -> usize;
+    /// Where its pages are stored, in order, but for the top.
+    fn page_ids(&self) -> Vec<PageId>;
+    /// Puts all these pages, in order, into memory.
+    fn load(&mut self, pages: &[&[u8]]) -> Result<()>;
+    /// Some keys that cut the table into at most `pieces` pieces of similar size, ascending. Reads
+    /// nothing; coarser if paged.
+    fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
 }

@@ -1,7 +1,8 @@
 //! Compression of pages. A page that does not shrink by an eighth is stored as it is: reading it
 //! again and again would cost more than the space is worth.
 //!
-//! LZ4 pages are the raw size as a little-endian `u32`, then one LZ4 block.
+//! LZ4 pages are the raw size as a little-endian `u32`, then one LZ4 block. Where pages are to have one
+//! size, they are padded instead.
 
 use lz4_flex::block;
 
@@ -12,10 +13,26 @@ use crate::options::Compression;
 pub(crate) const RAW: u8 = 0;
 /// An LZ4 block after its raw size.
 pub(crate) const LZ4: u8 = 1;
+/// As it is, then zeros, then its raw size: [`pad`].
+pub(crate) const PADDED: u8 = 2;
 
-const SIZE_BYTES: usize = 4;
+/// A raw size.
+pub(crate) const SIZE_BYTES: usize = 4;
 /// One byte of an LZ4 block stands for at most 255 raw bytes; a raw size beyond this is damage.
 const LZ4_EXPANSION_MAX: usize = 255;
+
+/// Replaces `stored` with `stored_bytes` bytes to store for `raw`, which is shorter by a raw size at
+/// least.
+pub(crate) fn pad(raw: &[u8], stored_bytes: usize, stored: &mut Vec<u8>) {
+    assert!(
+        raw.len() + SIZE_BYTES <= stored_bytes,
+        "a page has room for its size"
+    );
+    stored.clear();
+    stored.extend_from_slice(raw);
+    stored.resize(stored_bytes - SIZE_BYTES, 0);
+    stored.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+}
 
 /// Compresses pages one after the other, keeping its working memory.
 pub(crate) struct Compressor {
@@ -79,9 +96,22 @@ pub(crate) fn raw_bytes(id: u8, stored: &[u8], bytes_max: usize) -> Result<usize
             }
             bytes
         }
+        PADDED => {
+            let size = stored.split_last_chunk::<SIZE_BYTES>();
+            let found = size.map(|(front, size)| (front.len(), u32::from_le_bytes(*size) as usize));
+            match found {
+                Some((room, bytes)) if bytes <= room => bytes,
+                _ => {
+                    return Err(Error::corruption(format!(
+                        "expected the raw size of a page padded to {} bytes, found {found:?}",
+                        stored.len()
+                    )));
+                }
+            }
+        }
         _ => {
             return Err(Error::corruption(format!(
-                "expected a compression of 0 or 1, found {id}"
+                "expected a compression of 0 to 2, found {id}"
             )));
         }
     };
@@ -95,8 +125,8 @@ pub(crate) fn raw_bytes(id: u8, stored: &[u8], bytes_max: usize) -> Result<usize
 
 /// Decompresses into `raw`, which is as long as [`raw_bytes`] said.
 pub(crate) fn decompress_into(id: u8, stored: &[u8], raw: &mut [u8]) -> Result<()> {
-    if id == RAW {
-        raw.copy_from_slice(stored);
+    if id == RAW || id == PADDED {
+        raw.copy_from_slice(&stored[..raw.len()]);
         return Ok(());
     }
     let packed = stored.get(SIZE_BYTES..).unwrap_or_default();
@@ -136,6 +166,20 @@ mod tests {
         assert_eq!(round_trip(Compression::Lz4, &[7; 5000]).0, LZ4);
         assert_eq!(round_trip(Compression::Lz4, &vec![7; 1 << 20]).0, LZ4);
         round_trip(Compression::Lz4, &noise);
+    }
+
+    #[test]
+    fn padded_pages_have_one_size() {
+        for raw in [&b""[..], b"abc", &[7; 96]] {
+            let mut stored = vec![1; 5];
+            pad(raw, 100, &mut stored);
+            assert_eq!(stored.len(), 100);
+            let mut back = vec![0; raw_bytes(PADDED, &stored, 96).unwrap()];
+            decompress_into(PADDED, &stored, &mut back).unwrap();
+            assert_eq!(back, raw);
+        }
+        assert!(raw_bytes(PADDED, &[1, 0, 0, 0], 10).is_err());
+        assert!(raw_bytes(PADDED, &[0, 0, 0], 10).is_err());
     }
 
     #[test]

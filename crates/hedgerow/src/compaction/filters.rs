@@ -25,6 +25,8 @@ pub(crate) enum Allotted {
     Bloom(f64),
     /// Cuckoo filters with fingerprints of so many bits.
     Cuckoo(u8),
+    /// One filter for so many runs, with fingerprints of so many bits ([`super::probes`]).
+    Shared(u8, u32),
 }
 
 impl Default for Allotted {
@@ -35,11 +37,23 @@ impl Default for Allotted {
 }
 
 impl Allotted {
-    /// On average over the tables of the level.
+    /// On average over the tables of the level, and when it is full.
     pub(crate) fn bits_per_key(self) -> f64 {
         match self {
             Allotted::Bloom(bits) => bits,
             Allotted::Cuckoo(fingerprint_bits) => cuckoo::bits_per_key(fingerprint_bits),
+            Allotted::Shared(fingerprint_bits, runs) => {
+                let run_bits = runs.next_power_of_two().ilog2() as u8;
+                cuckoo::bits_per_key(fingerprint_bits + run_bits)
+            }
+        }
+    }
+
+    /// Of the filters that tables have themselves.
+    fn bits_per_key_of_tables(self) -> f64 {
+        match self {
+            Allotted::Shared(..) => 0.0,
+            own => own.bits_per_key(),
         }
     }
 
@@ -48,6 +62,7 @@ impl Allotted {
         match self {
             Allotted::Bloom(bits) => allocation::of_table(bits, id).map(of_table::Spec::Bloom),
             Allotted::Cuckoo(bits) => Some(of_table::Spec::Cuckoo(bits)),
+            Allotted::Shared(..) => Some(of_table::Spec::Hashes),
         }
     }
 }
@@ -71,7 +86,8 @@ fn by_level(
     ln_theta: f64,
 ) -> (Vec<Allotted>, Option<Vec<Level>>) {
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    let levels = at_capacity(&summary, &super::targets(design, version));
+    let targets = super::targets(design, version);
+    let levels = at_capacity(&summary, &targets);
     let monkey = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
         (Some(levels), Some(entry_bytes)) => {
             let ln_price = match bits_per_key {
@@ -90,6 +106,12 @@ fn by_level(
         FilterSpec::None => Allotted::default(),
         FilterSpec::Bloom { bits_per_key } => Allotted::Bloom(bits_per_key.into()),
         FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits, ..
+        } => match targets.get(level).map_or(1, |target| target.runs_max) {
+            1 => Allotted::Cuckoo(fingerprint_bits),
+            runs => Allotted::Shared(fingerprint_bits, runs),
+        },
         spec @ FilterSpec::Monkey { bits_per_key } => {
             if shared.0 != spec {
                 shared = (spec, monkey(bits_per_key.map(f64::from)));
@@ -115,7 +137,10 @@ pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInFor
     };
     let entries = sum(|meta| meta.entries);
     let used = 8.0 * sum(|meta| meta.filter_bytes) / entries;
-    let bits: Vec<f64> = filters.iter().map(|filter| filter.bits_per_key()).collect();
+    let bits: Vec<f64> = filters
+        .iter()
+        .map(|filter| filter.bits_per_key_of_tables())
+        .collect();
     let wanted = allocation::average(&levels, &bits);
     let part = written as f64 / entries;
     partition.work().filters.steer(used, wanted, part);

@@ -155,6 +155,10 @@ fn merge(
         )
     });
     edit.added = placed.collect();
+    let puts = |meta: &TableMeta| meta.entries - meta.tombstones;
+    let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
+    let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
+    partition.keyspace.operations.replaced.add(replaced);
     if let Err(error) = engine.install(partition, edit, None) {
         engine.remove_unnamed(outputs.iter().map(|meta| meta.id));
         return Err(error);
@@ -351,7 +355,7 @@ fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
 }
 
 /// The tables of an input, streamed so many bytes at a time.
-struct Streamed(Vec<Arc<Table>>, usize);
+pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
 
 impl Parts for Streamed {
     fn len(&self) -> usize {

@@ -8,6 +8,7 @@ pub(crate) mod filters;
 pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod planner;
+pub(crate) mod probes;
 pub(crate) mod retain;
 #[cfg(test)]
 mod simulate;
@@ -95,6 +96,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             }
         });
     }
+    probes::schedule(engine, partition);
     end_retune(engine, partition);
     update_pressure(engine);
 }
@@ -310,7 +312,7 @@ pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
     )
 }
 
-/// Waits until no tree of these needs a merge any more: for tests and tools.
+/// Waits until no tree of these needs a merge or a filter any more: for tests and tools.
 pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
     for partition in partitions {
         partition.work().merge_failure = None;
@@ -321,14 +323,19 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
             engine.scheduler.wait_until(|| {
                 let work = partition.work();
                 failure = work.merge_failure.clone();
-                work.running.is_empty() || engine.check_open().is_err()
+                let is_idle = work.running.is_empty() && !work.probing;
+                is_idle || engine.check_open().is_err()
             });
             if let Some(error) = failure {
                 return Err(error);
             }
             // Between the end of a job and the beginning of the next nothing runs, either.
             let work = partition.work();
-            if work.running.is_empty() && next(engine, partition, &work).is_none() {
+            let is_idle = work.running.is_empty() && !work.probing;
+            if is_idle
+                && next(engine, partition, &work).is_none()
+                && probes::next(engine, partition).is_none()
+            {
                 break;
             }
         }

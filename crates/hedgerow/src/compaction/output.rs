@@ -11,6 +11,7 @@ use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::Entry;
 use crate::merge_policy::shape::RunId;
+use crate::options::IndexSpec;
 use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
 use crate::table::{TableMeta, Writer};
@@ -34,6 +35,7 @@ pub(crate) struct OutputTables<'a> {
     level: usize,
     run: RunId,
     filter: Allotted,
+    index: IndexSpec,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -72,6 +74,7 @@ impl<'a> OutputTables<'a> {
         Ok(OutputTables {
             engine,
             partition,
+            index: design.design.index_at(level),
             design,
             level,
             run,
@@ -104,6 +107,7 @@ impl<'a> OutputTables<'a> {
         let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
         // It will be put as deep as it can.
         output.filter = filters.last().copied().unwrap_or_default();
+        output.index = output.design.design.index_at(usize::MAX);
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -196,10 +200,12 @@ impl<'a> OutputTables<'a> {
             run: self.run.0,
             path: 0,
             hash_seed: facts.seed,
+            key_order: facts.layout.order,
             seqno_override: self.seqno_override,
             settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
+            index: self.index,
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;

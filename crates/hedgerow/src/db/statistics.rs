@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, planner::debt};
-use crate::engine::{Engine, KeyspaceState};
+use crate::engine::{Engine, KeyspaceState, lock};
 use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats, WorkerStats};
 
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
@@ -12,14 +12,18 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
     let [memtables, level0, merge_debt, log] = engine.throttle.stalls();
     let catalog = engine.catalog.load();
+    let keyspaces = catalog.states.values();
+    let operations = keyspaces
+        .map(|state| state.facts.operations.counted())
+        .fold(*lock(&s.of_dropped), |sum, it| sum.plus(&it));
     DbStats {
-        puts: s.puts.get(),
-        deletes: s.deletes.get(),
-        gets: s.gets.get(),
-        get_hits: s.get_hits.get(),
+        puts: operations.puts + s.bulk_load_entries.get(),
+        deletes: operations.deletes,
+        gets: operations.gets_found + operations.gets_missed,
+        get_hits: operations.gets_found,
         memtable_hits: s.memtable_hits.get(),
-        seeks: s.seeks.get(),
-        nexts: s.nexts.get(),
+        seeks: operations.seeks,
+        nexts: operations.nexts,
         user_bytes: s.user_bytes.get(),
         log_bytes,
         log_syncs,
@@ -86,6 +90,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     let mut stats = KeyspaceStats {
         name: state.facts.name.clone(),
         design: design.design.clone(),
+        operations: state.facts.operations.recent(),
+        key_bytes: state.key_bytes(),
+        tunes_itself: state.facts.tunes_itself.load(Ordering::Acquire),
         partitions: state.partitions.len(),
         ..KeyspaceStats::default()
     };
@@ -126,7 +133,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.bytes += summary.bytes;
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);
-            sum.filter_bytes += filters.sum::<u64>();
+            let probes = level.groups.iter().flat_map(|group| &group.probes);
+            let shared = probes.map(|probe| probe.filter.memory_bytes() as u64);
+            sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
             let target = targets
                 .get(i)
                 .map(|t| t.capacity_bytes)

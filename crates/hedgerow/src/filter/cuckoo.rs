@@ -31,6 +31,12 @@ pub(crate) fn rate(fingerprint_bits: u8) -> f64 {
     8.0 * LOAD_MAX / f64::from(fingerprint_bits).exp2()
 }
 
+/// The bits of a fingerprint of which about this part of absent keys passes.
+pub(crate) fn fingerprint_bits_for(rate: f64) -> u8 {
+    let bits = (8.0 * LOAD_MAX / rate).log2().round() as u8;
+    bits.clamp(FINGERPRINT_BITS_MIN, FINGERPRINT_BITS_MAX)
+}
+
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

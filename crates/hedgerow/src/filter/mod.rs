@@ -16,12 +16,13 @@ mod hash_list;
     not(test),
     allow(
         dead_code,
-        reason = "asked as soon as a level can have one filter for its runs"
+        reason = "filters are built from hashes, not read, and never erased from"
     )
 )]
 pub(crate) mod multi_level_cuckoo;
 pub(crate) mod of_table;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use crate::entry::KeyHash;
@@ -66,11 +67,19 @@ impl RunMask {
 }
 
 /// A filter that can be asked.
-pub(crate) trait Probe: Send + Sync + Debug {
+pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// The runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
+    /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
+    /// that the fetches of many keys go on at the same time. Nothing for a filter of few cache lines.
+    fn touch(&self, _hash: KeyHash) {}
+    /// Whether it answers with the newest run of a key only: a reader who may not see what is there has to
+    /// ask the older ones, too.
+    fn knows_newest_only(&self) -> bool {
+        false
+    }
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
 }

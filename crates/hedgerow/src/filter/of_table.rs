@@ -4,6 +4,7 @@ use crate::entry::KeyHash;
 use crate::error::Result;
 use crate::page::{Handle, TableId};
 
+use super::multi_level_cuckoo::run_hashes;
 use super::{Probe, bloom, cuckoo};
 
 /// Where a filter is in its table file, and how it is asked.
@@ -13,6 +14,8 @@ pub enum Description {
     Bloom(bloom::Description),
     /// A cuckoo filter.
     Cuckoo(cuckoo::Description),
+    /// The hashes of all keys, of which filters over several runs are built.
+    Hashes(run_hashes::Description),
 }
 
 impl Description {
@@ -21,6 +24,7 @@ impl Description {
         match self {
             Description::Bloom(bloom) => bloom.offset,
             Description::Cuckoo(cuckoo) => cuckoo.offset,
+            Description::Hashes(hashes) => hashes.offset,
         }
     }
 
@@ -29,6 +33,7 @@ impl Description {
         match self {
             Description::Bloom(bloom) => bloom.file_bytes(),
             Description::Cuckoo(cuckoo) => cuckoo.file_bytes(),
+            Description::Hashes(hashes) => hashes.file_bytes(),
         }
     }
 
@@ -36,6 +41,7 @@ impl Description {
         match self {
             Description::Bloom(bloom) => bloom.pages(),
             Description::Cuckoo(cuckoo) => cuckoo.pages(),
+            Description::Hashes(hashes) => hashes.pages(),
         }
     }
 
@@ -44,6 +50,7 @@ impl Description {
         match self {
             Description::Bloom(bloom) => bloom.page_handle(page),
             Description::Cuckoo(cuckoo) => cuckoo.page_handle(page),
+            Description::Hashes(hashes) => hashes.page_handle(page),
         }
     }
 
@@ -52,14 +59,21 @@ impl Description {
         match self {
             Description::Bloom(bloom) => bloom.check(),
             Description::Cuckoo(cuckoo) => cuckoo.check(),
+            Description::Hashes(_) => Ok(()),
         }
     }
 
-    /// The filter, asking for its pages when they are needed.
-    pub(crate) fn paged(self, table: TableId) -> Result<Box<dyn Probe>> {
+    /// Whether reads ask it.
+    pub(crate) fn is_asked(&self) -> bool {
+        !matches!(self, Description::Hashes(_))
+    }
+
+    /// The filter, asking for its pages when they are needed; hashes never are.
+    pub(crate) fn paged(self, table: TableId) -> Result<Option<Box<dyn Probe>>> {
         Ok(match self {
-            Description::Bloom(bloom) => Box::new(bloom::Bloom::paged(table, bloom)?),
-            Description::Cuckoo(cuckoo) => Box::new(cuckoo::Cuckoo::paged(table, cuckoo)?),
+            Description::Bloom(bloom) => Some(Box::new(bloom::Bloom::paged(table, bloom)?)),
+            Description::Cuckoo(cuckoo) => Some(Box::new(cuckoo::Cuckoo::paged(table, cuckoo)?)),
+            Description::Hashes(_) => None,
         })
     }
 
@@ -74,6 +88,7 @@ impl Description {
             Description::Cuckoo(cuckoo) => {
                 Box::new(cuckoo::Cuckoo::resident(table, cuckoo, pages)?)
             }
+            Description::Hashes(hashes) => Box::new(run_hashes::RunHashes::read(hashes, pages)?),
         })
     }
 }
@@ -85,6 +100,8 @@ pub(crate) enum Spec {
     Bloom(f32),
     /// Bits of a fingerprint, 4 to 24.
     Cuckoo(u8),
+    /// None of its own: the hashes for one over several runs.
+    Hashes,
 }
 
 /// Collects the hashes of a table's keys.
@@ -92,6 +109,7 @@ pub(crate) enum Spec {
 pub(crate) enum Builder {
     Bloom(bloom::Builder),
     Cuckoo(cuckoo::Builder),
+    Hashes(run_hashes::Builder),
 }
 
 impl Builder {
@@ -99,6 +117,7 @@ impl Builder {
         match spec {
             Spec::Bloom(bits) => Builder::Bloom(bloom::Builder::new(bits)),
             Spec::Cuckoo(bits) => Builder::Cuckoo(cuckoo::Builder::new(bits)),
+            Spec::Hashes => Builder::Hashes(run_hashes::Builder::default()),
         }
     }
 
@@ -107,6 +126,7 @@ impl Builder {
         match self {
             Builder::Bloom(bloom) => bloom.add(hash),
             Builder::Cuckoo(cuckoo) => cuckoo.add(hash),
+            Builder::Hashes(hashes) => hashes.add(hash),
         }
     }
 
@@ -115,6 +135,7 @@ impl Builder {
         match self {
             Builder::Bloom(bloom) => bloom.estimated_bytes(),
             Builder::Cuckoo(cuckoo) => cuckoo.estimated_bytes(),
+            Builder::Hashes(hashes) => hashes.estimated_bytes(),
         }
     }
 
@@ -122,6 +143,7 @@ impl Builder {
         match self {
             Builder::Bloom(bloom) => bloom.memory_bytes(),
             Builder::Cuckoo(cuckoo) => cuckoo.memory_bytes(),
+            Builder::Hashes(hashes) => hashes.memory_bytes(),
         }
     }
 
@@ -135,6 +157,7 @@ impl Builder {
         Ok(match self {
             Builder::Bloom(bloom) => Description::Bloom(bloom.finish(offset, write_page)?),
             Builder::Cuckoo(cuckoo) => Description::Cuckoo(cuckoo.finish(offset, write_page)?),
+            Builder::Hashes(hashes) => Description::Hashes(hashes.finish(offset, write_page)?),
         })
     }
 }

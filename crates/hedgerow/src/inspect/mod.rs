@@ -36,6 +36,7 @@ pub use manifest::{Manifest, ManifestRecord, manifest};
 pub use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::filter::bloom::Description as BloomDescription;
 pub use crate::filter::cuckoo::Description as CuckooDescription;
+pub use crate::filter::multi_level_cuckoo::run_hashes::Description as HashesDescription;
 pub use crate::filter::of_table::Description as FilterDescription;
 pub use crate::merge_policy::edit::{Placement, TreeEdit};
 pub use crate::merge_policy::shape::RunId;

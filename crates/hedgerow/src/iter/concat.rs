@@ -24,6 +24,7 @@ pub(crate) struct ConcatIter<T> {
     parts: T,
     /// The part under the position.
     current: Option<(usize, Box<dyn InternalIter>)>,
+    limit: Option<Vec<u8>>,
 }
 
 impl<T: Parts> ConcatIter<T> {
@@ -31,6 +32,7 @@ impl<T: Parts> ConcatIter<T> {
         ConcatIter {
             parts,
             current: None,
+            limit: None,
         }
     }
 
@@ -40,7 +42,7 @@ impl<T: Parts> ConcatIter<T> {
         mut index: usize,
         mut place: impl FnMut(&mut dyn InternalIter) -> Result<()>,
     ) -> Result<()> {
-        while index < self.parts.len() {
+        while index < self.parts.len() && !self.is_beyond_limit(index) {
             if self.place_in(index, &mut place)? {
                 return Ok(());
             }
@@ -75,12 +77,26 @@ impl<T: Parts> ConcatIter<T> {
     ) -> Result<bool> {
         let mut iter = match self.current.take() {
             Some((current, iter)) if current == index => iter,
-            _ => self.parts.open(index)?,
+            _ => self.open(index)?,
         };
         place(&mut *iter)?;
         let found = iter.entry().is_some();
         self.current = Some((index, iter));
         Ok(found)
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
+        let mut iter = self.parts.open(index)?;
+        if let Some(limit) = &self.limit {
+            iter.limit(limit);
+        }
+        Ok(iter)
+    }
+
+    fn is_beyond_limit(&self, index: usize) -> bool {
+        let (smallest, _) = self.parts.bounds(index);
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| smallest >= limit.as_slice())
     }
 
     /// The number of parts at the front for which `test` holds.
@@ -99,6 +115,13 @@ impl<T: Parts> ConcatIter<T> {
 }
 
 impl<T: Parts> InternalIter for ConcatIter<T> {
+    fn limit(&mut self, end: &[u8]) {
+        self.limit = Some(end.to_vec());
+        if let Some((_, iter)) = &mut self.current {
+            iter.limit(end);
+        }
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let first = self.count_while(|(_, largest)| largest.is_some_and(|largest| largest < key));
         // Not `seek_first` in the next part: it may begin with newer versions of the key.

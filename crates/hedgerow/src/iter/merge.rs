@@ -252,6 +252,10 @@ impl MergeIter {
 }
 
 impl InternalIter for MergeIter {
+    fn limit(&mut self, end: &[u8]) {
+        self.children.iter_mut().for_each(|child| child.limit(end));
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.place(Direction::Forward, |_, child| child.seek(key, seqno))
     }

@@ -33,6 +33,9 @@ pub(crate) struct Entry<'a> {
 ///
 /// A position `(key, seqno)` compares like an entry: smaller keys first, then larger numbers.
 pub(crate) trait InternalIter: Send {
+    /// Entries at or after `end` are of no use: going forward, the position may be nowhere instead of at
+    /// one, so that nothing is read that only holds such.
+    fn limit(&mut self, _end: &[u8]) {}
     /// To the first entry at or after `(key, seqno)`.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// To the last entry strictly before `(key, seqno)`.

@@ -7,34 +7,27 @@
 //! bytes       8                                   8                                   1 or more
 //! ```
 //!
-//! The user key decides between keys with equal hashes, so that collisions cost space and nothing
-//! else. Both hashes have the seed of the keyspace: nobody can choose keys that collide.
+//! The user key decides between keys with equal hashes, so that collisions cost time and nothing
+//! else. The seed of both hashes is that of the keyspace, all bits inverted: nobody can choose keys
+//! that collide, and the hash of a fragment that is the whole key has nothing to do with the key hash
+//! that filters use.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Order, ScanSupport};
+use super::{Order, no_ranges};
 use crate::codec::varint;
+use crate::entry::check_key;
 use crate::error::{Error, Result};
+use crate::options::{KeyOrder, PrefixRule};
 
 /// The bytes of both hashes, before the user key.
 const HASHES_BYTES: usize = 16;
-
-/// What of a user key is its prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PrefixRule {
-    /// This many bytes.
-    Bytes(usize),
-    /// What is before the first of these bytes; it belongs to neither fragment.
-    Delimiter(u8),
-    /// What follows a variable-length integer and is as long as it says.
-    LengthPrefixed,
-}
 
 impl PrefixRule {
     /// Prefix and suffix; `None` if the key is too short for the rule. The suffix may be empty.
     pub(crate) fn split(self, user_key: &[u8]) -> Option<(&[u8], &[u8])> {
         match self {
-            PrefixRule::Bytes(count) => user_key.split_at_checked(count),
+            PrefixRule::Bytes(count) => user_key.split_at_checked(count as usize),
             PrefixRule::Delimiter(delimiter) => {
                 let at = user_key.iter().position(|byte| *byte == delimiter)?;
                 Some((&user_key[..at], &user_key[at + 1..]))
@@ -56,16 +49,14 @@ pub(crate) struct SemiSorted {
 }
 
 impl SemiSorted {
-    /// What the order keys of all keys with a prefix begin with.
-    pub(crate) fn group(&self, prefix: &[u8]) -> [u8; HASHES_BYTES / 2] {
-        xxh3_64_with_seed(prefix, self.seed).to_be_bytes()
+    fn hash(&self, fragment: &[u8]) -> [u8; HASHES_BYTES / 2] {
+        xxh3_64_with_seed(fragment, !self.seed).to_be_bytes()
     }
+}
 
-    /// Refuses a key that has no prefix.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    pub(crate) fn check(&self, user_key: &[u8]) -> Result<()> {
+impl Order for SemiSorted {
+    fn check(&self, user_key: &[u8]) -> Result<()> {
+        check_key(user_key)?;
         if self.rule.split(user_key).is_some() {
             return Ok(());
         }
@@ -82,14 +73,12 @@ impl SemiSorted {
             ),
         }))
     }
-}
 
-impl Order for SemiSorted {
-    /// A key that [`SemiSorted::check`] refuses counts as a prefix with nothing behind it.
+    /// A key that [`Order::check`] refuses counts as a prefix with nothing behind it.
     fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>) {
         let (prefix, suffix) = self.rule.split(user_key).unwrap_or((user_key, &[]));
-        order_key.extend(self.group(prefix));
-        order_key.extend(xxh3_64_with_seed(suffix, self.seed).to_be_bytes());
+        order_key.extend(self.hash(prefix));
+        order_key.extend(self.hash(suffix));
         order_key.extend_from_slice(user_key);
     }
 
@@ -97,8 +86,38 @@ impl Order for SemiSorted {
         order_key.get(HASHES_BYTES..).unwrap_or_default()
     }
 
-    fn scans(&self) -> ScanSupport {
-        ScanSupport::Prefix
+    fn added_bytes(&self) -> usize {
+        HASHES_BYTES
+    }
+
+    fn group(&self, prefix: &[u8]) -> Result<Vec<u8>> {
+        match self.rule {
+            PrefixRule::Bytes(count) if prefix.len() != count as usize => {
+                Err(Error::invalid(format!(
+                    "expected a prefix of {count} bytes, found {} bytes",
+                    prefix.len()
+                )))
+            }
+            PrefixRule::Delimiter(delimiter) if prefix.contains(&delimiter) => {
+                Err(Error::invalid(format!(
+                    "expected a prefix without its delimiter {delimiter:#04x}, found `{}`",
+                    prefix.escape_ascii()
+                )))
+            }
+            _ => Ok(self.hash(prefix).to_vec()),
+        }
+    }
+
+    fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool {
+        let fragments = self.rule.split(user_key);
+        fragments.is_some_and(|(found, _)| found == prefix)
+    }
+
+    fn check_ranges(&self) -> Result<()> {
+        Err(no_ranges(
+            KeyOrder::SemiSorted(self.rule),
+            "a scan of one prefix, scan_prefix, or of everything, scan_unordered",
+        ))
     }
 }
 
@@ -149,7 +168,7 @@ mod tests {
             for suffix in 0..20 {
                 let mut order_key = Vec::new();
                 order.encode(format!("user{prefix}:{suffix}").as_bytes(), &mut order_key);
-                let group = order.group(format!("user{prefix}").as_bytes());
+                let group = order.group(format!("user{prefix}").as_bytes()).unwrap();
                 assert!(order_key.starts_with(&group));
                 keys.push(order_key);
             }
@@ -162,7 +181,7 @@ mod tests {
         prefixes.dedup();
         assert_eq!(prefixes.len(), 50);
         let other = SemiSorted { seed: 8, ..order };
-        assert_ne!(order.group(b"user1"), other.group(b"user1"));
+        assert_ne!(order.hash(b"user1"), other.hash(b"user1"));
     }
 
     #[test]

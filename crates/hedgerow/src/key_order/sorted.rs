@@ -1,6 +1,8 @@
 //! The order of the keys' bytes: the order key is the user key.
 
-use super::{Order, ScanSupport};
+use super::Order;
+use crate::entry::check_key;
+use crate::error::Result;
 
 /// Keys in the order of their bytes; every range can be scanned.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,7 +21,23 @@ impl Order for Sorted {
         order_key
     }
 
-    fn scans(&self) -> ScanSupport {
-        ScanSupport::Range
+    fn added_bytes(&self) -> usize {
+        0
+    }
+
+    /// Any beginning of a key is a prefix, also the empty one.
+    fn group(&self, prefix: &[u8]) -> Result<Vec<u8>> {
+        if !prefix.is_empty() {
+            check_key(prefix)?;
+        }
+        Ok(prefix.to_vec())
+    }
+
+    fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool {
+        user_key.starts_with(prefix)
+    }
+
+    fn check_ranges(&self) -> Result<()> {
+        Ok(())
     }
 }

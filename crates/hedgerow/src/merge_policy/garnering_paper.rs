@@ -34,14 +34,16 @@ impl GarneringPaper {
     }
 
     /// How far each level is over its capacity, in a tree of `depth` levels of which `nominal` are used:
-    /// the largest, and that of all data.
+    /// the largest, and that of all data. What is above those will come down to the first of them.
     fn scores(&self, summary: &Summary, depth: usize, nominal: usize) -> (f64, f64) {
         let memtable = summary.memtable_bytes.max(1) as f64;
         let (mut largest, mut bytes, mut capacities) = (0.0_f64, 0.0, 0.0);
         for level in 1..=nominal {
             let capacity = self.capacity(level, nominal) * memtable;
-            let at = summary.levels.get(depth - 1 - nominal + level);
-            let held = at.map_or(0.0, |level| level.bytes as f64);
+            let at = depth - 1 - nominal + level;
+            let from = if level == 1 { 1 } else { at };
+            let of = summary.levels.iter().take(at + 1).skip(from);
+            let held: f64 = of.map(|level| level.bytes as f64).sum();
             largest = largest.max(held / capacity);
             bytes += held;
             capacities += capacity;
@@ -108,6 +110,7 @@ impl Policy for GarneringPaper {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LevelSummary;
     use super::*;
 
     /// Specification of the models, 1.9 (`reference/garnering.py`), in memtables.
@@ -137,6 +140,58 @@ mod tests {
                     at + 1
                 );
             }
+        }
+    }
+
+    /// Otherwise merging would not end: the level goes down, which makes the last one outgrow its capacity,
+    /// and a new last level takes it up again.
+    #[test]
+    fn a_tree_that_loses_a_level_has_room_for_what_it_held() {
+        let mut random = 23_u64;
+        let mut below = |bound: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % bound
+        };
+        let summary = |bytes: &[u64], memtable_bytes, nominal_depth| Summary {
+            levels: bytes.iter().map(|&bytes| held(bytes)).collect(),
+            memtable_bytes,
+            table_bytes: 1,
+            nominal_depth,
+        };
+        let mut lost = 0;
+        for _ in 0..20_000 {
+            let policy = GarneringPaper {
+                ratio: 2.0 + below(80) as f64 / 10.0,
+                scaling: (1 + below(10)) as f64 / 10.0,
+            };
+            let (nominal, unused, memtable_bytes) = (1 + below(5), below(2), 1 + below(10));
+            let mut bytes = vec![0];
+            for _ in 0..nominal + unused {
+                let bound = 1 << below(12);
+                bytes.push(below(bound));
+            }
+            let before = policy.targets(&summary(&bytes, memtable_bytes, nominal as u8));
+            if before.nominal_depth >= nominal as u8 {
+                continue;
+            }
+            lost += 1;
+            for at in 1..before.len() {
+                let mut all_in_one = vec![0; before.len()];
+                all_in_one[at] = bytes.iter().sum();
+                let after = summary(&all_in_one, memtable_bytes, before.nominal_depth);
+                let grown = policy.targets(&after).nominal_depth > before.nominal_depth;
+                assert!(!grown, "{policy:?} {bytes:?} {after:?}");
+            }
+        }
+        assert!(lost > 1000, "{lost}");
+    }
+
+    fn held(bytes: u64) -> LevelSummary {
+        LevelSummary {
+            bytes,
+            ..LevelSummary::default()
         }
     }
 

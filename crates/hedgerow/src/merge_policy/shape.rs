@@ -270,6 +270,12 @@ impl<T: Facts> Shape<T> {
             .fold(0, |sum, level| level.bytes().saturating_add(sum))
     }
 
+    /// Entries of all tables, tombstones and old versions included.
+    pub(crate) fn entries(&self) -> u64 {
+        let levels = self.levels.iter();
+        levels.fold(0, |sum, level| level.summary().entries.saturating_add(sum))
+    }
+
     /// A table by its number, and where it is.
     pub(crate) fn table(&self, id: TableId) -> Option<(Placement, &T)> {
         self.places

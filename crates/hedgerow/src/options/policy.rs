@@ -573,7 +573,7 @@ mod tests {
     use super::*;
 
     /// Every kind of policy, for tests elsewhere, too.
-    const SPECS: [&str; 14] = [
+    const SPECS: [&str; 15] = [
         "leveling:10",
         "leveling:2.5,one-table",
         "leveling:4,partitioned",
@@ -588,6 +588,7 @@ mod tests {
         "0=tiering:4;1-2=tiering:8/bloom:12/fence;3=leveling:8,partitioned/none",
         "0-1=tiering:8//fence;2=fluid:4,10",
         "0=leveling:1;1=leveling:2.5",
+        "0-2=tiering:8/cuckoo:12/three-level;3=leveling:8/none/three-level:array",
     ];
 
     #[test]

@@ -18,11 +18,13 @@ use hedgerow_mem::ChunkPool;
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
 use crate::filter::allocation::Controller;
-use crate::key_order::{Order, Sorted};
+use crate::key_order::{self, Order};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
-use crate::options::{Design, KeyOrder, Layout, Partitioning};
+use crate::options::{Design, Layout, Partitioning};
+use crate::stats::OperationCounters;
+use crate::version::state::Keyspace;
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
@@ -34,14 +36,15 @@ pub(crate) struct Covering {
     pub(crate) splits: Option<Arc<[Vec<u8>]>>,
 }
 
-/// The bounds of a range of user keys.
+/// The bounds of a range of order keys.
 pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Which tree a key lives in. Fixed when a keyspace is created.
 pub(crate) trait Router: std::fmt::Debug + Send + Sync {
     /// The tree of a user key, of which this is the hash.
     fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
-    /// The trees that may hold keys within bounds.
+    /// The trees that may hold keys within bounds of order keys, which user keys are where ranges of
+    /// them divide a keyspace.
     fn covering(&self, bounds: &KeyBounds) -> Covering;
 }
 
@@ -69,6 +72,11 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) order: Box<dyn Order>,
     pub(crate) router: Box<dyn Router>,
     design: ArcSwap<DesignInForce>,
+    pub(crate) operations: OperationCounters,
+    /// It adopts the advisor's design.
+    pub(crate) tunes_itself: AtomicBool,
+    /// How many operations had been counted when that was last looked for; 0 if it never was.
+    pub(crate) looked_at: AtomicU64,
 }
 
 /// A design with what is derived from it.
@@ -106,22 +114,21 @@ impl DesignInForce {
 impl KeyspaceFacts {
     pub(crate) fn new(
         id: KeyspaceId,
-        name: &str,
-        layout: Layout,
-        seed: u64,
+        keyspace: &Keyspace,
         design: Arc<DesignInForce>,
     ) -> Arc<KeyspaceFacts> {
-        let order: Box<dyn Order> = match layout.order {
-            KeyOrder::Sorted => Box::new(Sorted),
-        };
+        let layout = keyspace.layout.clone();
         Arc::new(KeyspaceFacts {
             id,
-            name: name.to_owned(),
+            name: keyspace.name.clone(),
+            seed: keyspace.seed,
+            order: key_order::open(layout.order, keyspace.seed),
             router: router(&layout.partitioning),
             layout,
-            seed,
-            order,
             design: ArcSwap::new(design),
+            operations: OperationCounters::new(keyspace.operations),
+            tunes_itself: AtomicBool::new(keyspace.tunes_itself),
+            looked_at: AtomicU64::new(0),
         })
     }
 
@@ -166,6 +173,8 @@ pub(crate) struct Work {
     pub(crate) retuned_at: Option<Duration>,
     /// Steers the bits of filters.
     pub(crate) filters: Controller,
+    /// Filters over its runs are being built.
+    pub(crate) probing: bool,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

@@ -41,7 +41,6 @@ pub(super) struct Inputs {
     ids: Vec<TableId>,
     /// What tables that stand for several have besides what the merge takes.
     aside: Vec<(Range<u64>, Table)>,
-    real_merges: u64,
 }
 
 impl Inputs {
@@ -78,7 +77,6 @@ impl Inputs {
             layers,
             ids: ids.collect(),
             aside,
-            real_merges: inputs.first().map_or(1, |input| real_merges(shape, input)),
         }
     }
 
@@ -92,11 +90,6 @@ impl Inputs {
         parts
             .map(|(keys, table)| table.meta().file_bytes as f64 * table.share(keys))
             .sum()
-    }
-
-    /// How many merges of real tables this is.
-    pub(super) fn real_merges(&self) -> f64 {
-        self.real_merges as f64
     }
 
     /// What is left of the inputs, in key order.
@@ -166,19 +159,4 @@ fn span(tables: impl Iterator<Item = Table>) -> Option<Range<u64>> {
     tables
         .map(|table| table.keys())
         .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
-}
-
-/// Where a level goes down table by table, or slice by slice, one of them stands for several.
-fn real_merges(shape: &Shape<Table>, newest: &Input) -> u64 {
-    let table = newest.tables.first().and_then(|id| shape.table(*id));
-    let Some((place, table)) = table else {
-        return 1;
-    };
-    let group = &shape.levels[newest.level].groups[place.group as usize];
-    let whole = group.run(newest.run).map_or(0, |run| run.tables.len());
-    if newest.tables.len() < whole {
-        table.stands_for()
-    } else {
-        1
-    }
 }

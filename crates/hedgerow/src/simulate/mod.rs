@@ -3,9 +3,9 @@
 //!
 //! Everything that decides is the engine's: [`Policy::targets`], [`planner::plan`] and its limits,
 //! [`Shape::apply`], the size at which outputs are cut, [`Shape::older_may_hold`] for tombstones. What
-//! merges leave of their inputs follows from expected values ([`workload`]). Jobs run one after
-//! another, and all of them between two flushes: a store whose merging keeps up. Merges are not cut
-//! over threads, and pages do not compress.
+//! merges leave of their inputs follows from expected values ([`workload`]). Jobs run beside each other
+//! on [`Simulation::merge_threads`], and all of them between two flushes: a store whose merging keeps
+//! up. Merges are not cut over threads, and pages do not compress.
 //!
 //! *Scaling.* A trillion entries are millions of tables. In a level of more than `level_tables`
 //! tables a virtual one stands for a power of two of real ones, side by side; small levels and
@@ -72,6 +72,8 @@ pub struct Simulation {
     pub keys: Option<u64>,
     /// The share of writes that delete, of keys that exist: 0 to 1, at most half if every key is new.
     pub deletes: f64,
+    /// How many merges may run at a time.
+    pub merge_threads: usize,
     /// In a level of more than this many tables virtual ones stand for several.
     pub level_tables: u64,
     /// What the places of the tables' borders are drawn from.
@@ -89,6 +91,7 @@ impl Default for Simulation {
             overwrites: Overwrites::None,
             keys: None,
             deletes: 0.0,
+            merge_threads: 1,
             level_tables: LEVEL_TABLES,
             seed: 1,
         }
@@ -140,6 +143,11 @@ impl Simulation {
             &self.deletes,
         )?;
         expect(
+            (1..=64).contains(&self.merge_threads),
+            "1 to 64 merges at a time",
+            &self.merge_threads,
+        )?;
+        expect(
             self.level_tables >= 8,
             "at least 8 virtual tables in a large level",
             &self.level_tables,
@@ -168,7 +176,7 @@ pub fn simulate(simulation: &Simulation) -> Result<SimulationReport> {
         tree.flush(simulation.entries)?;
         tree.settle()?;
         is_end = tree.written() >= simulation.entries as f64;
-        growth.watch(&tree, is_end);
+        growth.watch(&mut tree, is_end);
     }
     Ok(growth.into_report(&tree, &design))
 }

@@ -47,6 +47,9 @@ pub struct GrowthPoint {
     pub space_over_last_level: f64,
     /// Sorted runs that a lookup asks, memtables apart: the mean since the point before.
     pub runs: f64,
+    /// The most that all tables took, those that merges were writing among them, over those of a
+    /// table with only what lives, since the point before.
+    pub transient_space_amplification: f64,
 }
 
 /// How a store grows under a design.
@@ -59,10 +62,11 @@ pub struct SimulationReport {
     pub table_bytes: u64,
     /// From small to large, the last one at the end.
     pub points: Vec<GrowthPoint>,
-    /// The largest merge: bytes of its inputs.
+    /// The largest merge that one job does: bytes of its inputs.
     pub largest_merge_bytes: u64,
-    /// The most that all tables took, beside those that a merge was writing, over a table with only
-    /// what lives.
+    /// The most that all tables took, those that merges were writing among them, over a table with
+    /// only what lives, while the store grew to its size from a tenth of it. (A store of a few
+    /// memtables is always merged as a whole.)
     pub transient_space_amplification: f64,
     /// Of virtual tables at once, at most.
     pub virtual_tables_max: usize,
@@ -80,7 +84,7 @@ pub(super) struct Growth {
 
 impl Growth {
     /// Called after every flush and the merges after it.
-    pub(super) fn watch(&mut self, tree: &Tree, is_end: bool) {
+    pub(super) fn watch(&mut self, tree: &mut Tree, is_end: bool) {
         let levels = tree.shape.levels.iter();
         self.runs += f64::from(levels.map(|level| level.summary().runs).sum::<u32>());
         self.flushes += 1.0;
@@ -91,25 +95,31 @@ impl Growth {
             .map_or(0.0, |last| last.entries as f64 * step);
         if tree.written() >= due || is_end {
             let runs = std::mem::take(&mut self.runs) / std::mem::take(&mut self.flushes);
-            self.points.push(point(tree, runs));
+            let transient = std::mem::take(&mut tree.work.transient_max);
+            self.points.push(point(tree, runs, transient));
             let tables = tree.shape.tables().count();
             self.virtual_tables_max = self.virtual_tables_max.max(tables);
         }
     }
 
     pub(super) fn into_report(self, tree: &Tree, design: &DesignInForce) -> SimulationReport {
+        let is_late = |point: &&GrowthPoint| point.entries as f64 * 10.0 >= tree.written();
+        let late = self.points.iter().filter(is_late);
+        let transient = late
+            .map(|point| point.transient_space_amplification)
+            .fold(1.0, f64::max);
         SimulationReport {
             memtable_bytes: design.memtable_bytes,
             table_bytes: design.table_bytes,
             points: self.points,
             largest_merge_bytes: tree.work.largest_merge_bytes as u64,
-            transient_space_amplification: tree.work.transient_max,
+            transient_space_amplification: transient,
             virtual_tables_max: self.virtual_tables_max,
         }
     }
 }
 
-fn point(tree: &Tree, runs: f64) -> GrowthPoint {
+fn point(tree: &Tree, runs: f64, transient: f64) -> GrowthPoint {
     let targets = tree.targets();
     let levels: Vec<LevelReport> = tree
         .shape
@@ -141,6 +151,7 @@ fn point(tree: &Tree, runs: f64) -> GrowthPoint {
         space_amplification: ratio(bytes, tree.live_bytes()),
         space_over_last_level: ratio(bytes, last),
         runs,
+        transient_space_amplification: transient.max(ratio(bytes, tree.live_bytes())),
     }
 }
 

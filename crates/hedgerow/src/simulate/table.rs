@@ -175,6 +175,9 @@ impl Facts for Table {
             return self.0.meta.file_bytes;
         }
         let taken = self.parts_within(&(number(lo)..number(hi) + 1));
+        if taken == self.0.keys {
+            return self.0.meta.file_bytes;
+        }
         (self.0.meta.file_bytes as f64 * self.share(&taken)) as u64
     }
 }

@@ -7,10 +7,10 @@ use crate::compaction::planner::{self, PlanLimits};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::Result;
 use crate::memtable::ENTRY_OVERHEAD_BYTES;
-use crate::merge_policy::Targets;
 use crate::merge_policy::edit::{Placement, TreeEdit};
-use crate::merge_policy::plan::{Input, Plan, Target};
+use crate::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
+use crate::merge_policy::{Cut, Targets};
 use crate::partition::DesignInForce;
 
 use super::Simulation;
@@ -31,9 +31,22 @@ pub(super) struct Work {
     pub(super) written_entries: f64,
     /// The inputs of the largest merge, in bytes.
     pub(super) largest_merge_bytes: f64,
-    /// The most that the tables have taken, those that merges were writing among them, over the
-    /// bytes of the entries that live.
+    /// The most that the tables have taken since this was asked last, those that merges were writing
+    /// among them, over the bytes of the entries that live.
     pub(super) transient_max: f64,
+}
+
+/// A plan that is being carried out.
+struct Job {
+    plan: Plan,
+    /// Of a merge.
+    inputs: Option<Inputs>,
+    /// `None` for a plan that only edits the tree.
+    running: Option<RunningJob>,
+    /// What the largest of the real merges that it is reads.
+    bytes: f64,
+    real_merges: f64,
+    end: f64,
 }
 
 pub(super) struct Tree {
@@ -43,6 +56,7 @@ pub(super) struct Tree {
     workload: Workload,
     random: Random,
     level_tables: u64,
+    merge_threads: usize,
     /// Writes that fill a memtable.
     memtable_writes: f64,
     /// Keys and values of a write.
@@ -69,6 +83,7 @@ impl Tree {
             workload,
             random: Random(simulation.seed),
             level_tables: simulation.level_tables,
+            merge_threads: simulation.merge_threads,
             memtable_writes: (design.memtable_bytes as f64 / memory_bytes).max(1.0),
             write_bytes,
             written: 0.0,
@@ -111,25 +126,93 @@ impl Tree {
         self.apply(&edit, tables)
     }
 
-    /// Carries out plan after plan until there is none.
+    /// Carries out plan after plan until there is none, several at a time. A job takes as long as it
+    /// reads bytes.
     pub(super) fn settle(&mut self) -> Result<()> {
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut now = 0.0;
+        loop {
+            while jobs.len() < self.merge_threads
+                && let Some(job) = self.begin(&jobs, now)
+            {
+                match job.running {
+                    Some(_) => jobs.push(job),
+                    None => self.finish(&job, 0.0)?,
+                }
+            }
+            let ends = jobs.iter().enumerate();
+            let first = ends.min_by(|(_, a), (_, b)| a.end.total_cmp(&b.end));
+            let Some((first, _)) = first else {
+                return Ok(());
+            };
+            let job = jobs.remove(first);
+            now = job.end;
+            let beside = jobs.iter().map(|job| job.bytes).sum();
+            self.finish(&job, beside)?;
+        }
+    }
+
+    /// The next job beside others.
+    fn begin(&self, jobs: &[Job], now: f64) -> Option<Job> {
         let limits = PlanLimits {
             merge_bytes_max: self.design.table_bytes * SLICE_TABLES,
             oldest_snapshot: SeqNo::MAX,
         };
-        while let Some((plan, _)) = planner::plan(&self.shape, &self.targets(), &[], &limits) {
-            let mut edit = plan.edit(PARTITION);
-            let mut tables = Vec::new();
-            match &plan {
-                Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {}
-                Plan::Move { input, target, .. } => self.move_down(&mut edit, input, target),
-                Plan::Merge { inputs, target, .. } => {
-                    tables = self.merge(&mut edit, inputs, target);
-                }
-            }
-            self.apply(&edit, tables)?;
+        let targets = self.targets();
+        let others = jobs.iter().filter_map(|job| job.running.clone());
+        let others: Vec<RunningJob> = others.collect();
+        let (plan, _) = planner::plan(&self.shape, &targets, &others, &limits)?;
+        let (mut inputs_of, mut real_merges) = (None, 1.0);
+        if let Plan::Merge { inputs, target, .. } = &plan {
+            inputs_of = Some(Inputs::new(&self.shape, inputs, target));
+            real_merges = self.real_merges(&targets, inputs, target);
         }
-        Ok(())
+        let read_bytes = inputs_of.as_ref().map_or(0.0, Inputs::bytes);
+        Some(Job {
+            running: RunningJob::of(&self.shape, &plan),
+            plan,
+            inputs: inputs_of,
+            bytes: read_bytes / real_merges,
+            real_merges,
+            end: now + read_bytes,
+        })
+    }
+
+    /// How many merges of real tables one of virtual ones is: as many as its newest table stands for,
+    /// unless whole levels, or runs in their level, are merged at once.
+    fn real_merges(&self, targets: &Targets, inputs: &[Input], target: &Target) -> f64 {
+        let Some(newest) = inputs.first() else {
+            return 1.0;
+        };
+        let from = targets.get(newest.level);
+        let is_whole_level = from.is_some_and(|it| it.cut == Cut::WholeLevel && it.runs_max <= 1);
+        let runs_in_place =
+            inputs.len() > 1 && newest.level == target.level && target.run == Some(newest.run);
+        let table = newest.tables.first().and_then(|id| self.shape.table(*id));
+        match table {
+            Some((_, table)) if !is_whole_level && !runs_in_place => table.stands_for() as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// Carries a plan out while so many bytes may be written beside it.
+    fn finish(&mut self, job: &Job, beside: f64) -> Result<()> {
+        let mut edit = job.plan.edit(PARTITION);
+        let mut tables = Vec::new();
+        match (&job.plan, &job.inputs) {
+            (Plan::Move { input, target, .. }, _) => self.move_down(&mut edit, input, target),
+            (Plan::Merge { target, .. }, Some(inputs)) => {
+                self.work.largest_merge_bytes = self.work.largest_merge_bytes.max(job.bytes);
+                let written = self.work.written_bytes;
+                tables = self.merge(&mut edit, inputs, target);
+                let coming = (self.work.written_bytes - written) / job.real_merges + beside;
+                let transient = (self.shape.bytes() as f64 + coming) / self.live_bytes();
+                self.work.transient_max = self.work.transient_max.max(transient);
+            }
+            // What only edits the tree.
+            _ => {}
+        }
+        self.apply(&edit, tables)
     }
 
     fn move_down(&mut self, edit: &mut TreeEdit, input: &Input, target: &Target) {
@@ -142,9 +225,8 @@ impl Tree {
         }
     }
 
-    fn merge(&mut self, edit: &mut TreeEdit, inputs: &[Input], target: &Target) -> Vec<Table> {
+    fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> Vec<Table> {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
-        let merge = Inputs::new(&self.shape, inputs, target);
         let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
         let written = segments.iter().filter(|segment| !segment.aside);
         let (bytes, entries) = written.fold((0.0, 0.0), |(bytes, entries), segment| {
@@ -152,11 +234,6 @@ impl Tree {
         });
         self.work.written_bytes += bytes;
         self.work.written_entries += entries;
-        let (read, real) = (merge.bytes(), merge.real_merges());
-        self.work.largest_merge_bytes = self.work.largest_merge_bytes.max(read / real);
-        let transient = (self.shape.bytes() as f64 + bytes / real) / self.live_bytes();
-        self.work.transient_max = self.work.transient_max.max(transient);
-
         self.puts -= merge.tables().map(Table::puts).sum::<f64>();
         edit.removed = merge.tables().map(|table| table.meta().id).collect();
         self.add(edit, target.level, run, &segments, bytes)

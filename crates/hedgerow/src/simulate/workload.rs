@@ -173,7 +173,11 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
     let filter_bits = match simulation.design.filter {
         FilterSpec::None => 0.0,
         FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
-        FilterSpec::Cuckoo { fingerprint_bits } => f64::from(fingerprint_bits) / CUCKOO_FILL,
+        // The hashes that tables have in place of it take about as much.
+        FilterSpec::Cuckoo { fingerprint_bits }
+        | FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits, ..
+        } => f64::from(fingerprint_bits) / CUCKOO_FILL,
         FilterSpec::Monkey { bits_per_key } => {
             let resident = MemoryPlan::new(simulation.memory_budget).resident as f64;
             let left = (8.0 * resident / simulation.entries as f64).min(BITS_FIRST);

@@ -97,6 +97,9 @@ pub(crate) trait Reader: Send + Sync {
     fn meta(&self) -> &TableMeta;
     /// Bytes held in memory by the index and by the filter.
     fn memory_bytes(&self) -> (usize, usize);
+    /// The hashes of its keys that filters over several runs are built of, ascending, if it has them.
+    /// Cost: one read, of about 4 bytes per key.
+    fn key_hashes(&self) -> Result<Option<Vec<u64>>>;
     /// Some keys that cut the table into about `pieces` pieces of similar size, for splitting a
     /// merge over threads. Reads no pages; may return fewer.
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;

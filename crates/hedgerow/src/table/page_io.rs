@@ -16,6 +16,8 @@ use crate::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
 
+use super::block_based::short_keys::{self, SHORT_KEYS};
+
 /// The largest page, decompressed: one value of the largest size, or one block that was cut too
 /// late by the largest entry; the second is far smaller.
 pub(crate) const PAGE_BYTES_MAX: usize = VALUE_BYTES_MAX + 4 * KEY_BYTES_MAX;
@@ -99,8 +101,8 @@ fn decode_stored(
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
     let (body, compression) = check(&stored, id.table, id.handle.offset)?;
-    if compression == compress::RAW {
-        let bytes = body.len();
+    if [compress::RAW, compress::PADDED].contains(&compression) {
+        let bytes = compress::raw_bytes(compression, body, PAGE_BYTES_MAX)?;
         stored.truncate(bytes);
         return Ok(Page::of_table(stored, id));
     }
@@ -113,8 +115,26 @@ fn decompress(
     id: PageId,
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
+    if compression & SHORT_KEYS != 0 {
+        return restore(stored, compression & !SHORT_KEYS, id, allocate);
+    }
     let mut raw = allocate(compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?);
     compress::decompress_into(compression, stored, &mut raw)?;
+    Ok(Page::of_table(raw, id))
+}
+
+/// A block that is stored with user keys.
+fn restore(
+    stored: &[u8],
+    compression: u8,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
+    let mut short = vec![0; compress::raw_bytes(compression, stored, PAGE_BYTES_MAX)?];
+    compress::decompress_into(compression, stored, &mut short)?;
+    let whole = short_keys::restore(&short)?;
+    let mut raw = allocate(whole.len());
+    raw.copy_from_slice(&whole);
     Ok(Page::of_table(raw, id))
 }
 

@@ -3,6 +3,7 @@
 use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
+use crate::stats::Operations;
 
 /// One change of the description of the database.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +44,20 @@ pub enum Change {
         id: KeyspaceId,
         /// The new design.
         design: Design,
+    },
+    /// What was asked of a keyspace lately.
+    Operations {
+        /// Its number.
+        id: KeyspaceId,
+        /// All that is remembered.
+        operations: Operations,
+    },
+    /// Whether a keyspace tunes itself.
+    SetSelfTuning {
+        /// Its number.
+        id: KeyspaceId,
+        /// It does.
+        on: bool,
     },
     /// A flush, a merge or a move changes the tables of a tree.
     Tree(TreeEdit),

@@ -11,6 +11,7 @@ use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_policy::shape::RunId;
 use crate::page::TableId;
+use crate::stats::Operations;
 use crate::table::TableMeta;
 
 use super::edit::{Change, Edit};
@@ -28,6 +29,8 @@ mod code {
     pub(super) const LOG_START: u64 = 7;
     pub(super) const CLOSED: u64 = 8;
     pub(super) const OPENED: u64 = 9;
+    pub(super) const OPERATIONS: u64 = 10;
+    pub(super) const SET_SELF_TUNING: u64 = 11;
 }
 
 /// Tags of the fields of [`TreeEdit`].
@@ -98,6 +101,17 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             encode_design(design, out);
             code::SET_DESIGN
         }
+        Change::Operations { id, operations } => {
+            varint::put(out, u64::from(id.0));
+            let numbers = operations.numbers();
+            numbers.iter().for_each(|number| varint::put(out, *number));
+            code::OPERATIONS
+        }
+        Change::SetSelfTuning { id, on } => {
+            varint::put(out, u64::from(id.0));
+            varint::put(out, u64::from(*on));
+            code::SET_SELF_TUNING
+        }
         Change::Tree(edit) => {
             encode_tree_edit(edit, out);
             return code::TREE;
@@ -149,6 +163,14 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         code::SET_DESIGN => Change::SetDesign {
             id: keyspace(body)?,
             design: decode_design(body)?,
+        },
+        code::OPERATIONS => Change::Operations {
+            id: keyspace(body)?,
+            operations: operations(body)?,
+        },
+        code::SET_SELF_TUNING => Change::SetSelfTuning {
+            id: keyspace(body)?,
+            on: body.varint("self-tuning")? != 0,
         },
         code::TREE => return Ok(Change::Tree(decode_tree_edit(body)?)),
         code::COUNTERS => Change::Counters {
@@ -280,6 +302,14 @@ pub(super) fn skip_fields(reader: &mut ByteReader<'_>, what: &'static str) -> Re
 
 fn keyspace(body: &mut ByteReader<'_>) -> Result<KeyspaceId> {
     Ok(KeyspaceId(body.varint_as("keyspace")?))
+}
+
+fn operations(body: &mut ByteReader<'_>) -> Result<Operations> {
+    let mut numbers = Operations::default().numbers();
+    for number in &mut numbers {
+        *number = body.varint("number of operations")?;
+    }
+    Ok(Operations::of(numbers))
 }
 
 fn table(body: &mut ByteReader<'_>) -> Result<TableId> {

@@ -5,8 +5,9 @@ use crate::codec::fields::{self, FieldReader, FieldWriter};
 use crate::codec::reader::put_sized;
 use crate::codec::{ByteReader, varint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::key_order;
 use crate::options::{
-    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, Layout, LevelSpec, Partitioning,
     PolicySpec, Residency,
 };
 
@@ -31,10 +32,11 @@ mod tag {
 }
 
 pub(crate) fn encode_layout(layout: &Layout, out: &mut Vec<u8>) {
-    let order = match layout.order {
-        KeyOrder::Sorted => 0,
-    };
-    varint::put(out, order);
+    let (order, parameter) = key_order::code(layout.order);
+    varint::put(out, u64::from(order));
+    if key_order::has_parameter(order) {
+        varint::put(out, u64::from(parameter));
+    }
     match &layout.partitioning {
         Partitioning::Single => varint::put(out, 0),
         Partitioning::Hash(count) => {
@@ -51,10 +53,13 @@ pub(crate) fn encode_layout(layout: &Layout, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
-    let order = match reader.varint("key order")? {
-        0 => KeyOrder::Sorted,
-        code => return Err(unknown("key order", code)),
+    let code = reader.varint_as("key order")?;
+    let parameter = match key_order::has_parameter(code) {
+        true => reader.varint_as("parameter of a key order")?,
+        false => 0,
     };
+    let order = key_order::of_code(code, parameter)?
+        .ok_or_else(|| unknown("key order", u64::from(code)))?;
     let partitioning = match reader.varint("partitioning")? {
         0 => Partitioning::Single,
         1 => Partitioning::Hash(reader.varint_as("partition count")?),
@@ -261,6 +266,8 @@ fn decode_cut(reader: &mut ByteReader<'_>) -> Result<CutSpec> {
 fn encode_index(index: IndexSpec, out: &mut Vec<u8>) {
     let index = match index {
         IndexSpec::Fence => 0,
+        IndexSpec::ThreeLevel => 1,
+        IndexSpec::ThreeLevelArray => 2,
     };
     varint::put(out, index);
 }
@@ -268,6 +275,8 @@ fn encode_index(index: IndexSpec, out: &mut Vec<u8>) {
 fn decode_index(reader: &mut ByteReader<'_>) -> Result<IndexSpec> {
     match reader.varint("block index")? {
         0 => Ok(IndexSpec::Fence),
+        1 => Ok(IndexSpec::ThreeLevel),
+        2 => Ok(IndexSpec::ThreeLevelArray),
         code => Err(unknown("block index", code)),
     }
 }
@@ -290,6 +299,13 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, 4);
             out.push(fingerprint_bits);
         }
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        } => {
+            varint::put(out, if unique { 6 } else { 5 });
+            out.push(fingerprint_bits);
+        }
     }
 }
 
@@ -305,6 +321,10 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         }),
         4 => Ok(FilterSpec::Cuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
+        }),
+        code @ (5 | 6) => Ok(FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits: reader.u8("fingerprint bits")?,
+            unique: code == 6,
         }),
         code => Err(unknown("filter", code)),
     }

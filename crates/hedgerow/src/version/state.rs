@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout};
 use crate::page::TableId;
+use crate::stats::Operations;
 use crate::table::TableMeta;
 
 use super::edit::{Change, Edit};
@@ -26,6 +27,10 @@ pub(crate) struct Keyspace {
     pub(crate) partitions: Vec<PartitionId>,
     /// The depth of new trees.
     pub(crate) depth: u8,
+    /// What was asked of it lately.
+    pub(crate) operations: Operations,
+    /// It adopts the advisor's design.
+    pub(crate) tunes_itself: bool,
 }
 
 /// A partition's tree on disk.
@@ -69,7 +74,7 @@ impl Tree {
                 self.depth
             ))),
         };
-        // A sweep ends without an edit that says so: an empty level may still have one here.
+        // What is left of a sweep of an empty level goes with it.
         let sweeps = std::mem::take(&mut self.draining).into_iter();
         let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
         let draining = draining.collect();
@@ -112,6 +117,8 @@ impl State {
                     seed: *seed,
                     partitions: partitions.clone(),
                     depth: *depth,
+                    operations: Operations::default(),
+                    tunes_itself: false,
                 },
             )?,
             Change::DropKeyspace { id } => {
@@ -126,7 +133,15 @@ impl State {
                 self.remove_trees(&old);
                 self.add_trees(*id)?;
             }
-            Change::SetDesign { id, design } => self.keyspace_mut(*id)?.design = design.clone(),
+            Change::SetDesign { id, design } => {
+                let keyspace = self.keyspace_mut(*id)?;
+                keyspace.design = design.clone();
+                keyspace.operations.since_retune = 0;
+            }
+            Change::SetSelfTuning { id, on } => self.keyspace_mut(*id)?.tunes_itself = *on,
+            Change::Operations { id, operations } => {
+                self.keyspace_mut(*id)?.operations = *operations;
+            }
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
                 next_table,
@@ -163,6 +178,13 @@ impl State {
                 partitions: keyspace.partitions.clone(),
                 depth: keyspace.depth,
             });
+            if keyspace.tunes_itself {
+                edit.push(Change::SetSelfTuning { id, on: true });
+            }
+            if keyspace.operations != Operations::default() {
+                let operations = keyspace.operations;
+                edit.push(Change::Operations { id, operations });
+            }
         }
         for (&partition, tree) in &self.trees {
             let mut change = TreeEdit::new(partition);

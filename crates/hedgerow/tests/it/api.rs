@@ -4,7 +4,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec};
+use hedgerow::{
+    Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec, PrefixRule,
+};
 
 use crate::support::{
     Contents, builder, contents, key, kind, open, plain, put_synced, small, value,
@@ -96,9 +98,14 @@ fn bad_arguments_are_refused_with_their_bounds() {
         Layout::sorted().range(["b", "a"]),
         Layout::sorted().range(["a", ""]),
         Layout::sorted().range((0..256).map(key)),
+        Layout::hashed().range(["a"]),
+        Layout::semi_sorted(PrefixRule::Bytes(4)).range(["a"]),
     ] {
         assert_eq!(kind(db.keyspace("k", layout)), ErrorKind::InvalidArgument);
     }
+    let error = db.keyspace("k", Layout::hashed().range(["a"])).unwrap_err();
+    let expected = "one tree or a hash for keys of the order hashed, found `range:a`";
+    assert!(error.to_string().contains(expected), "{error}");
     for name in [String::new(), "x".repeat(256)] {
         assert_eq!(
             kind(db.keyspace(&name, Layout::sorted())),

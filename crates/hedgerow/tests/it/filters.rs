@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout};
+use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout, PolicySpec, Residency};
 
 use crate::support::{builder, contents, key};
 
@@ -173,4 +173,186 @@ fn the_memory_decides_where_the_design_does_not() {
     assert!((3.0..=9.0).contains(&tight), "{tight}");
     let share = f64::from(2 << 20) / 4.0 * 8.0;
     assert!(tight * 400_009.0 <= share, "{tight}");
+}
+
+const SHARED: &str = "0=runs:4/mlcf:14;1-2=tiering:4/mlcf:14;3=leveling:4/cuckoo:14";
+
+/// Pages of data asked for per get of a key that is there: indexes and filters are in memory.
+fn reads_per_hit(db: &Db, keyspace: &Keyspace) -> f64 {
+    let before = db.stats().block_reads;
+    for i in 0..50_000 {
+        assert_eq!(&*keyspace.get(key(i)).unwrap().unwrap(), [i as u8; 60]);
+    }
+    (db.stats().block_reads - before) as f64 / 50_000.0
+}
+
+/// Of all levels.
+fn runs(keyspace: &Keyspace) -> usize {
+    let stats = keyspace.stats().levels;
+    stats.iter().map(|level| level.runs).sum()
+}
+
+/// In set mode and in unique mode.
+fn shared() -> [PolicySpec; 2] {
+    ["mlcf:14", "mlcf:14,unique"].map(|filter| SHARED.replace("mlcf:14", filter).parse().unwrap())
+}
+
+#[test]
+fn one_filter_over_many_runs_leaves_one_to_read() {
+    shared().into_iter().for_each(one_is_left_to_read);
+}
+
+fn one_is_left_to_read(policy: PolicySpec) {
+    let storage = SimStorage::new(11);
+    let design = Design {
+        policy,
+        compression: Compression::None,
+        residency: Residency::Resident,
+        memtable_bytes: Some(16 << 10),
+        table_bytes: Some(64 << 10),
+        ..Design::default()
+    };
+    let open = || builder(&storage).memory_budget(64 << 20).open().unwrap();
+    let db = open();
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    for i in 0..50_000 {
+        keyspace
+            .put(key(i * 7919 % 50_000), [(i * 7919 % 50_000) as u8; 60])
+            .unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    bits_per_key(&keyspace);
+    let many = runs(&keyspace);
+    assert!(many >= 5, "{many} runs");
+    let reads = reads_per_hit(&db, &keyspace);
+    println!("{reads} reads per hit in {many} runs");
+    assert!(reads <= 1.01, "{reads}");
+    let explanation = keyspace.explain(key(17)).unwrap();
+    assert!(explanation.found().is_some() && explanation.pages().count() == 1);
+    assert!(!explanation.group_filters.is_empty(), "{explanation:?}");
+    let before = db.stats().block_reads;
+    false_reads(&db, &keyspace, 50_000);
+    let reads = (db.stats().block_reads - before) as f64 / 50_000.0;
+    println!("{reads} reads per miss");
+    assert!(reads <= 0.01, "{reads}");
+    let memory = db.stats().memory;
+    let filters: u64 = keyspace.stats().levels.iter().map(|l| l.filter_bytes).sum();
+    assert!(
+        memory.filters >= filters * 9 / 10,
+        "{memory:?} of {filters}"
+    );
+
+    // They are built again of what the tables keep.
+    drop((keyspace, db));
+    let db = open();
+    let keyspace = db.keyspace("plain", Layout::sorted()).unwrap();
+    keyspace.wait_until_merged().unwrap();
+    assert_eq!(runs(&keyspace), many);
+    let reads = reads_per_hit(&db, &keyspace);
+    assert!(reads <= 1.01, "{reads}");
+    db.verify().unwrap();
+}
+
+#[test]
+fn snapshots_see_through_many_merges_of_levels_with_one_filter() {
+    shared().into_iter().for_each(snapshots_see_through_merges);
+}
+
+fn snapshots_see_through_merges(policy: PolicySpec) {
+    let design = Design {
+        policy,
+        memtable_bytes: Some(4 << 10),
+        table_bytes: Some(8 << 10),
+        ..Design::default()
+    };
+    let db = builder(&SimStorage::new(12)).open().unwrap();
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    let mut held = Vec::new();
+    for round in 0..40u64 {
+        for i in 0..300 {
+            keyspace
+                .put(key((i * 31 + round * 7) % 1000), round.to_le_bytes())
+                .unwrap();
+        }
+        if round % 5 == 0 {
+            let expected: Vec<_> = (0..1000)
+                .map(|i| keyspace.get(key(i)).unwrap().map(|value| value.to_vec()))
+                .collect();
+            held.push((db.snapshot().unwrap(), expected));
+        }
+    }
+    keyspace.wait_until_merged().unwrap();
+    assert!(db.stats().merges > 20);
+    for (snapshot, expected) in &held {
+        for (i, expected) in expected.iter().enumerate() {
+            let found = snapshot
+                .get(&keyspace, key(i as u64))
+                .unwrap()
+                .map(|value| value.to_vec());
+            assert_eq!(&found, expected, "key {i}");
+        }
+    }
+}
+
+/// Runs of the same keys, as `multi_get` and `get` see them; and what a filter leaves of them.
+#[test]
+fn unique_mode_leaves_the_newest_run_of_a_key() {
+    const KEYS: u64 = 500;
+    for (filter, runs_left) in [("mlcf:14", 4.99..=5.01), ("mlcf:14,unique", 1.0..=1.05)] {
+        let design = Design {
+            policy: "0=runs:8;1=tiering:4".parse().unwrap(),
+            filter: filter.parse().unwrap(),
+            memtable_bytes: Some(1 << 20),
+            ..Design::default()
+        };
+        let builder = builder(&SimStorage::new(13)).memory_budget(64 << 20);
+        let db = builder.open().unwrap();
+        let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+        let mut snapshots = Vec::new();
+        for round in 0..5u64 {
+            for i in 0..KEYS {
+                keyspace.put(key(i), round.to_le_bytes()).unwrap();
+            }
+            keyspace.flush().unwrap();
+            keyspace.wait_until_merged().unwrap();
+            snapshots.push(db.snapshot().unwrap());
+        }
+        let left = |i| -> u32 {
+            let asked = keyspace.explain(key(i)).unwrap().group_filters;
+            asked.iter().map(|filter| filter.runs_left as u32).sum()
+        };
+        let left = f64::from((0..KEYS).map(left).sum::<u32>()) / KEYS as f64;
+        assert!(runs_left.contains(&left), "{filter}: {left} runs left");
+        let keys: Vec<_> = (0..2 * KEYS).map(key).collect();
+        for (round, snapshot) in (0..5u64).zip(&snapshots) {
+            let values = snapshot.multi_get(&keyspace, &keys).unwrap();
+            for (i, value) in (0..).zip(values) {
+                let found = value.map(|value| value.to_vec());
+                let expected = (i < KEYS).then(|| round.to_le_bytes().to_vec());
+                assert_eq!(found, expected, "{filter}, key {i} in round {round}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_keyspace_retuned_to_one_filter_gets_it_for_the_tables_that_it_has() {
+    let (db, keyspace) = filled_as(
+        "0=runs:4;1=tiering:4;2=tiering:4",
+        "none",
+        16 << 10,
+        50_000,
+        false,
+    );
+    let design = Design {
+        filter: "mlcf:14".parse().unwrap(),
+        residency: Residency::Resident,
+        ..keyspace.design()
+    };
+    keyspace.retune(design).unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let reads = reads_per_hit(&db, &keyspace);
+    println!("{reads} reads per hit in {} runs", runs(&keyspace));
+    assert!(reads <= 1.01, "{reads}");
 }

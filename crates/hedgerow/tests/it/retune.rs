@@ -367,7 +367,7 @@ fn snapshots_and_cursors_read_on() {
         assert_eq!(found.collect::<Result<Contents, _>>().unwrap(), expected);
         for _ in 0..100 {
             let (k, v) = (cursor.key().unwrap().to_vec(), cursor.value().unwrap());
-            assert_eq!(v.as_deref(), expected.get(&k).map(Vec::as_slice));
+            assert_eq!(v, expected.get(&k).map(Vec::as_slice));
             assert!(cursor.next().unwrap());
         }
     }

@@ -70,3 +70,28 @@ fn a_sweep_goes_on_after_a_kill_between_two_slices() {
         assert!(in_a_sweep >= 3, "{policy}: {in_a_sweep} kills in a sweep");
     }
 }
+
+#[test]
+fn a_sweep_that_is_over_does_not_begin_again() {
+    for policy in ["leveling:3,partitioned", "tiering:3"] {
+        let disk = SimStorage::new(7);
+        let db = open(&disk);
+        let keyspace = db
+            .keyspace_with("plain", Layout::sorted(), design(policy))
+            .unwrap();
+        for i in 0..6000 {
+            let (at, it) = (key(i * 7919 % 5000), value(i).repeat(8));
+            keyspace.put(at, it).unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        assert!(db.stats().merges > 20);
+        drop((keyspace, db));
+
+        let db = open(&disk);
+        let keyspace = db.existing_keyspace("plain").unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let stats = db.stats();
+        assert_eq!((stats.merges, stats.moves), (0, 0), "{policy}");
+    }
+}

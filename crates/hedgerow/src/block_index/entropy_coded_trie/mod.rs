@@ -9,7 +9,7 @@
 //! suffix ─► 3 routes       which of several?
 //! ```
 //!
-//! Blocks have one size and follow each other, so that no places are stored. At most one block is
+//! The places of blocks that have one size and follow each other take no space. At most one block is
 //! read for every key, whether the table has it or not, if it never cuts between entries of equal
 //! hashes. Lookups decode some tens of codewords and allocate nothing. The format is in
 //! `docs/format/three_level.md`.
@@ -19,6 +19,7 @@ pub(crate) mod three_level;
 mod bits;
 mod boundaries;
 mod code;
+mod extents;
 mod prefixes;
 mod routes;
 mod segment;
@@ -47,6 +48,18 @@ impl Hashes {
         Hashes {
             prefix: packed::get_ordered(key, 0, HASH_BYTES),
             suffix: packed::get_ordered(key, HASH_BYTES, HASH_BYTES),
+        }
+    }
+
+    /// Both as one integer that compares as they do.
+    fn joined(self) -> u128 {
+        u128::from(self.prefix) << 64 | u128::from(self.suffix)
+    }
+
+    fn split(joined: u128) -> Hashes {
+        Hashes {
+            prefix: (joined >> 64) as u64,
+            suffix: joined as u64,
         }
     }
 

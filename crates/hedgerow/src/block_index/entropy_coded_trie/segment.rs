@@ -11,11 +11,13 @@ use std::ops::Range;
 use super::Hashes;
 use super::bits::{BitWriter, Bits, Cursor};
 use super::boundaries::{self, Boundaries, Group};
+use super::extents::{self, Extent, ExtentsLayout};
 use super::prefixes::{self, Prefixes, Spread};
 use super::routes::{self, Cut, Form};
 use crate::block_index::Bracket;
 use crate::codec::{ByteReader, packed, varint};
 use crate::error::{Error, Result};
+use crate::page::Handle;
 
 /// What the index remembers of a unit.
 #[derive(Debug, Clone, Copy)]
@@ -118,8 +120,8 @@ fn samples_for(units: usize, sample_shift: u32) -> usize {
     units.div_ceil(1 << sample_shift)
 }
 
-/// Writes the page of these units.
-pub(super) fn encode(units: &[Unit], form: Form) -> Vec<u8> {
+/// Writes the page of these units, whose blocks are in these extents.
+pub(super) fn encode(units: &[Unit], extents: &[Extent], form: Form) -> Vec<u8> {
     let (Some(first), Some(last)) = (units.first(), units.last()) else {
         panic!("a segment has units");
     };
@@ -145,6 +147,7 @@ pub(super) fn encode(units: &[Unit], form: Form) -> Vec<u8> {
     out.extend(spread.first.to_le_bytes());
     out.extend(spread.multiplier.to_le_bytes());
     put_larger_units(&mut out, units);
+    extents::encode(extents, &mut out);
     for (rank, offset) in level_1.ends {
         packed::put(&mut out, rank as u64, widths[0]);
         packed::put(&mut out, offset as u64, widths[1]);
@@ -195,6 +198,7 @@ pub(super) struct SegmentLayout {
     sample_shift: u32,
     /// Units of more than a block, and how many blocks more: ascending.
     larger_units: Vec<(usize, usize)>,
+    extents: ExtentsLayout,
     ends: Range<usize>,
     ranks: Range<usize>,
     samples: Range<usize>,
@@ -238,6 +242,7 @@ impl SegmentLayout {
         let larger_units = parse_larger_units(&mut reader, units)?;
         let more = larger_units.iter().map(|(_, more)| *more);
         let blocks = more.fold(units, usize::saturating_add);
+        let extents = ExtentsLayout::parse(&mut reader)?;
         let [rank_bytes, offset_bytes, route_bytes] = widths;
         let mut part = |bytes: usize, what| -> Result<Range<usize>> {
             let start = reader.position();
@@ -267,6 +272,7 @@ impl SegmentLayout {
             route_bytes,
             sample_shift,
             larger_units,
+            extents,
             ends,
             ranks,
             samples,
@@ -363,14 +369,19 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The blocks that may hold entries with a prefix: if it exists, exactly those that do.
-    pub(super) fn group(&self, prefix: u64) -> Range<usize> {
-        let units = match self.find(prefix) {
-            Whereabouts::Before(unit) => unit..unit,
-            Whereabouts::Within(unit) => unit..unit + 1,
-            Whereabouts::Across(group, _) => group.first_block()..group.last_block() + 1,
-        };
-        self.layout.blocks_of(units)
+    /// The first block that only has entries of larger prefixes, if the index can tell.
+    pub(super) fn end_of(&self, prefix: u64) -> usize {
+        self.layout.first_block(match self.find(prefix) {
+            Whereabouts::Before(unit) => unit,
+            Whereabouts::Within(unit) => unit + 1,
+            Whereabouts::Across(group, _) => group.last_block() + 1,
+        })
+    }
+
+    /// Where a block is stored.
+    #[inline]
+    pub(super) fn place(&self, block: usize) -> Handle {
+        self.layout.extents.place(self.page, block)
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use crate::codec::{ByteReader, varint};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
+use super::extents::{self, Extent};
 use super::segment::{self, Segment, SegmentLayout, Unit};
 use super::{Hashes, parse_hash};
 
@@ -19,6 +20,13 @@ pub(crate) use super::routes::Form;
 
 /// Blocks of a segment, which is about 4 KiB then.
 const SEGMENT_BLOCKS: usize = 2048;
+/// What an extent takes in a page, about.
+const EXTENT_BYTES: usize = 10;
+
+/// Whether two order keys differ in their hashes.
+pub(crate) fn tells_apart(before: &[u8], after: &[u8]) -> bool {
+    Hashes::of(before) != Hashes::of(after)
+}
 
 /// Builds the index of one table. Remembers 100 bytes per block of the current segment, and the
 /// finished segments until `finish`.
@@ -31,8 +39,8 @@ pub(crate) struct Builder {
     open: bool,
     segments: Vec<FinishedSegment>,
     segment_bytes: usize,
-    /// The place of the first block, once known: the others follow it.
-    first_handle: Option<Handle>,
+    /// Where the finished blocks of the current segment are.
+    extents: Vec<Extent>,
     /// Blocks that have been finished.
     blocks: usize,
     /// Blocks in finished segments.
@@ -55,7 +63,7 @@ impl Builder {
             open: false,
             segments: Vec::new(),
             segment_bytes: 0,
-            first_handle: None,
+            extents: Vec::new(),
             blocks: 0,
             segment_blocks: 0,
         }
@@ -64,13 +72,14 @@ impl Builder {
     /// About the bytes that the index would take in the file if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> usize {
         // 16 bits per block: measured are 13 to 15.
-        self.segment_bytes + self.units.len() * 2
+        self.segment_bytes + self.units.len() * 2 + self.extents.len() * EXTENT_BYTES
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.segment_bytes
             + self.segments.capacity() * size_of::<FinishedSegment>()
             + self.units.capacity() * size_of::<Unit>()
+            + self.extents.capacity() * size_of::<Extent>()
     }
 
     /// Hands the segments, in order, to `write_page`, which says where it stored them, then the top.
@@ -80,11 +89,8 @@ impl Builder {
         mut write_page: impl FnMut(&[u8]) -> Result<Handle>,
     ) -> Result<Handle> {
         assert!(!self.open, "the last block is finished");
-        let first_block = self.first_handle.expect("a table has blocks");
         self.finish_segment();
         let mut top = Vec::new();
-        varint::put(&mut top, first_block.offset);
-        varint::put(&mut top, u64::from(first_block.bytes));
         varint::put(&mut top, self.blocks as u64);
         varint::put(&mut top, self.segments.len() as u64);
         for segment in &self.segments {
@@ -116,7 +122,7 @@ impl Builder {
         let (Some(first), Some(last)) = (self.units.first(), self.units.last()) else {
             panic!("a segment has blocks");
         };
-        let bytes = segment::encode(&self.units, self.form);
+        let bytes = segment::encode(&self.units, &self.extents, self.form);
         self.segment_bytes += bytes.len();
         self.segments.push(FinishedSegment {
             bytes,
@@ -126,6 +132,7 @@ impl Builder {
         });
         self.segment_blocks += self.units.iter().map(|unit| unit.blocks).sum::<usize>();
         self.units.clear();
+        self.extents.clear();
     }
 }
 
@@ -146,22 +153,9 @@ impl crate::block_index::Builder for Builder {
             self.open && block == self.blocks,
             "blocks are finished in order"
         );
-        let first = *self.first_handle.get_or_insert(handle);
-        assert!(
-            handle == place_of(first, block),
-            "blocks follow each other and have one size"
-        );
+        extents::push(&mut self.extents, block - self.segment_blocks, handle);
         self.blocks += 1;
         self.open = false;
-    }
-}
-
-/// The place of a block that comes so many blocks after another.
-fn place_of(first: Handle, block: usize) -> Handle {
-    let distance = (block as u64).saturating_mul(u64::from(first.bytes));
-    Handle {
-        offset: first.offset.saturating_add(distance),
-        bytes: first.bytes,
     }
 }
 
@@ -169,7 +163,6 @@ fn place_of(first: Handle, block: usize) -> Handle {
 #[derive(Debug)]
 pub(crate) struct ThreeLevel {
     table: TableId,
-    first_handle: Handle,
     blocks: usize,
     tops: Box<[Top]>,
     /// The segments one after the other, and their layouts with where they are: when resident.
@@ -190,7 +183,6 @@ impl ThreeLevel {
     /// An index that asks for its segments, from its top page.
     pub(crate) fn paged(table: TableId, top_page: &[u8]) -> Result<ThreeLevel> {
         let mut reader = ByteReader::new(top_page);
-        let first_handle = parse_handle(&mut reader)?;
         let blocks = reader.varint_as("number of blocks")?;
         let count: usize = reader.varint_as("number of segments")?;
         let mut tops: Vec<Top> = Vec::new();
@@ -206,17 +198,19 @@ impl ThreeLevel {
         let ascend = tops.is_sorted_by(|a, b| {
             a.first_block < b.first_block && a.last < b.last && a.first_prefix <= b.first_prefix
         });
+        let ends_after_beginning = tops
+            .first()
+            .is_none_or(|top| top.first_prefix <= top.last.prefix);
         let ends = tops.first().zip(tops.last());
         let within =
             ends.is_some_and(|(first, last)| first.first_block == 0 && last.first_block < blocks);
-        if !ascend || !within {
+        if !ascend || !within || !ends_after_beginning {
             return Err(Error::corruption(format!(
                 "expected the {count} segments of an index to ascend over {blocks} blocks"
             )));
         }
         Ok(ThreeLevel {
             table,
-            first_handle,
             blocks,
             tops: tops.into(),
             pages: Vec::new(),
@@ -224,60 +218,35 @@ impl ThreeLevel {
         })
     }
 
-    /// Puts all segments, in order, into memory.
-    pub(crate) fn load<'a>(
-        mut self,
-        pages: impl Iterator<Item = Result<&'a [u8]>>,
-    ) -> Result<ThreeLevel> {
-        for (number, page) in pages.enumerate() {
-            let page = page?;
-            let layout = self.parse_segment(number, page)?;
-            let start = self.pages.len();
-            self.pages.extend_from_slice(page);
-            self.segments.push((layout, start..self.pages.len()));
-        }
-        if self.segments.len() != self.tops.len() {
-            return Err(Error::corruption(format!(
-                "expected an index of {} segments, found {}",
-                self.tops.len(),
-                self.segments.len()
-            )));
-        }
-        self.pages.shrink_to_fit();
-        self.segments.shrink_to_fit();
-        Ok(self)
-    }
-
-    /// Where the segments are stored, in order.
-    pub(crate) fn page_ids(&self) -> impl Iterator<Item = PageId> + '_ {
-        (0..self.tops.len()).map(|number| self.page_id(number))
-    }
-
-    /// The first block that may hold entries of the prefix that a key begins with; the block after
-    /// them if there are none. `page` is the page that the answer before this one asked for.
-    pub(crate) fn group_start(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
-        let Hashes { prefix, .. } = Hashes::of(key);
-        let number = self.tops.partition_point(|top| top.last.prefix < prefix);
-        let Some(top) = self.tops.get(number) else {
-            return Ok(Step::Done(self.blocks));
+    /// Hashes that about as many blocks are before as before this one. A resident index finds them
+    /// between two groups, or within the first or the last one of a segment, whose prefixes it knows
+    /// whole; a paged one takes a segment's hashes to be spread evenly.
+    fn begin_of(&self, block: usize) -> Hashes {
+        let number = self.segment_of_block(block);
+        let top = &self.tops[number];
+        let Some((layout, range)) = self.segments.get(number) else {
+            let low = match number.checked_sub(1) {
+                Some(before) => self.tops[before].last.joined(),
+                None => u128::from(top.first_prefix) << 64,
+            };
+            let step = (top.last.joined() - low) / self.blocks_of(number).len() as u128;
+            return Hashes::split(low + 1 + step * (block - top.first_block) as u128);
         };
-        self.ask(number, page, |segment| {
-            top.first_block + segment.group(prefix).start
-        })
-    }
-
-    /// One more than the last block that may hold entries of a prefix: if it exists, the blocks from
-    /// its start to its end are exactly those that have entries of it.
-    pub(crate) fn group_end(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
-        let Hashes { prefix, .. } = Hashes::of(key);
-        let after = self.tops.partition_point(|top| top.first_prefix <= prefix);
-        let Some(number) = after.checked_sub(1) else {
-            return Ok(Step::Done(0));
+        let page = &self.pages[range.clone()];
+        let segment = Segment { layout, page };
+        let begins = |prefix, suffix| {
+            let Bracket { first, likely, .. } = segment.bracket(Hashes { prefix, suffix });
+            (top.first_block + first, top.first_block + likely)
         };
-        let first_block = self.tops[number].first_block;
-        self.ask(number, page, |segment| {
-            first_block + segment.group(prefix).end
-        })
+        let (first, last) = (top.first_prefix, top.last.prefix);
+        for prefix in [first, last] {
+            if begins(prefix, 0).1 < block && block <= begins(prefix, u64::MAX).1 {
+                let suffix = smallest(0, u64::MAX, |suffix| begins(prefix, suffix).1 >= block);
+                return Hashes { prefix, suffix };
+            }
+        }
+        let prefix = smallest(first, last, |prefix| begins(prefix, 0).0 >= block);
+        Hashes { prefix, suffix: 0 }
     }
 
     fn page_id(&self, number: usize) -> PageId {
@@ -292,6 +261,10 @@ impl ThreeLevel {
     fn blocks_of(&self, number: usize) -> Range<usize> {
         let next = self.tops.get(number + 1);
         self.tops[number].first_block..next.map_or(self.blocks, |top| top.first_block)
+    }
+
+    fn segment_of_block(&self, block: usize) -> usize {
+        self.tops.partition_point(|top| top.first_block <= block) - 1
     }
 
     fn parse_segment(&self, number: usize, page: &[u8]) -> Result<SegmentLayout> {
@@ -367,17 +340,63 @@ impl Index for ThreeLevel {
         })
     }
 
-    fn handle(&self, block: usize, _: Option<&Page>) -> Result<Step<Handle>> {
+    fn end_before(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>> {
+        let wanted = Hashes::of(key);
+        let Some((number, before)) = self.segment_of(wanted) else {
+            return Ok(Step::Done(self.blocks));
+        };
+        self.ask(number, page, |segment| {
+            before + segment.end_of(wanted.prefix)
+        })
+    }
+
+    #[inline]
+    fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>> {
         assert!(
             block < self.blocks,
             "block {block} of {} blocks",
             self.blocks
         );
-        Ok(Step::Done(place_of(self.first_handle, block)))
+        let number = self.segment_of_block(block);
+        let first_block = self.tops[number].first_block;
+        self.ask(number, page, |segment| segment.place(block - first_block))
     }
 
     fn blocks(&self) -> usize {
         self.blocks
+    }
+
+    fn page_ids(&self) -> Vec<PageId> {
+        let numbers = 0..self.tops.len();
+        numbers.map(|number| self.page_id(number)).collect()
+    }
+
+    fn load(&mut self, pages: &[&[u8]]) -> Result<()> {
+        if pages.len() != self.tops.len() {
+            return Err(Error::corruption(format!(
+                "expected an index of {} segments, found {}",
+                self.tops.len(),
+                pages.len()
+            )));
+        }
+        for (number, page) in pages.iter().enumerate() {
+            let layout = self.parse_segment(number, page)?;
+            let start = self.pages.len();
+            self.pages.extend_from_slice(page);
+            self.segments.push((layout, start..self.pages.len()));
+        }
+        self.pages.shrink_to_fit();
+        self.segments.shrink_to_fit();
+        Ok(())
+    }
+
+    fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
+        let mut keys: Vec<u128> = (1..pieces)
+            .map(|piece| self.begin_of(self.blocks * piece / pieces).joined())
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.iter().map(|key| key.to_be_bytes().to_vec()).collect()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -388,6 +407,19 @@ impl Index for ThreeLevel {
             + self.segments.capacity() * size_of::<(SegmentLayout, Range<usize>)>()
             + layouts.sum::<usize>()
     }
+}
+
+/// The smallest hash from `low` on, below `high`, that something holds for and for all above; else `high`.
+fn smallest(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 fn parse_handle(reader: &mut ByteReader<'_>) -> Result<Handle> {

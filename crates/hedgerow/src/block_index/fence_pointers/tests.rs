@@ -26,11 +26,10 @@ fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
 
 fn open(pages: &BTreeMap<u64, Vec<u8>>, top: u64) -> (FencePointers, FencePointers) {
     let paged = FencePointers::paged(TableId(9), &pages[&top]).unwrap();
-    let ids: Vec<_> = paged.page_ids().collect();
-    let resident = FencePointers::paged(TableId(9), &pages[&top])
-        .unwrap()
-        .load(ids.iter().map(|id| Ok(&pages[&id.handle.offset][..])))
-        .unwrap();
+    let ids = paged.page_ids();
+    let loaded: Vec<&[u8]> = ids.iter().map(|id| &pages[&id.handle.offset][..]).collect();
+    let mut resident = FencePointers::paged(TableId(9), &pages[&top]).unwrap();
+    resident.load(&loaded).unwrap();
     (resident, paged)
 }
 

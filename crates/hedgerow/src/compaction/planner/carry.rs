@@ -68,7 +68,8 @@ impl<'s, T: Facts> Planner<'s, T> {
                 break;
             }
         }
-        let table_bytes = bytes / data.tables().count().max(1) as u64;
+        let tables: u64 = data.tables().map(Facts::stands_for).sum();
+        let table_bytes = bytes / tables.max(1);
         table_bytes.saturating_mul(CARRIED_TABLES_MIN) <= self.carried_bytes_max()
     }
 
@@ -128,18 +129,19 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// How far down tables go, and how much that merge reads: through every level that is swept, too,
     /// as long as all that they overlap there still has to go down.
     fn carried_to(&self, level: usize, tables: &Draft<'s, T>) -> Option<(usize, u64)> {
+        let stands_for = tables.tables().map(Facts::stands_for).max().unwrap_or(1);
         let mut to = self.next_level(level)?;
         let mut draft = tables.clone();
         draft.descend(self.shape, level + 1, to + 1);
         while let Some(next) = self.next_level(to).filter(|_| self.is_awaited(to, &draft)) {
             let mut longer = draft.clone();
             longer.descend(self.shape, to + 1, next + 1);
-            if longer.bytes() > self.carried_bytes_max() {
+            if longer.bytes_into(next) / stands_for > self.carried_bytes_max() {
                 break;
             }
             (draft, to) = (longer, next);
         }
-        Some((to, draft.bytes()))
+        Some((to, draft.bytes_into(to) / stands_for))
     }
 
     /// Whether the sweep of a level awaits all that overlaps a draft.

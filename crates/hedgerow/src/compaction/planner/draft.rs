@@ -100,6 +100,27 @@ impl<'s, T: Facts> Draft<'s, T> {
             .fold(0, |sum, part| bytes_of(part.tables).saturating_add(sum))
     }
 
+    /// What a merge into a level reads. Of tables there that stand for several it takes what the others
+    /// span.
+    pub(super) fn bytes_into(&self, level: usize) -> u64 {
+        let (there, above): (Vec<_>, Vec<_>) =
+            self.parts.iter().partition(|part| part.level == level);
+        let mut range = None;
+        let mut bytes = 0_u64;
+        for part in above {
+            if let (Some(first), Some(last)) = (part.tables.first(), part.tables.last()) {
+                let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);
+                widen(&mut range, lo, hi);
+            }
+            bytes = bytes.saturating_add(bytes_of(part.tables));
+        }
+        let Some((lo, hi)) = range else { return bytes };
+        let tables = there.iter().flat_map(|part| part.tables);
+        tables.fold(bytes, |sum, table| {
+            table.bytes_within(lo, hi).saturating_add(sum)
+        })
+    }
+
     pub(super) fn tables(&self) -> impl Iterator<Item = &'s T> {
         self.parts.iter().flat_map(|part| part.tables)
     }

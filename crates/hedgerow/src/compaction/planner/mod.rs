@@ -360,25 +360,53 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 
     /// The table that overlaps the least below for its size; among equals the one with the smallest
-    /// number.
+    /// number. Cost: looks once at every table of both levels.
     fn plan_one_table(&self, level: usize, next: usize) -> Option<Plan> {
-        let mut candidates: Vec<(u64, u64, TableId, RunId, &'s [T])> = Vec::new();
+        let mut candidates: Vec<Candidate<'s, T>> = Vec::new();
         for (_, run) in self.shape.levels[level].runs() {
-            for tables in run.tables.chunks(1) {
-                let table = tables[0].meta();
-                if self.busy.contains(&table.id) {
-                    continue;
+            let tables = run.tables.chunks(1).zip(self.overlaps(next, &run.tables));
+            let idle = tables.filter(|(table, _)| !self.busy.contains(&table[0].meta().id));
+            candidates.extend(idle.map(|(table, overlap_bytes)| Candidate {
+                run: run.id,
+                table,
+                overlap_bytes,
+            }));
+        }
+        let plan = |candidate: &Candidate<'s, T>| {
+            let mut draft = Draft::default();
+            draft.add(level, candidate.run, candidate.table);
+            self.merge_down(draft, next, Reason::Capacity)
+        };
+        // Nearly always the best one can begin; then the others need no order.
+        let best = candidates.iter().min_by(|a, b| a.compare(b))?;
+        if let Some(plan) = plan(best) {
+            return Some(plan);
+        }
+        candidates.sort_by(Candidate::compare);
+        candidates[1..].iter().find_map(plan)
+    }
+
+    /// What each of some neighbouring tables overlaps in a level. Both are in key order: the search
+    /// for one goes on where that for the one before began.
+    fn overlaps(&self, level: usize, tables: &[T]) -> Vec<u64> {
+        let mut sums = vec![0_u64; tables.len()];
+        for (_, run) in self.shape.levels[level].runs() {
+            let Some(first) = tables.first() else { break };
+            let from = run.first_ending_at_or_after(&first.meta().smallest_key);
+            let mut below = &run.tables[from..];
+            for (table, sum) in tables.iter().zip(&mut sums) {
+                let (lo, hi) = (&table.meta().smallest_key, &table.meta().largest_key);
+                while let Some((passed, rest)) = below.split_first()
+                    && passed.meta().largest_key < *lo
+                {
+                    below = rest;
                 }
-                let overlap = self.overlap_bytes(next, &table.smallest_key, &table.largest_key);
-                candidates.push((overlap, table.file_bytes.max(1), table.id, run.id, tables));
+                let overlapping = below.iter().take_while(|it| it.meta().smallest_key <= *hi);
+                *sum =
+                    overlapping.fold(*sum, |sum, it| it.bytes_within(lo, hi).saturating_add(sum));
             }
         }
-        candidates.sort_by(|a, b| compare_ratios((a.0, a.1), (b.0, b.1)).then(a.2.cmp(&b.2)));
-        candidates.into_iter().find_map(|(_, _, _, run, tables)| {
-            let mut draft = Draft::default();
-            draft.add(level, run, tables);
-            self.merge_down(draft, next, Reason::Capacity)
-        })
+        sums
     }
 
     fn overlap_bytes(&self, level: usize, lo: &[u8], hi: &[u8]) -> u64 {
@@ -544,6 +572,24 @@ impl<'s, T: Facts> Planner<'s, T> {
             target,
             reason,
         })
+    }
+}
+
+/// A table that may go down alone.
+struct Candidate<'s, T> {
+    run: RunId,
+    /// One.
+    table: &'s [T],
+    /// What it overlaps below.
+    overlap_bytes: u64,
+}
+
+impl<T: Facts> Candidate<'_, T> {
+    fn compare(&self, other: &Self) -> Ordering {
+        let (meta, other_meta) = (self.table[0].meta(), other.table[0].meta());
+        let ratio = (self.overlap_bytes, meta.file_bytes.max(1));
+        let other_ratio = (other.overlap_bytes, other_meta.file_bytes.max(1));
+        compare_ratios(ratio, other_ratio).then(meta.id.cmp(&other_meta.id))
     }
 }
 

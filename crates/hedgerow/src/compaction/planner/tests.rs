@@ -99,6 +99,68 @@ fn plans_end_with_every_target_met_and_every_read_unchanged() {
     }
 }
 
+/// Reopened at every depth while it grows and while everything is deleted again: between two plans,
+/// and when there is none left, when there is none after it either.
+#[test]
+fn a_tree_that_is_reopened_goes_on() {
+    for (policy, depth) in policies() {
+        let mut tree = Tree::new(policy.clone(), depth);
+        for round in 0..80 {
+            let first = round % 40 * tree.memtable_entries as u32;
+            let written = first..first + tree.memtable_entries as u32;
+            // Scattered, each once: multiplied by an odd number.
+            let scattered = written.map(|i| (i.wrapping_mul(0x9e37_79b1), round >= 40));
+            tree.flush(scattered);
+            let started = tree.plan(&[]).and_then(|(plan, _)| tree.start(&plan));
+            started.into_iter().for_each(|job| tree.finish(job));
+            tree.reopen();
+            tree.settle();
+            tree.reopen();
+            assert_eq!(tree.plan(&[]), None, "{policy:?}, round {round}");
+            tree.check_targets();
+            if round % 10 == 9 {
+                tree.check();
+            }
+        }
+    }
+}
+
+/// `reference/anchored.py`: how many levels under level 0 are in use when a tree has grown by 60, 300
+/// and 1000 memtables of new keys, four of them merged down at once. It merges one unit at a time, so
+/// that levels stay full.
+#[test]
+fn levels_are_as_many_as_the_reference_has() {
+    let mut missed = Vec::new();
+    for (spec, expected) in [
+        ("leveling:5", [2, 3, 4]),
+        ("leveling:10", [2, 2, 3]),
+        ("leveling:16", [1, 2, 2]),
+        ("garnering:2,0.8", [3, 4, 5]),
+        ("garnering:5,0.8", [2, 3, 3]),
+        ("garnering:8,0.8", [2, 2, 3]),
+        ("garnering:4,0.9", [2, 3, 4]),
+        ("garnering:4,0.6", [2, 3, 3]),
+    ] {
+        let policy = policy(&format!("{spec},one-table").parse().unwrap());
+        let mut tree = Tree::new(policy.clone(), policy.depth());
+        (tree.memtable_entries, tree.table_entries) = (16, 16);
+        let mut random = Random(1);
+        let mut found = Vec::new();
+        for memtables in 1..=1000 {
+            let keys = (0..16).map(|_| (random.next() as u32, false));
+            tree.flush(keys.collect::<Vec<_>>());
+            tree.settle();
+            if [60, 300, 1000].contains(&memtables) {
+                let targets = tree.targets();
+                let used = targets[1..].iter().filter(|it| it.capacity_bytes > 0);
+                found.push(used.count());
+            }
+        }
+        missed.extend((found != expected).then_some((spec, found)));
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
 #[test]
 fn concurrent_jobs_that_end_in_any_order_keep_every_read() {
     for (policy, depth) in policies() {

@@ -216,10 +216,10 @@ impl MultiLevelCuckoo {
         Ok(filter)
     }
 
-    /// Whether the keys of one more run find room. If not, a larger filter is to be built: this one
+    /// Whether one more run of so many keys finds room. If not, a larger filter is to be built: this one
     /// would keep them by their whole hashes, at 17 to 34 bytes each.
     pub(crate) fn has_room_for(&self, keys: u64) -> bool {
-        self.entries.saturating_add(keys) <= self.geometry.capacity()
+        !self.ring.is_full() && self.entries.saturating_add(keys) <= self.geometry.capacity()
     }
 
     /// What the answers hold.
@@ -298,7 +298,8 @@ impl MultiLevelCuckoo {
         })
     }
 
-    fn copy(&self) -> Self {
+    /// The same filter, to add runs to. Cost: that of copying its memory.
+    pub(crate) fn copy(&self) -> Self {
         let mut buckets = Buffer::allocate(self.buckets.len());
         buckets.copy_from_slice(&self.buckets);
         MultiLevelCuckoo {
@@ -308,7 +309,11 @@ impl MultiLevelCuckoo {
         }
     }
 
-    fn push(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<()> {
+    /// As [`MultiLevelCuckoo::extend`], in place: of a filter that nobody asks yet.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<()> {
         if self.geometry.is_narrow() {
             self.push_as::<u64>(keys)
         } else {
@@ -420,6 +425,14 @@ impl Probe for MultiLevelCuckoo {
             self.runs_in(self.fetch::<u128>(place), place.fingerprint, hash_of(hash))
         };
         Ok(Step::Done(runs))
+    }
+
+    fn knows_newest_only(&self) -> bool {
+        self.mode != Mode::Set
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        std::hint::black_box(self.fetch::<u64>(self.geometry.place(hash_of(hash))));
     }
 
     fn memory_bytes(&self) -> usize {

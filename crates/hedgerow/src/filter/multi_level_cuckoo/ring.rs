@@ -39,9 +39,14 @@ impl Ring {
         usize::from(self.runs)
     }
 
+    /// Whether all numbers are in use.
+    pub(super) fn is_full(self) -> bool {
+        self.runs == 1 << self.bits
+    }
+
     /// The number of a new run, the newest.
     pub(super) fn push(&mut self) -> Result<u32> {
-        if self.runs == 1 << self.bits {
+        if self.is_full() {
             return Err(Error::invalid(format!(
                 "expected at most {} runs in a filter, found one more",
                 self.runs

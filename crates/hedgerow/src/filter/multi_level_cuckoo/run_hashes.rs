@@ -8,8 +8,114 @@
 //! bits: hash number `i` with high bits `h` is the one at `h + i`.
 
 use crate::codec::{ByteReader, packed, varint};
+use crate::entry::KeyHash;
 use crate::error::{Error, Result};
-use crate::filter::buckets::HASH_BITS;
+use crate::filter::buckets::{HASH_BITS, hash_of};
+use crate::filter::hash_list::HashList;
+use crate::filter::{Probe, RunMask, gather};
+use crate::page::{Handle, Page, Step, TRAILER_BYTES};
+
+/// The bytes of a page: they are read all at once, from front to back.
+const PAGE_BYTES: u32 = 64 << 10;
+
+/// Where the hashes of a table's keys are in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Description {
+    /// The bytes of the hashes, in pages of 64 KiB.
+    pub bytes: u32,
+    /// Where the first page is; the others follow it without gaps.
+    pub offset: u64,
+}
+
+impl Description {
+    pub(crate) fn pages(&self) -> usize {
+        self.bytes.div_ceil(PAGE_BYTES) as usize
+    }
+
+    /// The bytes that they take in the file.
+    pub fn file_bytes(&self) -> u64 {
+        u64::from(self.bytes) + self.pages() as u64 * u64::from(TRAILER_BYTES)
+    }
+
+    /// Where a page is stored.
+    pub(crate) fn page_handle(&self, page: usize) -> Handle {
+        let stored = u64::from(PAGE_BYTES + TRAILER_BYTES);
+        let before = (page as u32).saturating_mul(PAGE_BYTES);
+        Handle {
+            offset: self.offset.saturating_add(page as u64 * stored),
+            bytes: self.bytes.saturating_sub(before).min(PAGE_BYTES) + TRAILER_BYTES,
+        }
+    }
+}
+
+/// The hashes of the keys of one table, ascending. As a filter they are what `verify` asks.
+#[derive(Debug)]
+pub(crate) struct RunHashes(pub(crate) Vec<u64>);
+
+impl RunHashes {
+    /// From all pages in order.
+    ///
+    /// # Errors
+    /// `Corruption` if they are not what [`Builder::finish`] wrote.
+    pub(crate) fn read<'a>(
+        description: Description,
+        pages: impl Iterator<Item = Result<&'a [u8]>>,
+    ) -> Result<RunHashes> {
+        let bytes = gather(pages, description.bytes as usize, 0)?;
+        Ok(RunHashes(decode(&bytes)?.collect()))
+    }
+}
+
+impl Probe for RunHashes {
+    fn candidates(&self, hash: KeyHash, _: Option<&Page>) -> Result<Step<RunMask>> {
+        let found = self.0.binary_search(&hash_of(hash.low())).is_ok();
+        Ok(Step::Done(if found { RunMask(1) } else { RunMask::NONE }))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<u64>()
+    }
+}
+
+/// Collects the hashes of a table's keys.
+#[derive(Debug, Default)]
+pub(crate) struct Builder(HashList);
+
+impl Builder {
+    pub(crate) fn add(&mut self, hash: KeyHash) {
+        self.0.add(hash);
+    }
+
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        let keys = self.0.len() as u64;
+        keys * u64::from(low_bits(keys) + 3) / 8
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    /// Hands the pages, in order, to `write_page`. The first one will be stored at `offset`.
+    pub(crate) fn finish(
+        self,
+        offset: u64,
+        write_page: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Description> {
+        let mut hashes: Vec<u64> = self.0.iter().map(hash_of).collect();
+        hashes.sort_unstable();
+        let mut bytes = Vec::new();
+        encode(&hashes, &mut bytes);
+        bytes.chunks(PAGE_BYTES as usize).try_for_each(write_page)?;
+        let bytes = u32::try_from(bytes.len()).map_err(|_| {
+            let keys = hashes.len();
+            Error::invalid(format!(
+                "expected hashes of at most 4 GiB, found those of {keys} keys"
+            ))
+        })?;
+        Ok(Description { bytes, offset })
+    }
+}
 
 /// The low bits of each of so many hashes that are stored as they are.
 fn low_bits(count: u64) -> u32 {

@@ -91,3 +91,21 @@ fn only_tables_that_are_reached_are_opened() {
     assert_eq!(iter.entry().unwrap().key, [50]);
     assert_eq!(opened.load(Ordering::Relaxed), 2);
 }
+
+#[test]
+fn tables_behind_the_limit_are_not_opened() {
+    let all: Vec<_> = (0..100u8).map(|i| version(&[i], 1)).collect();
+    let run = run(&all, 10);
+    let opened = run.opened.clone();
+    let mut iter = ConcatIter::new(run);
+    iter.limit(&[50]);
+    iter.seek(&[45], SeqNo::MAX).unwrap();
+    for key in 45..50 {
+        assert_eq!(iter.entry().unwrap().key, [key]);
+        iter.advance().unwrap();
+    }
+    assert!(iter.entry().is_none());
+    iter.seek(&[50], SeqNo::MAX).unwrap();
+    assert!(iter.entry().is_none());
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
+}

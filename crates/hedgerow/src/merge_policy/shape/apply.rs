@@ -165,12 +165,10 @@ impl<T: Facts> Shape<T> {
         for ((level, group, run), mut tables) in by_run {
             tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            // They know nothing of the tables that it gets.
+            group.probes.retain(|probe| !probe.runs.contains(&run));
             let at = match group.place_of(run) {
-                Ok(at) => {
-                    // They know nothing of the tables that it gets.
-                    group.probes.retain(|probe| !probe.runs.contains(&run));
-                    at
-                }
+                Ok(at) => at,
                 Err(at) => {
                     let tables = Vec::new();
                     group.runs.insert(at, Run { id: run, tables });

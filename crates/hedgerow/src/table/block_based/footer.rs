@@ -8,8 +8,11 @@ use hedgerow_mem::PageMut;
 
 use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::multi_level_cuckoo::run_hashes;
 use crate::filter::of_table::Description;
 use crate::filter::{bloom, cuckoo};
+use crate::key_order;
+use crate::options::{IndexSpec, KeyOrder};
 use crate::page::{Handle, PageClass, PageId, TableId};
 use crate::table::TableMeta;
 use crate::table::page_io;
@@ -21,11 +24,13 @@ const VERSION: u32 = 0;
 /// The features that this version knows, per word. Files with an unknown incompatible one are
 /// refused; tables are never changed, so an unknown read-only compatible one is none of our concern.
 const INCOMPATIBLE_KNOWN: u32 = 0;
-/// [`Footer::key_order`]: by the bytes of the user key.
-pub(super) const KEY_ORDER_SORTED: u8 = 0;
+const INDEX_FENCE: u8 = 0;
+const INDEX_THREE_LEVEL: u8 = 1;
+const INDEX_THREE_LEVEL_ARRAY: u8 = 2;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
 const FILTER_CUCKOO: u8 = 2;
+const FILTER_HASHES: u8 = 3;
 /// What is read at once when a table is opened: footer, facts, and nearly always the top of the
 /// index, which for a table of 64 MiB is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
@@ -38,17 +43,24 @@ pub struct Footer {
     pub id: TableId,
     /// Where the facts are.
     pub meta: Handle,
+    /// Which block index it has.
+    pub index: IndexSpec,
     /// Where the top of the block index is.
     pub index_top: Handle,
     /// Where the filter is, if there is one.
     pub filter: Option<Description>,
     /// The seed of the keys' hashes, for whoever has lost the manifest and for `verify`.
     pub hash_seed: u64,
-    /// The order of the keys; 0 is by their bytes.
-    pub key_order: u8,
+    /// The order of the keys.
+    pub key_order: KeyOrder,
 }
 
 impl Footer {
+    /// The user key of an order key of the table.
+    pub fn user_key<'a>(&self, order_key: &'a [u8]) -> &'a [u8] {
+        key_order::open(self.key_order, self.hash_seed).decode(order_key)
+    }
+
     /// The footer that ends the file, `offset` being where it begins.
     pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
@@ -58,18 +70,26 @@ impl Footer {
             Some(Description::Cuckoo(filter)) => {
                 (FILTER_CUCKOO, filter.fingerprint_bits, filter.buckets)
             }
+            Some(Description::Hashes(hashes)) => (FILTER_HASHES, 0, hashes.bytes),
         };
+        let (order, parameter) = key_order::code(self.key_order);
         let filter_offset = self.filter.map_or(0, |filter| filter.offset());
         out.extend(self.id.0.to_le_bytes());
         for handle in [self.meta, self.index_top] {
             out.extend(handle.offset.to_le_bytes());
             out.extend(handle.bytes.to_le_bytes());
         }
-        out.extend([kind, bits, self.key_order, 0]);
+        let index = match self.index {
+            IndexSpec::Fence => INDEX_FENCE,
+            IndexSpec::ThreeLevel => INDEX_THREE_LEVEL,
+            IndexSpec::ThreeLevelArray => INDEX_THREE_LEVEL_ARRAY,
+        };
+        out.extend([kind, bits, order, index]);
         out.extend(units.to_le_bytes());
         out.extend(filter_offset.to_le_bytes());
         out.extend(self.hash_seed.to_le_bytes());
-        out.extend([0; 12]);
+        out.extend(parameter.to_le_bytes());
+        out.extend([0; 8]);
         // Feature words: compatible, read-only compatible, incompatible.
         out.extend([0; 12]);
         out.extend(VERSION.to_le_bytes());
@@ -119,12 +139,13 @@ impl Footer {
         let index_top = handle("place of the index")?;
         let kind = reader.u8("filter kind")?;
         let bits = reader.u8("filter bits")?;
-        let key_order = reader.u8("key order")?;
-        reader.take(1, "reserved byte")?;
+        let order = reader.u8("key order")?;
+        let index = reader.u8("kind of block index")?;
         let units = reader.u32("size of the filter")?;
         let offset = reader.u64("place of the filter")?;
         let hash_seed = reader.u64("hash seed")?;
-        reader.take(12, "reserved bytes")?;
+        let parameter = reader.u32("parameter of the key order")?;
+        reader.take(8, "reserved bytes")?;
         let _compatible = reader.u32("compatible features")?;
         let _read_only_compatible = reader.u32("read-only compatible features")?;
         let incompatible = reader.u32("incompatible features")?;
@@ -149,16 +170,34 @@ impl Footer {
                 fingerprint_bits: bits,
                 offset,
             })),
+            FILTER_HASHES => Some(Description::Hashes(run_hashes::Description {
+                bytes: units,
+                offset,
+            })),
             _ => {
                 return Err(Error::corruption(format!(
-                    "expected a filter of kind 0 to 2, found {kind}"
+                    "expected a filter of kind 0 to 3, found {kind}"
                 )));
             }
         };
         filter.as_ref().map(Description::check).transpose()?;
+        let index = match index {
+            INDEX_FENCE => IndexSpec::Fence,
+            INDEX_THREE_LEVEL => IndexSpec::ThreeLevel,
+            INDEX_THREE_LEVEL_ARRAY => IndexSpec::ThreeLevelArray,
+            _ => {
+                return Err(Error::corruption(format!(
+                    "expected a block index of kind 0 to 2, found {index}"
+                )));
+            }
+        };
+        let key_order = key_order::of_code(order, parameter)?.ok_or_else(|| {
+            Error::corruption(format!("expected a key order of 0 to 4, found {order}"))
+        })?;
         Ok(Footer {
             id,
             meta,
+            index,
             index_top,
             filter,
             hash_seed,
@@ -244,6 +283,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::PrefixRule;
 
     fn footer() -> Footer {
         Footer {
@@ -252,6 +292,7 @@ mod tests {
                 offset: 10,
                 bytes: 20,
             },
+            index: IndexSpec::ThreeLevel,
             index_top: Handle {
                 offset: 30,
                 bytes: 40,
@@ -262,7 +303,7 @@ mod tests {
                 offset: 50,
             })),
             hash_seed: 6,
-            key_order: 0,
+            key_order: KeyOrder::Sorted,
         }
     }
 
@@ -280,8 +321,15 @@ mod tests {
             fingerprint_bits: 12,
             offset: 50,
         });
-        for filter in [None, footer().filter, Some(cuckoo)] {
-            let footer = Footer { filter, ..footer() };
+        let prefixes = KeyOrder::SemiSorted(PrefixRule::Bytes(1000));
+        let orders = [KeyOrder::Sorted, prefixes, KeyOrder::Hashed];
+        let filters = [None, footer().filter, Some(cuckoo)];
+        for (filter, key_order) in filters.into_iter().zip(orders) {
+            let footer = Footer {
+                filter,
+                key_order,
+                ..footer()
+            };
             let mut bytes = footer.encode(1000);
             assert_eq!(Footer::decode(&bytes, 1000).unwrap(), footer);
             assert!(Footer::decode(&bytes, 1001).is_err());

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::block_index::Index;
-use crate::block_index::fence_pointers::FencePointers;
+use crate::block_index::{Index, of_table};
 use crate::entry::{Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, PageSource};
@@ -22,7 +21,7 @@ pub struct InspectedTable {
     pages: FilePages,
     tail: Tail,
     meta: Result<TableMeta>,
-    index: Result<FencePointers>,
+    index: Result<Box<dyn Index>>,
 }
 
 /// What a page of a table holds.
@@ -61,7 +60,7 @@ pub struct InspectedPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEntry {
-    /// The order key.
+    /// The user key.
     pub key: Vec<u8>,
     /// Its sequence number.
     pub seqno: SeqNo,
@@ -96,9 +95,14 @@ impl InspectedTable {
             .open(path, ReadMode::Pread)
             .map_err(|e| Error::io("open", path, e))?;
         let tail = Tail::read(&*file, path)?;
-        let Footer { id, index_top, .. } = tail.footer;
+        let Footer {
+            id,
+            index,
+            index_top,
+            ..
+        } = tail.footer;
         let index = tail.page(&*file, path, index_top).and_then(|top| {
-            FencePointers::paged(id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
+            of_table::paged(index, id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
         });
         Ok(InspectedTable {
             meta: tail.meta(&*file, path),
@@ -189,15 +193,29 @@ impl InspectedTable {
         index_page: &mut Option<(PageId, Page)>,
     ) -> Result<InspectedPage> {
         let index = self.index.as_ref().map_err(Clone::clone)?;
-        let handle = ask_index(index, &self.pages, index_page, |index, page| {
+        let handle = ask_index(&**index, &self.pages, index_page, |index, page| {
             index.handle(number, page)
         })
         .map_err(|e| e.at(self.path(), None))?;
         let page = self.page(Part::Block, handle)?;
         Ok(InspectedPage {
-            entries: entries(&page).map_err(|e| self.at(e, handle))?,
+            entries: self.entries(&page).map_err(|e| self.at(e, handle))?,
             ..described(Part::Block, handle, &page)
         })
+    }
+
+    fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
+        let mut entries = Vec::new();
+        Block::parse(&page[..])?.walk_all(|_, entry, key| {
+            entries.push(StoredEntry {
+                key: self.footer().user_key(key).to_vec(),
+                seqno: entry.seqno,
+                kind: entry.tag.kind,
+                value: stored_value(page, &entry)?,
+            });
+            Ok(())
+        })?;
+        Ok(entries)
     }
 
     fn value(&self, handle: Handle, bytes: u32) -> Result<InspectedPage> {
@@ -233,7 +251,7 @@ impl InspectedTable {
     /// What follows the filter.
     fn end(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         let footer = self.tail.footer;
-        let index = self.index.iter().flat_map(FencePointers::page_ids);
+        let index = self.index.iter().flat_map(|index| index.page_ids());
         let index = index.map(|id| (Part::Index, id.handle));
         let rest = [
             (Part::IndexTop, footer.index_top),
@@ -293,20 +311,6 @@ fn described(part: Part, handle: Handle, page: &Page) -> InspectedPage {
         raw_bytes: page.len(),
         entries: Vec::new(),
     }
-}
-
-fn entries(page: &Page) -> Result<Vec<StoredEntry>> {
-    let mut entries = Vec::new();
-    Block::parse(&page[..])?.walk_all(|_, entry, key| {
-        entries.push(StoredEntry {
-            key: key.to_vec(),
-            seqno: entry.seqno,
-            kind: entry.tag.kind,
-            value: stored_value(page, &entry)?,
-        });
-        Ok(())
-    })?;
-    Ok(entries)
 }
 
 fn stored_value(page: &Page, entry: &RawEntry) -> Result<StoredValue> {

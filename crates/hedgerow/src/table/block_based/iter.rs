@@ -27,6 +27,8 @@ pub(super) struct TableIter {
     key: Vec<u8>,
     /// The entries of the restart interval of the current entry up to it: filled by `retreat`.
     behind: Behind,
+    /// Where the caller stops, and the first block behind it, once it was asked for.
+    limit: Option<(Vec<u8>, Option<usize>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +103,22 @@ impl TableIter {
             current: None,
             key: Vec::new(),
             behind: Behind::default(),
+            limit: None,
+        }
+    }
+
+    /// The first block with nothing of use in it.
+    fn end(&mut self) -> Result<usize> {
+        match self.limit.take() {
+            None => Ok(self.table.index.blocks()),
+            Some((key, known)) => {
+                let end = match known {
+                    Some(end) => Ok(end),
+                    None => self.ask_index(|index, page| index.end_before(&key, page)),
+                };
+                self.limit = Some((key, end.as_ref().ok().copied()));
+                end
+            }
         }
     }
 
@@ -110,7 +128,7 @@ impl TableIter {
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
         ask_index(
-            &self.table.index,
+            &*self.table.index,
             &*self.pages,
             &mut self.index_page,
             question,
@@ -185,7 +203,7 @@ impl TableIter {
     }
 
     fn first_of(&mut self, number: usize) -> Result<()> {
-        if number >= self.table.index.blocks() {
+        if number >= self.end()? {
             self.current = None;
             return Ok(());
         }
@@ -236,7 +254,8 @@ impl TableIter {
             mut last,
         } = bracket;
         let mut number = likely;
-        while number < self.table.index.blocks() {
+        let blocks = self.table.index.blocks();
+        while number < blocks && (number == likely || number < self.end()?) {
             self.load(number)?;
             match self.block().find(key, seqno)? {
                 Some(found) if number == first || self.is_at(number, likely, &found) => {
@@ -300,6 +319,10 @@ impl TableIter {
 }
 
 impl InternalIter for TableIter {
+    fn limit(&mut self, end: &[u8]) {
+        self.limit = Some((end.to_vec(), None));
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let result = self
             .ask_index(|index, page| index.lower_bound(key, page))
@@ -308,7 +331,11 @@ impl InternalIter for TableIter {
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.seek(key, seqno)?;
+        // The entry here may be behind the limit, and has to be found for that.
+        let limit = self.limit.take();
+        let sought = self.seek(key, seqno);
+        self.limit = limit;
+        sought?;
         if self.current.is_some() {
             return self.retreat();
         }

@@ -17,6 +17,7 @@ mod footer;
 mod inspect;
 mod iter;
 mod reader;
+pub(crate) mod short_keys;
 mod verify;
 mod writer;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use hedgerow_io::RandomRead;
 
-use crate::block_index::Index;
-use crate::block_index::fence_pointers::FencePointers;
+use crate::block_index::{Index, of_table};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::filter::multi_level_cuckoo::run_hashes::RunHashes;
 use crate::filter::of_table::Description;
 use crate::iter::InternalIter;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource, Step, TableId};
@@ -44,24 +44,23 @@ pub(crate) fn open(
     Ok(Arc::new(table))
 }
 
-/// What a table file says of itself, whatever its number, and the seed of its key hashes: for
-/// `repair`. Cost: one read, or two.
-pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, u64)> {
+/// What a table file says of itself, whatever its number: for `repair`. Cost: one read, or two.
+pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, Footer)> {
     let tail = Tail::read(file, path)?;
-    Ok((tail.meta(file, path)?, tail.footer.hash_seed))
+    Ok((tail.meta(file, path)?, tail.footer))
 }
 
 /// An open table of this format.
 #[derive(Debug)]
 pub(super) struct TableReader {
-    /// Only for `verify`; everything else gets its pages from the caller.
+    /// Only for `verify` and the hashes; everything else gets its pages from the caller.
     pub(super) file: Arc<dyn RandomRead>,
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
     /// The number that every entry has, whatever its block says.
     seqno_override: Option<SeqNo>,
-    pub(super) index: FencePointers,
+    pub(super) index: Box<dyn Index>,
     pub(super) filter: Option<Box<dyn Probe>>,
 }
 
@@ -83,18 +82,19 @@ impl TableReader {
         }
         let meta = tail.meta(&*file, path)?;
         let top = tail.page(&*file, path, footer.index_top)?;
-        let mut index = FencePointers::paged(id, &top)
+        let mut index = of_table::paged(footer.index, id, &top)
             .map_err(|e| e.at(path, Some(footer.index_top.offset)))?;
         if residency.index_resident {
-            index = load_index(&*file, path, id, index)?;
+            load_index(&*file, path, &mut *index)?;
         }
         let filter = footer
             .filter
-            .map(|d| match residency.filter_resident {
-                true => load_filter(&*file, path, id, d),
+            .map(|d| match residency.filter_resident && d.is_asked() {
+                true => load_filter(&*file, path, id, d).map(Some),
                 false => d.paged(id),
             })
-            .transpose()?;
+            .transpose()?
+            .flatten();
         Ok(TableReader {
             file,
             path: path.to_path_buf(),
@@ -244,6 +244,17 @@ impl crate::table::Reader for TableReader {
         (self.index.memory_bytes(), filter)
     }
 
+    fn key_hashes(&self) -> Result<Option<Vec<u64>>> {
+        let Some(description @ Description::Hashes(hashes)) = self.footer.filter else {
+            return Ok(None);
+        };
+        let (file, path, id) = (&*self.file, &self.path, self.footer.id);
+        let read = read_filter(file, path, id, description, |pages| {
+            RunHashes::read(hashes, pages)
+        });
+        read.map(|hashes| Some(hashes.0))
+    }
+
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
         self.index.split_keys(pieces)
     }
@@ -254,17 +265,12 @@ impl crate::table::Reader for TableReader {
 }
 
 /// Reads the pages of the index, which lie between its first page and its top.
-fn load_index(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: TableId,
-    index: FencePointers,
-) -> Result<FencePointers> {
-    let handles: Vec<Handle> = index.page_ids().map(|id| id.handle).collect();
-    let pages = read_pages(file, path, id, &handles)?;
-    index
-        .load(pages.iter().map(|page| Ok(&page[..])))
-        .map_err(|e| e.at(path, handles.first().map(|h| h.offset)))
+fn load_index(file: &dyn RandomRead, path: &Path, index: &mut dyn Index) -> Result<()> {
+    let ids = index.page_ids();
+    let pages = read_pages(file, path, &ids)?;
+    let pages: Vec<&[u8]> = pages.iter().map(|page| &page[..]).collect();
+    let loaded = index.load(&pages);
+    loaded.map_err(|e| e.at(path, ids.first().map(|id| id.handle.offset)))
 }
 
 /// Cost: one read.
@@ -274,6 +280,19 @@ pub(super) fn load_filter(
     id: TableId,
     description: Description,
 ) -> Result<Box<dyn Probe>> {
+    read_filter(file, path, id, description, |pages| {
+        description.resident(id, pages)
+    })
+}
+
+/// What is made of all the pages of a filter. Cost: one read.
+fn read_filter<F>(
+    file: &dyn RandomRead,
+    path: &Path,
+    id: TableId,
+    description: Description,
+    make: impl FnOnce(&mut dyn Iterator<Item = Result<&[u8]>>) -> Result<F>,
+) -> Result<F> {
     // Before room is made for as many pages as the footer says.
     if description.file_bytes() > file.bytes() {
         return Err(Error::corruption(format!(
@@ -288,45 +307,32 @@ pub(super) fn load_filter(
         .collect();
     let range = extent(&handles);
     let buffer = page_io::read_range(file, path, range.0, range.1)?;
-    let pages = handles.iter().map(|handle| {
+    let mut pages = handles.iter().map(|handle| {
         let bytes = &buffer[(handle.offset - range.0) as usize..][..handle.bytes as usize];
         let (stored, _) = page_io::check(bytes, id, handle.offset)
             .map_err(|e| e.at(path, Some(handle.offset)))?;
         Ok(stored)
     });
-    let filter = description.resident(id, pages);
-    filter.map_err(|e| e.at(path, Some(description.offset())))
+    make(&mut pages).map_err(|e| e.at(path, Some(description.offset())))
 }
 
 /// Reads pages that lie close together with one read.
-fn read_pages(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: TableId,
-    handles: &[Handle],
-) -> Result<Vec<Page>> {
-    let (offset, bytes) = extent(handles);
+fn read_pages(file: &dyn RandomRead, path: &Path, ids: &[PageId]) -> Result<Vec<Page>> {
+    let handles: Vec<Handle> = ids.iter().map(|id| id.handle).collect();
+    let (offset, bytes) = extent(&handles);
     let buffer = page_io::read_range(file, path, offset, bytes)?;
-    let page = |handle: &Handle| {
+    let page = |handle: Handle| {
         let start = usize::try_from(handle.offset.checked_sub(offset)?).ok()?;
         buffer.get(start..start.checked_add(handle.bytes as usize)?)
     };
-    handles
-        .iter()
-        .map(|handle| {
-            let bytes = page(handle).ok_or_else(|| {
-                Error::corruption("expected the pages of the index in order")
-                    .at(path, Some(handle.offset))
-            })?;
-            let class = PageClass::Index;
-            let id = PageId {
-                table: id,
-                handle: *handle,
-                class,
-            };
-            page_io::decode(bytes, id).map_err(|e| e.at(path, Some(handle.offset)))
-        })
-        .collect()
+    let pages = ids.iter().map(|&id| {
+        let bytes = page(id.handle).ok_or_else(|| {
+            Error::corruption("expected the pages of the index in order")
+                .at(path, Some(id.handle.offset))
+        })?;
+        page_io::decode(bytes, id).map_err(|e| e.at(path, Some(id.handle.offset)))
+    });
+    pages.collect()
 }
 
 /// From the first page's offset to the last one's end.

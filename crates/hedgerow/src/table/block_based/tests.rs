@@ -2,6 +2,7 @@ mod damage;
 mod golden;
 mod reference;
 mod speed;
+mod three_level;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,12 +11,12 @@ use std::sync::Arc;
 
 use super::reader::TableReader;
 use super::*;
-use crate::block_index::Index as _;
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
 use crate::filter::of_table;
 use crate::iter::{Entry, ValueSource};
-use crate::options::Compression;
+use crate::key_order;
+use crate::options::{Compression, IndexSpec, KeyOrder};
 use crate::page::{Page, PageSource, Step, TableId};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
 use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
@@ -42,8 +43,10 @@ fn options(block_bytes: u32) -> TableOptions {
         run: 17,
         path: 0,
         hash_seed: SEED,
+        key_order: KeyOrder::Sorted,
         block_bytes,
         compression: Compression::Lz4,
+        index: IndexSpec::Fence,
         seqno_override: None,
         settled: None,
         filter: Some(of_table::Spec::Bloom(10.0)),
@@ -52,6 +55,7 @@ fn options(block_bytes: u32) -> TableOptions {
 
 fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
     let file = MemoryWrite::default();
+    let order = key_order::open(options.key_order, SEED);
     let mut writer = Writer::new(Box::new(file.clone()), Path::new("table"), options);
     for ((key, Reverse(seqno)), (tag, value)) in entries {
         let entry = Entry {
@@ -60,7 +64,7 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
             tag: *tag,
             value: ValueSource::Inline(value),
         };
-        let hash = KeyHash::of(key, SEED);
+        let hash = KeyHash::of(order.decode(key), SEED);
         writer.add(&entry, value, hash).unwrap();
     }
     let meta = Box::new(writer).finish().unwrap();
@@ -82,7 +86,7 @@ fn open_numbered(
     Ok((table, FilePages::new(file)))
 }
 
-/// A lookup with all the pages that it asks for.
+/// A lookup with all the pages that it asks for; of sorted keys, or without a filter.
 fn get(
     table: &dyn Reader,
     pages: &FilePages,

@@ -8,6 +8,7 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::key_order::{self, Order};
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
@@ -33,6 +34,8 @@ pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> 
             ..table.meta.clone()
         },
         index_page: None,
+        order: key_order::open(table.footer.key_order, table.footer.hash_seed),
+        order_key: Vec::new(),
         filter: match table.footer.filter {
             Some(description) => Some(load_filter(
                 &*table.file,
@@ -61,15 +64,22 @@ struct Walk<'a> {
     /// Counts and bounds of the entries seen.
     found: TableMeta,
     index_page: Option<(PageId, Page)>,
+    /// What made order keys of the user keys, and what it makes of one.
+    order: Box<dyn Order>,
+    order_key: Vec<u8>,
     /// The filter as it is in the file now, all of it: keys ask for its lines in no order.
     filter: Option<Box<dyn Probe>>,
 }
 
 impl Walk<'_> {
-    /// Reads the page that must come next in the file.
+    /// Reads the page that must come next in the file: without a gap, or at a multiple of a page of
+    /// the device, or of its own size in memory.
     fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
-        let aligned = self.end.next_multiple_of(DEVICE_PAGE_BYTES);
-        if handle.offset != self.end && handle.offset != aligned {
+        let units = [1, DEVICE_PAGE_BYTES, handle.memory_bytes()];
+        let mut places = units
+            .map(|unit| self.end.next_multiple_of(unit))
+            .into_iter();
+        if places.all(|place| place != handle.offset) {
             return Err(Error::corruption(format!(
                 "expected a page at offset {}, found the next at {}",
                 self.end, handle.offset
@@ -160,6 +170,7 @@ impl Walk<'_> {
         found.smallest_seqno = found.smallest_seqno.min(seqno);
         found.largest_seqno = found.largest_seqno.max(seqno);
         if !same_key {
+            self.in_order(key)?;
             self.filtered(key)?;
         }
         let blocks = self.ask_index(|index, page| index.locate(key, page))?;
@@ -185,14 +196,24 @@ impl Walk<'_> {
         }
     }
 
+    /// The key is what the order makes of a user key.
+    fn in_order(&mut self, key: &[u8]) -> Result<()> {
+        let user_key = self.order.decode(key);
+        let expected = self.order.borrow(user_key, &mut self.order_key);
+        if self.order.check(user_key).is_err() || key != expected {
+            return Err(Error::corruption(format!(
+                "expected keys in the order {}, found {key:?}",
+                self.table.footer.key_order
+            )));
+        }
+        Ok(())
+    }
+
     fn filtered(&self, key: &[u8]) -> Result<()> {
         let Some(filter) = &self.filter else {
             return Ok(());
         };
-        if self.table.footer.key_order != footer::KEY_ORDER_SORTED {
-            return Ok(());
-        }
-        let hash = KeyHash::of(key, self.table.footer.hash_seed);
+        let hash = KeyHash::of(self.order.decode(key), self.table.footer.hash_seed);
         match filter.candidates(hash, None)? {
             Step::Done(runs) if !runs.is_empty() => Ok(()),
             step => Err(Error::corruption(format!(
@@ -206,7 +227,7 @@ impl Walk<'_> {
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
         ask_index(
-            &self.table.index,
+            &*self.table.index,
             self.pages,
             &mut self.index_page,
             question,

@@ -3,21 +3,29 @@ use proptest::prelude::*;
 use super::*;
 use crate::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, Residency,
+    PolicySpec, PrefixRule, Residency,
 };
 use crate::table::meta::tests::any_meta;
 
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
-    prop_oneof![
+    let partitioning = prop_oneof![
         Just(Partitioning::Single),
         (1u16..=256).prop_map(Partitioning::Hash),
         prop::collection::btree_set(prop::collection::vec(any::<u8>(), 1..20), 0..9)
             .prop_map(Partitioning::range),
-    ]
-    .prop_map(|partitioning| Layout {
-        order: KeyOrder::Sorted,
+    ];
+    let order = prop_oneof![
+        Just(KeyOrder::Sorted),
+        Just(KeyOrder::Hashed),
+        (1u32..=65_536).prop_map(|bytes| KeyOrder::SemiSorted(PrefixRule::Bytes(bytes))),
+        any::<u8>().prop_map(|byte| KeyOrder::SemiSorted(PrefixRule::Delimiter(byte))),
+        Just(KeyOrder::SemiSorted(PrefixRule::LengthPrefixed)),
+    ];
+    let layout = (order, partitioning).prop_map(|(order, partitioning)| Layout {
+        order,
         partitioning,
-    })
+    });
+    layout.prop_filter("ranges are of sorted keys", |layout| layout.check().is_ok())
 }
 
 fn any_cut() -> impl Strategy<Value = CutSpec> {
@@ -35,7 +43,22 @@ fn any_filter() -> impl Strategy<Value = FilterSpec> {
         (1.0f32..=32.0).prop_map(|bits_per_key| FilterSpec::Bloom { bits_per_key }),
         prop::option::of(0.1f32..=20.0)
             .prop_map(|bits_per_key| FilterSpec::Monkey { bits_per_key }),
+        (4u8..=24).prop_map(|fingerprint_bits| FilterSpec::Cuckoo { fingerprint_bits }),
+        (4u8..=24, any::<bool>()).prop_map(|(fingerprint_bits, unique)| {
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            }
+        }),
     ]
+}
+
+fn any_index() -> impl Strategy<Value = IndexSpec> {
+    prop::sample::select(vec![
+        IndexSpec::Fence,
+        IndexSpec::ThreeLevel,
+        IndexSpec::ThreeLevelArray,
+    ])
 }
 
 prop_compose! {
@@ -44,7 +67,7 @@ prop_compose! {
         ratio in 64.0..1e6,
         cut in any_cut(),
         filter in prop::option::of(any_filter()),
-        index in prop::option::of(Just(IndexSpec::Fence)),
+        index in prop::option::of(any_index()),
     ) -> LevelSpec {
         LevelSpec { runs, ratio, cut, filter, index }
     }
@@ -69,6 +92,7 @@ prop_compose! {
     pub(crate) fn any_design()(
         policy in any_policy(),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
+        index in any_index(),
         filter in any_filter(),
         residency in prop::sample::select(vec![Residency::Auto, Residency::Resident, Residency::Paged]),
         block_bytes in 512u32..=256 << 10,
@@ -78,7 +102,7 @@ prop_compose! {
         Design {
             policy,
             compression,
-            index: IndexSpec::Fence,
+            index,
             filter,
             residency,
             block_bytes,
@@ -149,6 +173,11 @@ fn any_change() -> impl Strategy<Value = Change> {
         (keyspace(), partitions())
             .prop_map(|(id, partitions)| Change::ReplacePartitions { id, partitions }),
         (keyspace(), any_design()).prop_map(|(id, design)| Change::SetDesign { id, design }),
+        (keyspace(), any::<[u64; 8]>()).prop_map(|(id, numbers)| Change::Operations {
+            id,
+            operations: Operations::of(numbers),
+        }),
+        (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
         any_tree_edit().prop_map(Change::Tree),
         any::<(u64, u32, u32)>().prop_map(|(next_table, next_keyspace, next_partition)| {
             Change::Counters {

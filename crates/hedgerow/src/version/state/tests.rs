@@ -6,6 +6,7 @@ use super::super::manifest;
 use super::*;
 use crate::error::ErrorKind;
 use crate::merge_policy::shape::RunId;
+use crate::stats::Operations;
 
 pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
     TableMeta {
@@ -45,6 +46,8 @@ enum Step {
     Tree(usize, usize, usize, u8),
     Drain(usize, u8, bool),
     Close(bool),
+    Operations(usize, [u64; 8]),
+    SelfTuning(usize, bool),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -62,6 +65,8 @@ fn any_step() -> impl Strategy<Value = Step> {
             .prop_flat_map(|(t, r, m)| (0u8..4).prop_map(move |a| Step::Tree(t, r, m, a))),
         2 => any::<(usize, u8, bool)>().prop_map(|(t, l, on)| Step::Drain(t, l, on)),
         1 => any::<bool>().prop_map(Step::Close),
+        1 => any::<(usize, bool)>().prop_map(|(k, on)| Step::SelfTuning(k, on)),
+        1 => any::<(usize, [u64; 8])>().prop_map(|(k, it)| Step::Operations(k, it)),
     ]
 }
 
@@ -129,6 +134,14 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             edit.draining = vec![(*level, on.then_some(RunId(3)))];
             Change::Tree(edit)
         }
+        Step::Operations(choice, numbers) => Change::Operations {
+            id: pick(&state.keyspaces, *choice)?,
+            operations: Operations::of(*numbers),
+        },
+        Step::SelfTuning(choice, on) => Change::SetSelfTuning {
+            id: pick(&state.keyspaces, *choice)?,
+            on: *on,
+        },
         Step::Close(true) => Change::Closed {
             end: LogPosition {
                 segment: 3,

@@ -51,6 +51,9 @@ fn hashes(prefix: u64, suffix: u64) -> Hashes {
     Hashes { prefix, suffix }
 }
 
+/// Blocks need no place to be found.
+const NOWHERE: [Extent; 1] = [Extent::NOWHERE];
+
 fn units(blocks: &[Vec<Hashes>]) -> Vec<Unit> {
     blocks.iter().map(|block| unit(block)).collect()
 }
@@ -72,7 +75,7 @@ fn the_worked_vector() {
         (0b011111, 0b000000, 2..3),
         (0b001100, 0b100000, 1..2),
     ];
-    let page = encode(&units(&blocks), Form::Tail);
+    let page = encode(&units(&blocks), &NOWHERE, Form::Tail);
     let layout = SegmentLayout::parse(&page).unwrap();
     let segment = Segment {
         layout: &layout,
@@ -122,7 +125,7 @@ const MANY_LEVEL_3: &str = "41134f35b085362d5604d31bf7258668e2c8869b444e215b0222
 /// Asks a segment for every pair of hashes given, and holds the answers against the blocks.
 fn check(blocks: &[Vec<Hashes>], form: Form, asked: impl Iterator<Item = Hashes>) {
     let units: Vec<Unit> = units(blocks);
-    let page = encode(&units, form);
+    let page = encode(&units, &NOWHERE, form);
     let layout = SegmentLayout::parse(&page).unwrap();
     let segment = Segment {
         layout: &layout,
@@ -141,19 +144,27 @@ fn check(blocks: &[Vec<Hashes>], form: Form, asked: impl Iterator<Item = Hashes>
         if let Some(expected) = holding(&|entry| *entry == wanted) {
             assert_eq!(found, expected, "{wanted:x?} in {blocks:x?}");
         }
-        let found = segment.group(wanted.prefix);
         let expected = holding(&|entry| entry.prefix == wanted.prefix);
-        match expected {
-            Some(expected) => assert_eq!(found, expected, "{wanted:x?} in {blocks:x?}"),
-            None => assert!(found.len() <= 1 || is_group(blocks, &found)),
+        let Bracket { first, likely, .. } = segment.bracket(hashes(wanted.prefix, 0));
+        let end = segment.end_of(wanted.prefix);
+        let behind = blocks[end..].iter().flatten();
+        assert!(behind.map(|entry| entry.prefix).all(|p| p > wanted.prefix));
+        if let Some(expected) = expected {
+            assert_eq!(first..end, expected, "{wanted:x?} in {blocks:x?}");
+            assert_eq!(likely, first);
+            // A scan over the prefix ends at the next one, which is as good as the same unless hashes
+            // come from a narrow slice.
+            let next = wanted.prefix.checked_add(1).filter(|_| !is_narrow(blocks));
+            assert!(next.is_none_or(|next| segment.end_of(next) == end));
         }
         check_lower_bound(blocks, wanted, segment.bracket(wanted));
     }
 }
 
-/// A prefix that is not there may be taken for one that is, of several blocks.
-fn is_group(blocks: &[Vec<Hashes>], range: &Range<usize>) -> bool {
-    blocks[range.start].last().unwrap().prefix == blocks[range.end - 1][0].prefix
+fn is_narrow(blocks: &[Vec<Hashes>]) -> bool {
+    let prefixes = || blocks.iter().flatten().map(|entry| entry.prefix);
+    let bits = prefixes().fold(0, |bits, prefix| bits | prefix ^ blocks[0][0].prefix);
+    (1..1 << 32).contains(&bits)
 }
 
 fn check_lower_bound(blocks: &[Vec<Hashes>], wanted: Hashes, found: Bracket) {
@@ -262,7 +273,7 @@ fn damaged_pages_do_not_panic() {
             .chunks(3)
             .map(<[Hashes]>::to_vec)
             .collect();
-        let page = encode(&units(&blocks), form);
+        let page = encode(&units(&blocks), &NOWHERE, form);
         let asked: Vec<Hashes> = blocks.iter().flatten().step_by(7).copied().collect();
         for bit in 0..8 * page.len() {
             let mut page = page.clone();
@@ -282,7 +293,8 @@ fn answer(page: &[u8], asked: &[Hashes]) {
     let segment = Segment { layout, page };
     for &wanted in asked {
         assert!(segment.locate(wanted).end <= layout.blocks);
-        assert!(segment.group(wanted.prefix).end <= layout.blocks);
+        assert!(segment.end_of(wanted.prefix) <= layout.blocks);
+        segment.place(layout.blocks - 1);
         assert!(segment.bracket(wanted).last <= layout.blocks);
     }
 }

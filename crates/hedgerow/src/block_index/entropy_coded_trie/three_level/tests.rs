@@ -8,11 +8,13 @@ use crate::block_index::conformance::{self, Forms, Subject};
 mod speed;
 
 const PAGE_BYTES: u32 = 4096;
+/// Where the pages of the index begin.
+const END: u64 = 12288;
 
 /// The pages by offset, and the offset of the top.
 fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let mut pages = BTreeMap::new();
-    let mut offset = place_of(FIRST, builder.blocks).offset;
+    let mut offset = END;
     let top = builder
         .finish(|page| {
             let handle = Handle {
@@ -29,10 +31,10 @@ fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
 
 fn open(pages: &BTreeMap<u64, Vec<u8>>, top: u64) -> (ThreeLevel, ThreeLevel) {
     let paged = || ThreeLevel::paged(TableId(9), &pages[&top]).unwrap();
-    let ids: Vec<_> = paged().page_ids().collect();
-    let resident = paged()
-        .load(ids.iter().map(|id| Ok(&pages[&id.handle.offset][..])))
-        .unwrap();
+    let mut resident = paged();
+    let ids = resident.page_ids();
+    let loaded: Vec<&[u8]> = ids.iter().map(|id| &pages[&id.handle.offset][..]).collect();
+    resident.load(&loaded).unwrap();
     (resident, paged())
 }
 
@@ -42,15 +44,17 @@ fn build(blocks: &[Vec<Hashes>], form: Form) -> (BTreeMap<u64, Vec<u8>>, u64) {
         for entry in block {
             builder.add(&order_key(*entry), number);
         }
-        builder.finish_block(number, place_of(FIRST, number));
+        builder.finish_block(number, place_of(number));
     }
     write(builder)
 }
 
-const FIRST: Handle = Handle {
-    offset: 0,
-    bytes: PAGE_BYTES,
-};
+fn place_of(block: usize) -> Handle {
+    Handle {
+        offset: block as u64 * u64::from(PAGE_BYTES),
+        bytes: PAGE_BYTES,
+    }
+}
 
 fn order_key(entry: Hashes) -> Vec<u8> {
     let mut key = Vec::new();
@@ -77,10 +81,6 @@ impl Subject for Form {
         let (prefix, suffix) = key.split_at(key.len().min(2));
         let hash = |fragment| xxhash_rust::xxh3::xxh3_64_with_seed(fragment, 5).to_be_bytes();
         [&hash(prefix)[..], &hash(suffix), key].concat()
-    }
-
-    fn block_bytes(&self) -> Option<u32> {
-        Some(PAGE_BYTES)
     }
 
     fn may_cut(&self, before: &[u8], after: &[u8]) -> bool {
@@ -213,23 +213,20 @@ fn check_lookups(table: &Table) {
             let found = done(table.index.locate(&order_key(absent), None));
             assert!(found.len() <= 1, "{absent:x?}: {found:?}");
         }
-        let key = order_key(Hashes {
-            suffix: other,
-            ..block[0]
+        let prefix = block[0].prefix;
+        let begin = order_key(Hashes { prefix, suffix: 0 });
+        let Bracket { first, likely, .. } = done(table.index.lower_bound(&begin, None));
+        let after = order_key(Hashes {
+            prefix: prefix + 1,
+            suffix: 0,
         });
-        let start = done(table.index.group_start(&key, None));
-        let end = done(table.index.group_end(&key, None));
-        let holds =
-            |block: &Vec<Hashes>| block.iter().any(|entry| entry.prefix == block_prefix(&key));
-        assert!(start <= number && number < end);
-        assert!(table.blocks[start..end].iter().all(holds), "{start}..{end}");
-        assert!(start == 0 || !holds(&table.blocks[start - 1]));
+        let end = done(table.index.end_before(&after, None));
+        let holds = |block: &Vec<Hashes>| block.iter().any(|entry| entry.prefix == prefix);
+        assert!(first == likely && first <= number && number < end);
+        assert!(table.blocks[first..end].iter().all(holds), "{first}..{end}");
+        assert!(first == 0 || !holds(&table.blocks[first - 1]));
         assert!(end == table.blocks.len() || !holds(&table.blocks[end]));
     }
-}
-
-fn block_prefix(key: &[u8]) -> u64 {
-    Hashes::of(key).prefix
 }
 
 /// A key with more versions than a block holds, and hash twins: nothing else is in their blocks'
@@ -271,7 +268,7 @@ fn equal_hashes_in_several_blocks_are_found_in_all_of_them() {
 fn the_documented_example_is_what_is_written() {
     let (pages, top) = build(&segment::tests::example(), Form::Tail);
     let documented = include_str!("../../../../../../docs/format/three_level.md");
-    for (name, offset) in [("segment", 12288), ("top", top)] {
+    for (name, offset) in [("segment", END), ("top", top)] {
         let expected = crate::table::testing::documented_bytes(documented, name);
         crate::table::testing::assert_bytes(&pages[&offset], &expected);
     }

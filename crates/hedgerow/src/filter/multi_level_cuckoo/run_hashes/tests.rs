@@ -80,3 +80,42 @@ fn the_documented_example_is_what_is_written() {
     );
     crate::table::testing::assert_bytes(&encoded(&hashes), &documented);
 }
+
+#[test]
+fn a_table_keeps_its_hashes_in_pages() {
+    let keys: Vec<KeyHash> = (0..40_000u32)
+        .map(|i| KeyHash::of(&i.to_le_bytes(), 5))
+        .collect();
+    let mut builder = Builder::default();
+    keys.iter().for_each(|&key| builder.add(key));
+    let estimated = builder.estimated_bytes();
+    let mut pages: Vec<Vec<u8>> = Vec::new();
+    let write_page = |page: &[u8]| {
+        pages.push(page.to_vec());
+        Ok(())
+    };
+    let description = builder.finish(1000, write_page).unwrap();
+    assert_eq!(description.pages(), pages.len());
+    assert!(pages.len() > 2);
+    let mut end = description.offset;
+    for (i, page) in pages.iter().enumerate() {
+        let handle = description.page_handle(i);
+        assert_eq!(handle.offset, end);
+        assert_eq!(handle.bytes, page.len() as u32 + TRAILER_BYTES);
+        end += u64::from(handle.bytes);
+    }
+    assert_eq!(end, description.offset + description.file_bytes());
+    assert!(estimated.abs_diff(description.file_bytes()) < estimated / 20);
+
+    let read = |pages: &[Vec<u8>]| RunHashes::read(description, pages.iter().map(|p| Ok(&p[..])));
+    let hashes = read(&pages).unwrap();
+    assert!(hashes.0.is_sorted() && hashes.0.len() == keys.len());
+    let passes = |key| match hashes.candidates(key, None).unwrap() {
+        Step::Done(runs) => runs.contains(0),
+        Step::Read(id) => panic!("{id:?} is asked for by hashes in memory"),
+    };
+    assert!(keys.iter().all(|&key| passes(key)));
+    assert!(!passes(KeyHash::of(b"absent", 5)));
+    pages.pop();
+    assert!(read(&pages).is_err());
+}

@@ -5,7 +5,7 @@ use crate::codec::{packed, shared_prefix, varint};
 use crate::entry::{SeqNo, Tag};
 use crate::page::Handle;
 
-use super::entry::{LENGTH_ESCAPE, Place, code};
+use super::entry::{LENGTH_ESCAPE, Place, RawEntry, code};
 use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
@@ -76,6 +76,13 @@ impl BlockBuilder {
         self.note_value_bytes(self.values.len() - start);
     }
 
+    /// Appends an entry of another block, under this key.
+    pub(in super::super) fn add_stored(&mut self, key: &[u8], entry: &RawEntry, value: &[u8]) {
+        self.add_key(key, entry.seqno, entry.tag, entry.out_of_line);
+        self.values.extend_from_slice(value);
+        self.note_value_bytes(value.len());
+    }
+
     fn add_key(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, out_of_line: bool) {
         let restart = self.pending.len().is_multiple_of(RESTART_ENTRIES);
         let same = shared_prefix(&self.last_key, key);
@@ -132,6 +139,38 @@ impl BlockBuilder {
         let content_bytes =
             self.keys.len() + key.len() + self.values.len() + value_bytes + lengths_bytes;
         block_bytes(self.pending.len() + 1, content_bytes, base, largest)
+    }
+
+    pub(in super::super) fn entries(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether the values of the last `count` entries are all in the block.
+    pub(in super::super) fn are_inline(&self, count: usize) -> bool {
+        let mut last = self.pending.iter().rev().take(count);
+        last.all(|pending| !pending.out_of_line)
+    }
+
+    /// Takes the last `count` entries out, to begin the next block with.
+    pub(in super::super) fn take_back(&mut self, count: usize) -> BlockBuilder {
+        let all = std::mem::take(self);
+        let mut next = BlockBuilder::default();
+        let (mut key, mut keys, mut values) = (Vec::new(), &all.keys[..], &all.values[..]);
+        for (number, pending) in all.pending.iter().enumerate() {
+            let (rest, value);
+            (rest, keys) = keys.split_at(pending.key_bytes);
+            (value, values) = values.split_at(pending.value_bytes);
+            key.truncate(pending.shared);
+            key.extend_from_slice(rest);
+            let to = match number + count < all.pending.len() {
+                true => &mut *self,
+                false => &mut next,
+            };
+            to.add_key(&key, pending.seqno, pending.tag, pending.out_of_line);
+            to.values.extend_from_slice(value);
+            to.note_value_bytes(value.len());
+        }
+        next
     }
 
     pub(in super::super) fn memory_bytes(&self) -> usize {

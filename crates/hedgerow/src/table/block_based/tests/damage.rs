@@ -25,6 +25,15 @@ fn small(compression: Compression) -> (Vec<u8>, Entries) {
     (write(options, &entries).0, entries)
 }
 
+/// Without a value out of line, behind which there would be a gap: no checksum is over that.
+fn of_hashes() -> (Vec<u8>, Entries) {
+    let order = three_level::ORDERS[0];
+    let mut entries = three_level::in_order(order, &entries());
+    entries.retain(|_, (_, value)| value.len() < 100);
+    let options = three_level::options(IndexSpec::ThreeLevel, order, 512);
+    (write(options, &entries).0, entries)
+}
+
 fn is_corruption(error: &Error) -> bool {
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.path().is_some(), "{error}");
@@ -68,8 +77,11 @@ fn use_table(bytes: &[u8], residency: ResidencyChoice, entries: &Entries) -> boo
 
 #[test]
 fn every_flipped_bit_is_found() {
-    for compression in [Compression::None, Compression::Lz4] {
-        let (bytes, entries) = small(compression);
+    for (bytes, entries) in [
+        small(Compression::None),
+        small(Compression::Lz4),
+        of_hashes(),
+    ] {
         for residency in [RESIDENT, PAGED] {
             assert!(!use_table(&bytes, residency, &entries));
         }
@@ -133,7 +145,7 @@ fn decoders_stand_garbage() {
             class: crate::page::PageClass::Data,
         };
         assert!(crate::table::page_io::decode(&bytes, id).is_err());
-        for compression in 0..3 {
+        for compression in 0..4 {
             let _ = crate::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
         }
         if let Ok(index) =
@@ -146,5 +158,21 @@ fn decoders_stand_garbage() {
             });
             let _ = index.locate(&bytes, Some(&page.unwrap()));
         }
+    }
+}
+
+/// Order keys are what the order of the footer makes of their user keys.
+#[test]
+fn keys_of_another_order_than_the_footers_are_corruption() {
+    for key_order in [KeyOrder::Sorted, KeyOrder::Hashed] {
+        let options = TableOptions {
+            key_order,
+            ..options(512)
+        };
+        let (bytes, _) = write(options, &entries());
+        let (table, pages) = open_bytes(bytes, RESIDENT).unwrap();
+        let refusal = table.verify(&pages).err();
+        assert_eq!(refusal.is_some(), key_order == KeyOrder::Hashed);
+        assert!(refusal.is_none_or(|e| e.kind() == ErrorKind::Corruption));
     }
 }

@@ -3,6 +3,7 @@
 //! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
 
 use super::*;
+use crate::options::PrefixRule;
 use crate::table::testing::{assert_bytes, documented_bytes, testdata};
 
 fn entries() -> Entries {
@@ -25,13 +26,8 @@ fn entries() -> Entries {
     entries
 }
 
-fn check_golden(name: &str, compression: Compression) {
-    let entries = entries();
-    let options = TableOptions {
-        compression,
-        ..options(1024)
-    };
-    let (bytes, _) = write(options, &entries);
+fn check_golden(name: &str, options: TableOptions, entries: &Entries) {
+    let (bytes, _) = write(options, entries);
     let path = testdata(name);
     if std::env::var_os("HEDGEROW_BLESS").is_some() {
         bless(&path, &bytes);
@@ -43,7 +39,7 @@ fn check_golden(name: &str, compression: Compression) {
     );
     let (table, pages) = open_bytes(golden, PAGED).unwrap();
     table.verify(&pages).unwrap();
-    for ((key, Reverse(seqno)), (tag, value)) in &entries {
+    for ((key, Reverse(seqno)), (tag, value)) in entries {
         let found = get(&*table, &pages, key, *seqno).unwrap();
         assert_eq!(found, Some((*seqno, *tag, value.clone())));
     }
@@ -68,8 +64,19 @@ fn read(path: &Path) -> Vec<u8> {
 
 #[test]
 fn golden_tables_are_reproduced_and_open() {
-    check_golden("table-v0.bin", Compression::None);
-    check_golden("table-lz4-v0.bin", Compression::Lz4);
+    let entries = entries();
+    let compressed = |compression| TableOptions {
+        compression,
+        ..options(1024)
+    };
+    check_golden("table-v0.bin", compressed(Compression::None), &entries);
+    check_golden("table-lz4-v0.bin", compressed(Compression::Lz4), &entries);
+    let names = ["table-three-level-v0.bin", "table-three-level-array-v0.bin"];
+    for (i, name) in names.into_iter().enumerate() {
+        let (index, order) = (three_level::INDEXES[i], three_level::ORDERS[i]);
+        let entries = three_level::in_order(order, &entries);
+        check_golden(name, three_level::options(index, order, 1024), &entries);
+    }
 }
 
 /// The worked example of `docs/format/block_based_table.md`.
@@ -92,6 +99,18 @@ fn the_documented_example_is_what_is_written() {
     let (bytes, _) = write(options, &entries);
     let document = include_str!("../../../../../../docs/format/block_based_table.md");
     assert_bytes(&bytes, &documented_bytes(document, "table"));
+}
+
+/// The order keys of `docs/format/key_order.md`.
+#[test]
+fn the_documented_order_keys_are_those_that_are_used() {
+    let document = include_str!("../../../../../../docs/format/key_order.md");
+    let by_colon = KeyOrder::SemiSorted(PrefixRule::Delimiter(b':'));
+    for (name, order) in [("semi-sorted", by_colon), ("hashed", KeyOrder::Hashed)] {
+        let mut order_key = Vec::new();
+        key_order::open(order, 0).encode(b"ash:17", &mut order_key);
+        assert_bytes(&order_key, &documented_bytes(document, name));
+    }
 }
 
 /// The hashes of `docs/format/hash.md`.

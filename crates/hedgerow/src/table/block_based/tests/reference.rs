@@ -16,7 +16,7 @@ fn random_entries(random: &mut Random, keys: u64, letters: u64, values_max: u64)
     entries
 }
 
-fn subjects() -> Vec<(&'static str, u32, Entries)> {
+fn of_bytes() -> Vec<(&'static str, u32, Entries)> {
     let random = &mut Random(1);
     let one = random_entries(random, 1, 2, 10);
     let spread = random_entries(random, 3000, 256, 100);
@@ -53,10 +53,27 @@ fn subjects() -> Vec<(&'static str, u32, Entries)> {
     ]
 }
 
+/// The same tables with fence pointers, and in the order of hashes with the other indexes.
+fn subjects() -> Vec<(&'static str, TableOptions, Entries)> {
+    let mut subjects = Vec::new();
+    for (name, block_bytes, entries) in of_bytes() {
+        subjects.push((name, options(block_bytes), entries.clone()));
+        for (index, order) in three_level::INDEXES.into_iter().zip(three_level::ORDERS) {
+            let entries = three_level::in_order(order, &entries);
+            subjects.push((
+                name,
+                three_level::options(index, order, block_bytes),
+                entries,
+            ));
+        }
+    }
+    subjects
+}
+
 #[test]
 fn get_finds_every_version_and_nothing_else() {
-    for (name, block_bytes, entries) in subjects() {
-        let (bytes, meta) = write(options(block_bytes), &entries);
+    for (name, options, entries) in subjects() {
+        let (bytes, meta) = write(options, &entries);
         check_meta(&meta, &bytes, &entries);
         for residency in [RESIDENT, PAGED] {
             let (table, pages) = open_bytes(bytes.clone(), residency).unwrap();
@@ -112,8 +129,8 @@ fn check_meta(meta: &TableMeta, bytes: &[u8], entries: &Entries) {
 
 #[test]
 fn iterators_go_anywhere_in_both_directions() {
-    for (name, block_bytes, entries) in subjects() {
-        let (bytes, _) = write(options(block_bytes), &entries);
+    for (name, options, entries) in subjects() {
+        let (bytes, _) = write(options, &entries);
         let list: Vec<_> = entries
             .iter()
             .map(|((key, Reverse(seqno)), (tag, value))| (key.clone(), *seqno, *tag, value.clone()))
@@ -144,6 +161,9 @@ fn iterators_go_anywhere_in_both_directions() {
             let random = &mut Random(3);
             for _ in 0..600 {
                 check_seek(name, &mut *iter, &pages, &list, random);
+            }
+            for _ in 0..60 {
+                check_limit(name, &mut *iter, &list, random);
             }
         }
     }
@@ -190,17 +210,18 @@ fn check_seek(
 
 #[test]
 fn verify_accepts_what_was_written() {
-    for (name, block_bytes, entries) in subjects() {
+    for (name, options, entries) in subjects() {
         for filter in [
             None,
             Some(of_table::Spec::Bloom(10.0)),
             Some(of_table::Spec::Cuckoo(11)),
+            Some(of_table::Spec::Hashes),
         ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {
                     filter,
                     compression,
-                    ..options(block_bytes)
+                    ..options.clone()
                 };
                 let (bytes, _) = write(options, &entries);
                 for residency in [RESIDENT, PAGED] {
@@ -292,4 +313,39 @@ fn split_keys_cut_a_table_into_similar_pieces() {
     let sizes: Vec<_> = sizes.collect();
     assert!((2800..3200).contains(&sizes[0]), "{sizes:?}");
     assert!((5800..6200).contains(&sizes[1]), "{sizes:?}");
+}
+
+/// Goes forward to a limit: all before it is there, and then nothing, or what is of no use.
+fn check_limit(
+    name: &str,
+    iter: &mut dyn crate::iter::InternalIter,
+    list: &[(Vec<u8>, u64, Tag, Vec<u8>)],
+    random: &mut Random,
+) {
+    let any = |random: &mut Random| list[random.below(list.len() as u64) as usize].0.clone();
+    let (begin, mut end) = (any(random), any(random));
+    end.truncate(1 + random.below(end.len() as u64) as usize);
+    iter.limit(&end);
+    iter.seek(&begin, SeqNo::MAX).unwrap();
+    let expected = list
+        .iter()
+        .filter(|(key, ..)| (&begin..&end).contains(&key));
+    for (key, seqno, ..) in expected {
+        let found = iter.entry().map(|entry| (entry.key, entry.seqno.0));
+        assert_eq!(found, Some((&key[..], *seqno)), "{name}: to {end:?}");
+        iter.advance().unwrap();
+    }
+    assert!(
+        iter.entry().is_none_or(|entry| *entry.key >= end[..]),
+        "{name}"
+    );
+    let before = list.partition_point(|(key, ..)| *key < begin);
+    iter.seek_before(&begin, SeqNo::MAX).unwrap();
+    let found = iter
+        .entry()
+        .map(|entry| (entry.key.to_vec(), entry.seqno.0));
+    let expected = before
+        .checked_sub(1)
+        .map(|at| (list[at].0.clone(), list[at].1));
+    assert_eq!(found, expected, "{name}: before {begin:?}");
 }

@@ -1,0 +1,21 @@
+//! Hints to the processor about memory that will be read soon.
+
+/// Asks for the first cache line of `what`, without waiting for it.
+#[inline]
+pub fn prefetch<T>(what: &T) {
+    prefetch_at(std::ptr::from_ref(what).cast());
+}
+
+/// Asks for a cache line, where the processor takes such hints. Reads nothing, so that the address
+/// may be any.
+#[inline]
+pub(crate) fn prefetch_at(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint about any address is allowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}

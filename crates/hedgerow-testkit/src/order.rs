@@ -1,0 +1,204 @@
+//! Key orders in a run. A range of a keyspace whose keys have no order is read in the ways that
+//! there are, by prefix or as a whole, and put in order here: what is found must be the same.
+
+use std::ops::{Bound, RangeBounds};
+
+use hedgerow::{
+    BulkLoadReport, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN, KeyOrder, Keyspace,
+    PrefixRule, Result, ScanToken, Slice, Snapshot, UnorderedScan,
+};
+
+use crate::ops::Move;
+
+/// A key that every order takes which a run may have.
+pub(crate) const ANY_KEY: &[u8] = b"\x01k/any";
+
+/// The first fragment of a key; `None` if the order does not take the key. Sorted and hashed keys
+/// have an empty one.
+pub(crate) fn fragment(order: KeyOrder, key: &[u8]) -> Option<&[u8]> {
+    match order {
+        KeyOrder::SemiSorted(PrefixRule::Bytes(bytes)) => key.get(..bytes as usize),
+        KeyOrder::SemiSorted(PrefixRule::Delimiter(delimiter)) => {
+            let mut fragments = key.splitn(2, |byte| *byte == delimiter);
+            fragments.next().filter(|_| fragments.next().is_some())
+        }
+        // Lengths of more than a byte are tested with the engine's own rule.
+        KeyOrder::SemiSorted(PrefixRule::LengthPrefixed) => {
+            let (length, rest) = key.split_first()?;
+            (*length < 0x80).then(|| rest.get(..usize::from(*length)))?
+        }
+        _ => Some(&[]),
+    }
+}
+
+/// Whether a keyspace of this order takes the key.
+pub(crate) fn takes(order: KeyOrder, key: &[u8]) -> bool {
+    (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) && fragment(order, key).is_some()
+}
+
+type Items = Box<dyn DoubleEndedIterator<Item = Result<(Slice, Slice)>>>;
+type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The keys of a range, now or as a snapshot sees them.
+pub(crate) fn scan(
+    keyspace: &Keyspace,
+    snapshot: Option<&Snapshot>,
+    range: Range,
+) -> Result<Items> {
+    if keyspace.layout().order == KeyOrder::Sorted {
+        return Ok(match snapshot {
+            None => Box::new(keyspace.scan(range)?),
+            Some(snapshot) => Box::new(snapshot.scan(keyspace, range)?),
+        });
+    }
+    let mut items = everything(keyspace, snapshot)?;
+    items.retain(|(key, _)| range.contains(&key.to_vec()));
+    Ok(Box::new(items.into_iter().map(Ok)))
+}
+
+/// The keys that begin with these bytes.
+pub(crate) fn scan_prefix(keyspace: &Keyspace, beginning: &[u8]) -> Result<Items> {
+    let order = keyspace.layout().order;
+    if order == KeyOrder::Sorted {
+        return Ok(Box::new(keyspace.scan_prefix(beginning)?));
+    }
+    let mut items = everything(keyspace, None)?;
+    if let (KeyOrder::SemiSorted(_), Some(prefix)) = (order, fragment(order, beginning)) {
+        items.retain(|(key, _)| fragment(order, key) == Some(prefix));
+        let mut group = keyspace.scan_prefix(prefix)?.collect::<Result<Vec<_>>>()?;
+        let backward = keyspace.scan_prefix(prefix)?.rev();
+        if !group
+            .iter()
+            .rev()
+            .cloned()
+            .eq(backward.collect::<Result<Vec<_>>>()?)
+        {
+            return Err(conflict("a prefix differs when read from its end"));
+        }
+        group.sort();
+        if group != items {
+            return Err(conflict(
+                "a prefix differs from what a scan of everything finds",
+            ));
+        }
+    }
+    items.retain(|(key, _)| key.starts_with(beginning));
+    Ok(Box::new(items.into_iter().map(Ok)))
+}
+
+/// Loads entries that ascend; of keys without an order it would take them in any.
+pub(crate) fn load(
+    keyspace: &Keyspace,
+    mut entries: Vec<(Vec<u8>, Vec<u8>)>,
+) -> Result<BulkLoadReport> {
+    if keyspace.layout().order != KeyOrder::Sorted {
+        // One that is gone says so first.
+        keyspace.contains_key(ANY_KEY)?;
+        if !entries.is_sorted_by(|(a, _), (b, _)| a < b) {
+            let text = "expected keys in ascending order";
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
+        entries.reverse();
+    }
+    keyspace.bulk_load(entries.into_iter().map(Ok::<_, Error>))
+}
+
+/// Everything, in order; scanned in pieces, from token to token.
+fn everything(keyspace: &Keyspace, snapshot: Option<&Snapshot>) -> Result<Vec<(Slice, Slice)>> {
+    let mut items = Vec::new();
+    let mut token = ScanToken::default();
+    for piece in [1, 7, 50, usize::MAX] {
+        let mut scan = match snapshot {
+            None => keyspace.scan_unordered_from(&token)?,
+            Some(snapshot) => snapshot.scan_unordered_from(keyspace, &token)?,
+        };
+        for item in scan.by_ref().take(piece) {
+            items.push(item?);
+        }
+        token = scan.token();
+    }
+    in_order(items)
+}
+
+fn in_order(mut items: Vec<(Slice, Slice)>) -> Result<Vec<(Slice, Slice)>> {
+    items.sort();
+    if items.is_sorted_by(|(a, _), (b, _)| a < b) {
+        return Ok(items);
+    }
+    Err(conflict("a scan of everything has visited a key twice"))
+}
+
+fn conflict(what: &str) -> Error {
+    Error::new(ErrorKind::Conflict, what)
+}
+
+/// A position among the keys as they were when it was opened.
+#[derive(Debug)]
+pub(crate) enum Position {
+    Cursor(Cursor),
+    /// Of keys without an order: a scan of everything, which is read when somebody moves.
+    Unread(Box<UnorderedScan>),
+    /// What was read, and which of it is here.
+    Read(Vec<(Slice, Slice)>, Option<usize>),
+}
+
+impl Position {
+    pub(crate) fn open(keyspace: &Keyspace, snapshot: Option<&Snapshot>) -> Result<Position> {
+        let sorted = keyspace.layout().order == KeyOrder::Sorted;
+        Ok(match (sorted, snapshot) {
+            (true, None) => Position::Cursor(keyspace.cursor()?),
+            (true, Some(snapshot)) => Position::Cursor(snapshot.cursor(keyspace)?),
+            (false, None) => Position::Unread(Box::new(keyspace.scan_unordered()?)),
+            (false, Some(snapshot)) => {
+                Position::Unread(Box::new(snapshot.scan_unordered(keyspace)?))
+            }
+        })
+    }
+
+    /// Moves, and says what is there.
+    pub(crate) fn go(&mut self, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
+        if let Position::Unread(scan) = self {
+            let items = scan.by_ref().collect::<Result<Vec<_>>>()?;
+            *self = Position::Read(in_order(items)?, None);
+        }
+        match self {
+            Position::Cursor(cursor) => go(cursor, to),
+            Position::Read(items, at) => {
+                *at = go_among(items, *at, to).filter(|at| *at < items.len());
+                Ok(at.map(|at| (items[at].0.to_vec(), items[at].1.clone())))
+            }
+            Position::Unread(_) => Ok(None),
+        }
+    }
+}
+
+/// Where a move among sorted items leads, perhaps behind the last.
+fn go_among(items: &[(Slice, Slice)], at: Option<usize>, to: &Move) -> Option<usize> {
+    let before = |key: &[u8]| items.partition_point(|(k, _)| **k < *key);
+    let through = |key: &[u8]| items.partition_point(|(k, _)| **k <= *key);
+    match to {
+        Move::First => Some(0),
+        Move::Last => items.len().checked_sub(1),
+        Move::Seek(key) => Some(before(&key.bytes())),
+        Move::SeekForPrev(key) => through(&key.bytes()).checked_sub(1),
+        Move::Next => at.map(|at| at + 1),
+        Move::Prev => at.and_then(|at| at.checked_sub(1)),
+    }
+}
+
+fn go(cursor: &mut Cursor, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
+    let there = match to {
+        Move::Seek(key) => cursor.seek(&key.bytes())?,
+        Move::SeekForPrev(key) => cursor.seek_for_prev(&key.bytes())?,
+        Move::First => cursor.seek_first()?,
+        Move::Last => cursor.seek_last()?,
+        Move::Next => cursor.next()?,
+        Move::Prev => cursor.prev()?,
+    };
+    let key = cursor.key().map(<[u8]>::to_vec);
+    let value = cursor.value()?.map(Slice::copy_from);
+    if there != key.is_some() || there != value.is_some() {
+        return Err(conflict(&format!("a cursor said {there} at key {key:?}")));
+    }
+    Ok(key.zip(value))
+}

@@ -1,0 +1,248 @@
+//! What is asked of a keyspace: counted while it is open, remembered in the manifest.
+//!
+//! The engine counts operations since it was opened; at every flush of the keyspace, and when the
+//! database is closed, the manifest notes what they amount to ([`OperationCounters::note`]), so that a
+//! second process and a later one know of them. What is long ago counts less: whenever there are twice
+//! as many operations as a window holds, all numbers are halved. A window is as many operations as the
+//! keyspace has entries, so that what merges find at the bottom of the tree is of the same time as what
+//! is asked at its top.
+//!
+//! Cost: the counters are added to without sharing a cache line; some 30 bytes of the manifest per flush.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Counter;
+
+/// Operations on a keyspace, recent ones counting more than those of long ago.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Operations {
+    /// Point lookups that found a value.
+    pub gets_found: u64,
+    /// Point lookups that found none.
+    pub gets_missed: u64,
+    /// Cursor and scan positionings.
+    pub seeks: u64,
+    /// Cursor and scan steps.
+    pub nexts: u64,
+    /// Puts, in batches and out of them; what is bulk loaded is no operation.
+    pub puts: u64,
+    /// Deletes.
+    pub deletes: u64,
+    /// Entries that flushes and merges dropped because a newer one of their key was there. It lags
+    /// behind the writes: an old version goes when a merge meets it.
+    pub replaced: u64,
+    /// All operations since the keyspace got its design; these are never made less.
+    pub since_retune: u64,
+}
+
+/// A window has at least so many operations: shares of a mix are known to half a percent then.
+const WINDOW_MIN: u64 = 1 << 16;
+
+impl Operations {
+    /// Lookups, positionings and writes.
+    pub fn total(&self) -> u64 {
+        let reads = self.gets_found.saturating_add(self.gets_missed);
+        let writes = self.puts.saturating_add(self.deletes);
+        reads.saturating_add(self.seeks).saturating_add(writes)
+    }
+
+    /// How many operations are a window for a keyspace of so many entries.
+    pub fn window(entries: u64) -> u64 {
+        entries.max(WINDOW_MIN)
+    }
+
+    pub(crate) fn numbers(&self) -> [u64; 8] {
+        [
+            self.gets_found,
+            self.gets_missed,
+            self.seeks,
+            self.nexts,
+            self.puts,
+            self.deletes,
+            self.replaced,
+            self.since_retune,
+        ]
+    }
+
+    pub(crate) fn of(numbers: [u64; 8]) -> Operations {
+        let [
+            gets_found,
+            gets_missed,
+            seeks,
+            nexts,
+            puts,
+            deletes,
+            replaced,
+            since_retune,
+        ] = numbers;
+        Operations {
+            gets_found,
+            gets_missed,
+            seeks,
+            nexts,
+            puts,
+            deletes,
+            replaced,
+            since_retune,
+        }
+    }
+
+    pub(crate) fn plus(&self, other: &Operations) -> Operations {
+        let mut numbers = self.numbers();
+        for (number, more) in numbers.iter_mut().zip(other.numbers()) {
+            *number = number.saturating_add(more);
+        }
+        Operations::of(numbers)
+    }
+
+    fn minus(&self, earlier: &Operations) -> Operations {
+        let mut numbers = self.numbers();
+        for (number, less) in numbers.iter_mut().zip(earlier.numbers()) {
+            *number = number.saturating_sub(less);
+        }
+        Operations::of(numbers)
+    }
+
+    fn faded(mut self, window: u64) -> Operations {
+        while self.total() >= window.saturating_mul(2) {
+            let since_retune = self.since_retune;
+            self = Operations::of(self.numbers().map(|number| number / 2));
+            self.since_retune = since_retune;
+        }
+        self
+    }
+}
+
+/// The operations on a keyspace that is open.
+#[derive(Debug, Default)]
+pub(crate) struct OperationCounters {
+    pub(crate) gets: Counter,
+    pub(crate) get_hits: Counter,
+    pub(crate) seeks: Counter,
+    pub(crate) nexts: Counter,
+    pub(crate) puts: Counter,
+    pub(crate) deletes: Counter,
+    pub(crate) replaced: Counter,
+    noted: Mutex<Noted>,
+}
+
+/// What the manifest says, and what had been counted by then.
+#[derive(Debug, Default)]
+struct Noted {
+    operations: Operations,
+    counted: Operations,
+}
+
+impl OperationCounters {
+    /// Those of a keyspace of which the manifest knows these.
+    pub(crate) fn new(operations: Operations) -> OperationCounters {
+        let counters = OperationCounters::default();
+        counters.noted().operations = operations;
+        counters
+    }
+
+    /// What was counted since the database was opened.
+    pub(crate) fn counted(&self) -> Operations {
+        let hits = self.get_hits.get();
+        let mut counted = Operations {
+            gets_found: hits,
+            gets_missed: self.gets.get().saturating_sub(hits),
+            seeks: self.seeks.get(),
+            nexts: self.nexts.get(),
+            puts: self.puts.get(),
+            deletes: self.deletes.get(),
+            replaced: self.replaced.get(),
+            since_retune: 0,
+        };
+        counted.since_retune = counted.total();
+        counted
+    }
+
+    /// What the manifest knows, and what came since.
+    pub(crate) fn recent(&self) -> Operations {
+        let counted = self.counted();
+        let noted = self.noted();
+        noted.operations.plus(&counted.minus(&noted.counted))
+    }
+
+    /// What the manifest is to know now, for a keyspace of so many entries; `None` if it does.
+    pub(crate) fn note(&self, entries: u64) -> Option<Operations> {
+        let counted = self.counted();
+        let mut noted = self.noted();
+        let new = counted.minus(&noted.counted);
+        if new == Operations::default() {
+            return None;
+        }
+        let window = Operations::window(entries);
+        noted.operations = noted.operations.plus(&new).faded(window);
+        noted.counted = counted;
+        Some(noted.operations)
+    }
+
+    /// The keyspace got another design, and the manifest knows.
+    pub(crate) fn retuned(&self) {
+        let counted = self.counted();
+        let mut noted = self.noted();
+        noted.operations.since_retune = 0;
+        noted.counted.since_retune = counted.since_retune;
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_what_was_counted_since() {
+        let counters = OperationCounters::new(Operations {
+            puts: 5,
+            since_retune: 5,
+            ..Operations::default()
+        });
+        assert_eq!(counters.note(0), None);
+        counters.puts.add(2);
+        counters.gets.add(3);
+        counters.get_hits.add(1);
+        let expected = Operations {
+            gets_found: 1,
+            gets_missed: 2,
+            puts: 7,
+            since_retune: 10,
+            ..Operations::default()
+        };
+        assert_eq!(counters.recent(), expected);
+        assert_eq!(counters.note(0), Some(expected));
+        assert_eq!(counters.note(0), None);
+        assert_eq!(counters.recent(), expected);
+        counters.deletes.add(1);
+        counters.retuned();
+        let recent = counters.recent();
+        assert_eq!((recent.deletes, recent.since_retune), (1, 0));
+    }
+
+    #[test]
+    fn operations_of_long_ago_count_less() {
+        let counters = OperationCounters::default();
+        for _ in 0..20 {
+            counters.puts.add(WINDOW_MIN / 2);
+            counters.note(0);
+        }
+        for _ in 0..20 {
+            counters.seeks.add(WINDOW_MIN / 2);
+            counters.note(0);
+        }
+        let recent = counters.recent();
+        assert!((WINDOW_MIN..2 * WINDOW_MIN).contains(&recent.total()));
+        assert!(recent.puts * 100 < recent.seeks, "{recent:?}");
+        assert_eq!(recent.since_retune, 20 * WINDOW_MIN);
+        // A window is as large as the keyspace.
+        counters.puts.add(40 * WINDOW_MIN);
+        let all = counters.note(30 * WINDOW_MIN).unwrap_or_default();
+        assert_eq!(all.puts, 40 * WINDOW_MIN + recent.puts);
+    }
+}
