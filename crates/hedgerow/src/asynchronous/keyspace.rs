@@ -52,11 +52,12 @@ impl Keyspace {
     }
 
     fn begin_gets<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Pending<Vec<Option<Slice>>>> {
+        self.check_takes_calls()?;
         let workers = workers(self.engine())?;
-        let (sender, pending) = Pending::queued(self.engine());
         if keys.is_empty() {
             return Ok(Pending::ready(Ok(Vec::new())));
         }
+        let (sender, pending) = Pending::queued(self.engine());
         let gathered = Arc::new(Mutex::new(Gathered {
             values: Ok(vec![None; keys.len()]),
             missing: keys.len(),
@@ -164,7 +165,9 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
     ) -> Pending<Option<Slice>> {
-        let (access, worker) = match self.access(key.as_ref()) {
+        let key = key.as_ref();
+        let checked = self.cell().facts.order.check(key);
+        let (access, worker) = match checked.and_then(|()| self.access(key)) {
             Ok(found) => found,
             Err(error) => return Pending::ready(Err(error)),
         };
@@ -183,7 +186,7 @@ impl Keyspace {
         let cell = self.cell().clone();
         let extent = || Extent::of_range(&*cell.facts.order, &range);
         // Order keys with ranges are the keys themselves.
-        let range = match self.check_not_dropped().and_then(|()| extent()) {
+        let range = match self.check_takes_calls().and_then(|()| extent()) {
             Ok(extent) => extent.bounds,
             Err(error) => return Pending::ready(Err(error)),
         };
@@ -213,10 +216,15 @@ impl Keyspace {
         (!workers.is_pooled()).then_some(worker)
     }
 
-    fn access(&self, key: &[u8]) -> Result<(Access, usize)> {
+    /// `Closed` as soon as it is going to be dropped.
+    fn check_takes_calls(&self) -> Result<()> {
         self.check_not_dropped()?;
+        self.cell().check_not_dropping()
+    }
+
+    fn access(&self, key: &[u8]) -> Result<(Access, usize)> {
+        self.check_takes_calls()?;
         let cell = self.cell().clone();
-        cell.check_not_dropping()?;
         cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
         let partition = cell.facts.router.route(key, hash);
@@ -240,6 +248,7 @@ impl Keyspace {
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Result<(Task, usize)> {
+        self.cell().facts.order.check(key)?;
         check_value(value.unwrap_or_default())?;
         self.engine().writer()?;
         let (access, worker) = self.access(key)?;
