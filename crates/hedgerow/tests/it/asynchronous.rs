@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Builder, Db, Durability, ErrorKind, Keyspace, Layout, Pending, Result};
+use hedgerow::{Builder, Db, Durability, ErrorKind, Keyspace, Layout, Pending, PrefixRule, Result};
 
 use crate::concurrency::threaded;
 use crate::support::{Contents, builder, contents, key, kind, open, small, value};
@@ -194,6 +194,35 @@ fn a_future_needs_no_runtime_of_its_own() {
             ErrorKind::InvalidArgument
         );
         block_on(db.drop_keyspace_async("k")).unwrap();
+        drop(keyspace);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn calls_are_refused_by_the_order_of_their_keyspace() {
+    let disk = SimStorage::new(11);
+    for (case, builder) in builders(&disk) {
+        let db = builder.open().unwrap();
+        let layout = Layout::semi_sorted(PrefixRule::Bytes(4)).hash(3);
+        let keyspace = db.keyspace("k", layout).unwrap();
+        keyspace.put_async("beech", "1").wait().unwrap();
+        let values = keyspace.multi_get_async(&["beech", "elms"]).wait().unwrap();
+        assert_eq!(values[0].as_deref(), Some(&b"1"[..]), "{case}");
+        assert_eq!(values[1], None, "{case}");
+        let refused = [
+            keyspace.put_async("elm", "2").wait().err(),
+            keyspace.get_async("elm").wait().err(),
+            keyspace.multi_get_async(&["beech", "elm"]).wait().err(),
+            keyspace.update_async("elm", |_| None).wait().err(),
+            keyspace.scan_page_async("beech".., 1).wait().err(),
+        ];
+        let kinds = refused.map(|error| error.map(|e| e.kind()));
+        assert_eq!(kinds, [Some(ErrorKind::InvalidArgument); 5], "{case}");
+        db.drop_keyspace("k").unwrap();
+        let none: [&str; 0] = [];
+        let closed = keyspace.multi_get_async(&none).wait();
+        assert_eq!(kind(closed), ErrorKind::Closed, "{case}");
         drop(keyspace);
         db.close().unwrap();
     }
