@@ -31,8 +31,11 @@ impl HedgerowStore {
             .memory_budget(options.memory_budget)
             .read_mode(options.read_mode)
             .open()?;
-        let keyspace =
-            db.keyspace_with(&options.keyspace, options.layout, options.design.clone())?;
+        let keyspace = db.keyspace_with(
+            &options.keyspace,
+            options.layout.clone(),
+            options.design.clone(),
+        )?;
         if options.fresh {
             keyspace.clear()?;
         }

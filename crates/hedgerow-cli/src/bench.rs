@@ -100,9 +100,9 @@ pub(crate) struct Arguments {
     /// the first two
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: KeyOrder,
-    /// Trees, by a hash of the key
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    partitions: u16,
+    /// The division into trees: single, hash:N (or N), range:KEY,KEY
+    #[arg(long, value_name = "HOW", default_value_t)]
+    partitions: Partitioning,
     /// The merge policy: leveling:T, tiering:RUNS, garnering:T,C, lazy-leveling:RUNS, front-loaded:T,
     /// bush:T, garnering-paper:T,C; leveling and garnering also with ,one-table ,partitioned
     /// ,whole-level
@@ -192,17 +192,13 @@ impl Arguments {
     }
 
     fn options(&self, dir: &Path) -> Result<OpenOptions, Failure> {
-        let partitioning = match self.partitions {
-            1 => Partitioning::Single,
-            partitions => Partitioning::Hash(partitions),
-        };
         Ok(OpenOptions {
             keyspace: self.keyspace.clone(),
             memory_budget: self.memory_budget,
             sync: self.sync,
             layout: Layout {
                 order: self.order,
-                partitioning,
+                partitioning: self.partitions.clone(),
             },
             design: self.design()?,
             read_mode: self.io,

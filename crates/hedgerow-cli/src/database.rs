@@ -108,8 +108,8 @@ impl KeyspaceArguments {
         self.find(self.database.open_to_write()?)
     }
 
-    /// Makes the database if it is missing, and the keyspace. One that is there keeps the layout it
-    /// has, and its design unless another one is given.
+    /// Makes the database if it is missing, and the keyspace. One that is there must have the parts of
+    /// the layout that are given, and keeps its design unless another one is given.
     pub(crate) fn open_or_create(
         &self,
         creation: &CreationArguments,
@@ -118,7 +118,7 @@ impl KeyspaceArguments {
         let db = self.database.open_or_create()?;
         let existing = db.existing_keyspace(&self.name);
         let mut layout = existing.as_ref().map(Keyspace::layout).unwrap_or_default();
-        layout.order = creation.order.unwrap_or(layout.order);
+        creation.change(&mut layout);
         let design = design.or_else(|| existing.as_ref().map(Keyspace::design));
         drop(existing);
         let keyspace = db.keyspace_with(&self.name, layout, design.unwrap_or_default())?;

@@ -1,6 +1,6 @@
 //! `hedgerow keyspaces`: the named maps of a database.
 
-use hedgerow::{Db, Design, Keyspace, Layout, Operations, Partitioning};
+use hedgerow::{Db, Design, Keyspace, Operations};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
@@ -61,7 +61,7 @@ fn row(keyspace: &Keyspace) -> [String; 5] {
     let stats = keyspace.stats();
     [
         crate::output::shown(keyspace.name().as_bytes()),
-        layout_text(keyspace.layout()),
+        keyspace.layout().to_string(),
         design_text(&keyspace.design()),
         count(stats.entries()),
         bytes(stats.table_bytes()),
@@ -74,18 +74,11 @@ fn object(keyspace: &Keyspace) -> Value {
         "name": keyspace.name(),
         "order": keyspace.layout().order.to_string(),
         "partitions": keyspace.layout().partitioning.count(),
-        "layout": layout_text(keyspace.layout()),
+        "layout": keyspace.layout().to_string(),
         "design": design_object(&design),
         "entries": stats.entries(),
         "table_bytes": stats.table_bytes(),
     })
-}
-
-pub(crate) fn layout_text(layout: Layout) -> String {
-    match layout.partitioning {
-        Partitioning::Hash(n) => format!("{} hash:{n}", layout.order),
-        _ => layout.order.to_string(),
-    }
 }
 
 pub(crate) fn design_text(design: &Design) -> String {

@@ -83,19 +83,19 @@ impl Range {
 
 /// The keys of a range, as they were when the walk began.
 pub(crate) enum Walk {
-    InOrder(InOrder),
+    InOrder(Box<InOrder>),
     AsStored(AsStored),
 }
 
 impl Walk {
     pub(crate) fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Walk, Failure> {
         if keyspace.layout().order == KeyOrder::Sorted {
-            return Ok(Walk::InOrder(InOrder {
+            return Ok(Walk::InOrder(Box::new(InOrder {
                 cursor: keyspace.cursor()?,
                 range,
                 reverse,
                 begun: false,
-            }));
+            })));
         }
         let items: Items = match (&range.prefix, reverse) {
             (Some(prefix), false) => Box::new(keyspace.scan_prefix(prefix)?),

@@ -75,6 +75,32 @@ fn a_keyspace_of_any_layout_is_written() {
 }
 
 #[test]
+fn a_keyspace_is_divided_as_it_is_said_when_it_is_made() {
+    let place = Place::new();
+    let by_range = r"range:h,q\x2c";
+    for (key, value) in [("apple", "1"), ("i", "2"), ("q,", "3")] {
+        place.text("put", &["--partitions", by_range, key, value]);
+    }
+    assert_eq!(place.text("scan", &NONE), "apple\t1\ni\t2\nq,\t3\n");
+    let listed = object(&place.run("keyspaces", &["--json"]));
+    assert_eq!(listed["partitions"], 3);
+    assert_eq!(listed["layout"], r"sorted range:h,q\x2c");
+    // It stays as it is.
+    place.text("put", &["z", "4"]);
+    let refused = place.run("put", &["--partitions", "hash:3", "z", "5"]);
+    fails_saying(
+        &refused,
+        2,
+        &["expected the keyspace `default` to have the layout sorted hash:3, found sorted range:h"],
+    );
+    let unknown = place.run("put", &["--partitions", "range:b,a", "z", "5"]);
+    let text = String::from_utf8_lossy(&unknown.stderr);
+    assert_eq!(unknown.status.code(), Some(2), "{text}");
+    let expected = "expected ascending keys between partitions, found `a` after `b`";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn bytes_can_be_given_and_shown_in_three_ways() {
     let place = Place::new();
     place.text("put", &["--hex", "00Ff0a", "5c"]);

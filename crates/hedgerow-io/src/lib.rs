@@ -180,6 +180,16 @@ pub trait Join: Debug + Send {
 pub trait Spawn: Debug + Send + Sync + 'static {
     /// Starts a named thread.
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Join>>;
+    /// The processors that this process may run on, by number; none if that is not known.
+    fn processors(&self) -> Vec<usize> {
+        Vec::new()
+    }
+    /// Keeps the calling thread on one processor; `Unsupported` where that cannot be done.
+    fn pin(&self, processor: usize) -> io::Result<()> {
+        let message =
+            format!("expected threads that can be kept on processor {processor}, found none");
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
 }
 
 /// Who runs background work: flushes and merges.

@@ -7,6 +7,7 @@
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
 //! * [`prefetch`]: a hint that something will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
+//! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
 
 mod arena;
 mod entry;
@@ -16,6 +17,7 @@ mod pool;
 mod prefetch;
 mod publisher;
 mod sync;
+mod task_queue;
 mod tree;
 
 pub use entry::EntryRef;
@@ -24,3 +26,4 @@ pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
 pub use prefetch::prefetch;
 pub use publisher::{Publisher, Ticket};
+pub use task_queue::{Place, Refused, TaskQueue};

@@ -15,7 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hedgerow_mem::{ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Publisher};
+use hedgerow_mem::{
+    ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Place, Publisher, Refused,
+    TaskQueue,
+};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
@@ -505,5 +508,81 @@ fn two_who_want_a_slab_get_different_pages() {
         );
         drop((one, other));
         assert_eq!(pool.drain_emptiest(9).len(), slabs);
+    });
+}
+
+/// The worker of a queue: takes until it is closed and empty.
+fn work(queue: &TaskQueue<u32>) -> Vec<u32> {
+    let (mut all, mut tasks) = (Vec::new(), Vec::new());
+    while queue.wait_and_take(1, &mut tasks) {
+        all.append(&mut tasks);
+    }
+    all
+}
+
+#[test]
+fn tasks_of_a_thread_keep_their_order_in_a_full_queue() {
+    explore(2, || {
+        let queue = Arc::new(TaskQueue::new(1));
+        let (a, b) = (queue.clone(), queue.clone());
+        let client = thread::spawn(move || {
+            for task in 0..3 {
+                let place = a.push(task).unwrap();
+                if task == 1 {
+                    a.wait_until_accepted(place);
+                }
+            }
+            a.close();
+        });
+        let worker = thread::spawn(move || work(&b));
+        client.join().unwrap();
+        assert_eq!(worker.join().unwrap(), [0, 1, 2]);
+        assert_eq!(queue.depth(), (0, 0));
+    });
+}
+
+/// Whatever was accepted is taken, whatever was refused is not, and the worker ends.
+#[test]
+fn closing_a_queue_loses_no_task() {
+    explore(3, || {
+        let queue = Arc::new(TaskQueue::new(1));
+        let (a, b, c) = (queue.clone(), queue.clone(), queue);
+        let client = thread::spawn(move || {
+            let mut expected = Vec::new();
+            for task in 0..2 {
+                match a.try_push(task) {
+                    Ok(()) => expected.push(task),
+                    Err(Refused::Full(task) | Refused::Closed(task)) => {
+                        expected.extend(a.push(task).is_ok().then_some(task));
+                    }
+                }
+            }
+            expected
+        });
+        let closer = thread::spawn(move || c.close());
+        let worker = thread::spawn(move || work(&b));
+        closer.join().unwrap();
+        assert_eq!(client.join().unwrap(), worker.join().unwrap());
+    });
+}
+
+#[test]
+fn a_task_that_leaves_the_line_is_not_taken() {
+    explore(3, || {
+        let queue = Arc::new(TaskQueue::new(1));
+        let (a, b) = (queue.clone(), queue);
+        let client = thread::spawn(move || {
+            a.push(0).unwrap();
+            let place = a.push(1).unwrap();
+            let left = a.leave(place).is_some();
+            assert!(!left || place != Place::Accepted);
+            a.push(2).unwrap();
+            a.close();
+            left
+        });
+        let worker = thread::spawn(move || work(&b));
+        let left = client.join().unwrap();
+        let expected: &[u32] = if left { &[0, 2] } else { &[0, 1, 2] };
+        assert_eq!(worker.join().unwrap(), expected);
     });
 }

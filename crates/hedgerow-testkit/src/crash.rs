@@ -26,7 +26,7 @@ use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::{ORDERS, any_design, designs};
+use crate::metamorphic::{ORDERS, any_design, any_partitioning, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
 use crate::setup::{Setup, suited};
@@ -117,8 +117,8 @@ impl Harness {
     fn new(seed: u64) -> Harness {
         let mut random = Random::new(seed);
         let mut setup = Setup::tiny(seed);
-        setup.partitions = *random.pick(&[0, 1, 3, 3, 8]);
         setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
         if random.one_in(2) {
             setup.design = suited(any_design(&mut random), setup.order);
         }

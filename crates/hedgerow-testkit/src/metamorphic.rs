@@ -1,11 +1,14 @@
 //! One script, many designs: what a database answers must not depend on how it stores things.
 
+use std::collections::BTreeSet;
+
 use hedgerow::io::ReadMode;
 use hedgerow::{
-    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, PolicySpec,
-    PrefixRule, Residency,
+    Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, Partitioning,
+    PolicySpec, PrefixRule, Residency,
 };
 
+use crate::generate;
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup, suited};
 
@@ -110,10 +113,13 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         }
         let mut setup = Setup::tiny(seed + i as u64);
         setup.design = design;
-        setup.partitions = [0, 1, 3, 16][i % 4];
         setup.order = ORDERS[i % 3 * usize::from(random.one_in(2))];
         if setup.design.check_order(setup.order).is_err() {
             setup.order = ORDERS[1 + random.below(2) as usize];
+        }
+        if i > 0 {
+            setup.partitioning = any_partitioning(&mut random, setup.order);
+            setup.workers = any_workers(&mut random);
         }
         if random.one_in(3) {
             setup.budget_bytes = *random.pick(&[4 << 20, 64 << 20]);
@@ -127,8 +133,9 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     for i in 0..4 {
         let mut setup = Setup::tiny(seed.wrapping_mul(31) + i);
         setup.design = any_design(&mut random);
-        setup.partitions = *random.pick(&[0, 1, 2, 3, 7, 16]);
         setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
+        setup.workers = any_workers(&mut random);
         setup.design = suited(setup.design, setup.order);
         setups.push((format!("random {i}"), setup));
     }
@@ -139,11 +146,34 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         let mut setup = Setup::tiny(seed);
         setup.disk = DiskSpec::Directory;
         setup.read_mode = read_mode;
-        setup.partitions = *random.pick(&[0, 3]);
         setup.order = *random.pick(&ORDERS);
+        setup.partitioning = any_partitioning(&mut random, setup.order);
+        setup.workers = any_workers(&mut random);
         setups.push((name.to_owned(), setup));
     }
     setups
+}
+
+/// Any division of a keyspace of this order, mostly into 1 to 8 trees.
+pub fn any_partitioning(random: &mut Random, order: KeyOrder) -> Partitioning {
+    match random.below(4) {
+        0 => Partitioning::Single,
+        1 if order == KeyOrder::Sorted => by_range(random),
+        1 | 2 => Partitioning::Hash(random.range(1, 8) as u16),
+        _ => Partitioning::Hash(*random.pick(&[2, 3, 16])),
+    }
+}
+
+/// Synchronous calls, or asynchronous ones with 0 to 3 workers.
+pub fn any_workers(random: &mut Random) -> Option<usize> {
+    *random.pick(&[None, None, Some(0), Some(1), Some(2), Some(3)])
+}
+
+/// Divided at one to seven of the keys that scripts write.
+fn by_range(random: &mut Random) -> Partitioning {
+    let keys = (0..random.range(1, 8)).map(|_| generate::key(random.below(150)).bytes());
+    let splits: BTreeSet<_> = keys.filter(|key| key.len() <= 1024).collect();
+    Partitioning::range(splits)
 }
 
 /// One policy of each kind beside leveling.

@@ -204,7 +204,9 @@ impl Runner {
         let mut builder = Db::builder(self.path(name))
             .listener(count)
             .memory_budget(self.setup.budget_bytes)
-            .read_mode(self.setup.read_mode);
+            .read_mode(self.setup.read_mode)
+            .workers(self.setup.workers.unwrap_or(0))
+            .worker_queue(3);
         if let Some(bytes) = self.setup.segment_bytes {
             builder = builder.log_segment_bytes(bytes);
         }
@@ -294,7 +296,13 @@ impl Runner {
                 synced,
             } => {
                 let keyspace = self.keyspace(keyspace)?;
-                keyspace.put_with(key.bytes(), value.bytes(), durability(*synced))?;
+                let (key, value) = (key.bytes(), value.bytes());
+                match self.setup.workers {
+                    None => keyspace.put_with(key, value, durability(*synced))?,
+                    Some(_) => keyspace
+                        .put_async_with(key, value, durability(*synced))
+                        .wait()?,
+                }
             }
             Op::Delete {
                 keyspace,
@@ -302,7 +310,12 @@ impl Runner {
                 synced,
             } => {
                 let keyspace = self.keyspace(keyspace)?;
-                keyspace.delete_with(key.bytes(), durability(*synced))?;
+                match self.setup.workers {
+                    None => keyspace.delete_with(key.bytes(), durability(*synced))?,
+                    Some(_) => keyspace
+                        .delete_async_with(key.bytes(), durability(*synced))
+                        .wait()?,
+                }
             }
             Op::Update {
                 keyspace,
@@ -311,8 +324,12 @@ impl Runner {
                 synced,
             } => {
                 let keyspace = self.keyspace(keyspace)?;
-                let new = |old: Option<&[u8]>| change.apply(old);
-                let new = keyspace.update_with(key.bytes(), new, durability(*synced))?;
+                let change = change.clone();
+                let new = move |old: Option<&[u8]>| change.apply(old);
+                let new = match self.setup.workers {
+                    Some(_) if !synced => keyspace.update_async(key.bytes(), new).wait()?,
+                    _ => keyspace.update_with(key.bytes(), new, durability(*synced))?,
+                };
                 return Ok(answer::value(new.as_deref()));
             }
             Op::Batch { writes, synced } => {
@@ -358,6 +375,9 @@ impl Runner {
             Op::Get { source, key } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let value = match self.snapshot(source)? {
+                    None if self.setup.workers.is_some() => {
+                        keyspace.get_async(key.bytes()).wait()?
+                    }
                     None => keyspace.get(key.bytes())?,
                     Some(snapshot) => snapshot.get(keyspace, key.bytes())?,
                 };
@@ -375,6 +395,9 @@ impl Runner {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
                 let values = match self.snapshot(source)? {
+                    None if self.setup.workers.is_some() => {
+                        keyspace.multi_get_async(&keys).wait()?
+                    }
                     None => keyspace.multi_get(&keys)?,
                     Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
                 };
@@ -456,7 +479,10 @@ impl Runner {
             Op::Clear { keyspace } => self.keyspace(keyspace)?.clear()?,
             Op::Drop { keyspace } => {
                 self.keyspace(keyspace)?.contains_key(ANY_KEY)?;
-                self.db()?.drop_keyspace(keyspace)?;
+                match self.setup.workers {
+                    None => self.db()?.drop_keyspace(keyspace)?,
+                    Some(_) => self.db()?.drop_keyspace_async(keyspace).wait()?,
+                }
             }
             Op::Create { keyspace } => self.create(keyspace)?,
             Op::Retune { keyspace, design } => {

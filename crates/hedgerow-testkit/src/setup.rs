@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use hedgerow::io::ReadMode;
 use hedgerow::{
-    Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, PolicySpec, Residency,
+    Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
+    PolicySpec, Residency,
 };
 
 /// Everything about a run but the script.
@@ -15,8 +16,8 @@ pub struct Setup {
     pub disk: DiskSpec,
     /// The order of the keys of every keyspace.
     pub order: KeyOrder,
-    /// Hash partitions; 0 is `Partitioning::Single`.
-    pub partitions: u16,
+    /// How every keyspace is divided.
+    pub partitioning: Partitioning,
     /// The design of every keyspace.
     pub design: Design,
     /// The memory budget in bytes.
@@ -27,6 +28,8 @@ pub struct Setup {
     pub log_bytes_max: Option<u64>,
     /// How tables are read.
     pub read_mode: ReadMode,
+    /// With how many workers calls are made that can be asynchronous; `None` makes synchronous ones.
+    pub workers: Option<usize>,
 }
 
 /// The disk of a run.
@@ -44,7 +47,7 @@ impl Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
             order: KeyOrder::Sorted,
-            partitions: 0,
+            partitioning: Partitioning::Single,
             design: Design {
                 block_bytes: 512,
                 table_bytes: Some(4 << 10),
@@ -56,18 +59,15 @@ impl Setup {
             segment_bytes: Some(4 << 10),
             log_bytes_max: Some(32 << 10),
             read_mode: ReadMode::Pread,
+            workers: None,
         }
     }
 
     /// The layout of every keyspace.
     pub fn layout(&self) -> Layout {
-        let layout = Layout {
+        Layout {
             order: self.order,
-            ..Layout::default()
-        };
-        match self.partitions {
-            0 => layout,
-            n => layout.hash(n),
+            partitioning: self.partitioning.clone(),
         }
     }
 }
@@ -174,15 +174,16 @@ impl fmt::Display for Setup {
             DiskSpec::Directory => write!(f, "disk=directory")?,
         }
         let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
+        let workers = self.workers.map_or("none".into(), |n| n.to_string());
         let read = match self.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
         };
         write!(
             f,
-            " order={} partitions={} budget={} segment={} log={} read={read} {}",
+            " order={} partitions={} budget={} segment={} log={} read={read} workers={workers} {}",
             self.order,
-            self.partitions,
+            self.partitioning,
             self.budget_bytes,
             size(self.segment_bytes),
             size(self.log_bytes_max),
@@ -204,11 +205,15 @@ impl FromStr for Setup {
                     setup.disk = DiskSpec::Simulated(seed.parse().map_err(|e| bad(&e))?);
                 }
                 Some(("order", order)) => setup.order = order.parse().map_err(|e| bad(&e))?,
-                Some(("partitions", n)) => setup.partitions = n.parse().map_err(|e| bad(&e))?,
+                Some(("partitions", by)) => {
+                    setup.partitioning = by.parse().map_err(|e| bad(&e))?;
+                }
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,
                 Some(("read", "pread")) => setup.read_mode = ReadMode::Pread,
+                Some(("workers", "none")) => setup.workers = None,
+                Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),
                 Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
                 _ if set_design(&mut setup.design, word)? => {}
                 _ => return Err(bad(&"unknown")),

@@ -12,8 +12,9 @@ use hedgerow_testkit::{generate, metamorphic, ops};
 fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
-    setup.partitions = *random.pick(&[0, 0, 1, 3]);
-    setup.order = match random.below(10) {
+    // Of one draw, so that a seed keeps its design however these are drawn.
+    let mut layout = Random::new(random.next());
+    setup.order = match layout.below(10) {
         0..=4 => KeyOrder::Sorted,
         5 => KeyOrder::Hashed,
         6 => KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
@@ -22,6 +23,8 @@ fn setup(seed: u64) -> Setup {
         8 => KeyOrder::SemiSorted(PrefixRule::Delimiter(b'/')),
         _ => KeyOrder::SemiSorted(PrefixRule::LengthPrefixed),
     };
+    setup.partitioning = metamorphic::any_partitioning(&mut layout, setup.order);
+    setup.workers = metamorphic::any_workers(&mut layout);
     if random.one_in(2) {
         setup.design = suited(metamorphic::any_design(&mut random), setup.order);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use hedgerow::{Db, Durability, Keyspace, Layout};
+use hedgerow::{Db, Durability, Keyspace, Layout, Partitioning};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
@@ -15,7 +15,7 @@ const KEYS: u64 = 50;
 
 /// A database of small parts, so that flushes and merges go on all the time; but not so small that
 /// all time goes into syncs.
-fn open(dir: &std::path::Path, partitions: u16) -> (Db, Keyspace, Keyspace) {
+fn open(dir: &std::path::Path, partitioning: Partitioning) -> (Db, Keyspace, Keyspace) {
     let mut design = Setup::tiny(0).design;
     design.memtable_bytes = Some(64 << 10);
     design.table_bytes = Some(16 << 10);
@@ -24,13 +24,20 @@ fn open(dir: &std::path::Path, partitions: u16) -> (Db, Keyspace, Keyspace) {
         .log_segment_bytes(64 << 10)
         .open()
         .unwrap();
-    let layout = match partitions {
-        0 => Layout::sorted(),
-        n => Layout::sorted().hash(n),
+    let layout = Layout {
+        partitioning,
+        ..Layout::sorted()
     };
-    let a = db.keyspace_with("a", layout, design.clone()).unwrap();
+    let a = db
+        .keyspace_with("a", layout.clone(), design.clone())
+        .unwrap();
     let b = db.keyspace_with("b", layout, design).unwrap();
     (db, a, b)
+}
+
+/// In the middle of what each test writes.
+fn by_range() -> Partitioning {
+    Partitioning::range([&b"\0\0\0\0\0\0\0\x03"[..], b"1/2", b"2"])
 }
 
 fn number(value: &[u8]) -> u64 {
@@ -47,9 +54,9 @@ fn value(number: u64, filler: u64) -> Vec<u8> {
 /// that finds a write before it is published waits until scans find it, too.
 #[test]
 fn a_reader_never_sees_a_key_go_back() {
-    for partitions in [0, 3] {
+    for partitioning in [Partitioning::Single, Partitioning::Hash(3), by_range()] {
         let dir = tempfile::tempdir().unwrap();
-        let (_db, a, _) = open(dir.path(), partitions);
+        let (_db, a, _) = open(dir.path(), partitioning);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let writers: Vec<_> = (0..WRITERS)
@@ -104,9 +111,9 @@ fn a_reader_never_sees_a_key_go_back() {
 /// Each batch gives all keys of both keyspaces one number: a snapshot sees one number.
 #[test]
 fn batches_are_seen_whole() {
-    for partitions in [0, 4] {
+    for partitioning in [Partitioning::Hash(4), by_range()] {
         let dir = tempfile::tempdir().unwrap();
-        let (db, a, b) = open(dir.path(), partitions);
+        let (db, a, b) = open(dir.path(), partitioning);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let writers: Vec<_> = (0..WRITERS)
@@ -172,7 +179,7 @@ fn batches_are_seen_whole() {
 fn updates_count_exactly() {
     const COUNTERS: u64 = 5;
     let dir = tempfile::tempdir().unwrap();
-    let (db, a, _) = open(dir.path(), 3);
+    let (db, a, _) = open(dir.path(), Partitioning::Hash(3));
     thread::scope(|scope| {
         for writer in 0..4 {
             let a = &a;
@@ -203,7 +210,7 @@ fn updates_count_exactly() {
 #[test]
 fn clearing_and_dropping_goes_on_beside_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let (db, a, b) = open(dir.path(), 3);
+    let (db, a, b) = open(dir.path(), Partitioning::Hash(3));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for writer in 0..2_u64 {
@@ -240,6 +247,6 @@ fn clearing_and_dropping_goes_on_beside_writers() {
     db.verify().unwrap();
     db.close().unwrap();
     drop((a, b));
-    let (db, _, _) = open(dir.path(), 3);
+    let (db, _, _) = open(dir.path(), Partitioning::Hash(3));
     db.verify().unwrap();
 }

@@ -143,7 +143,7 @@ impl Batch {
         let cell = keyspace.cell().clone();
         cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
-        let partition = cell.state.load().route(hash).clone();
+        let partition = cell.state.load().route(key, hash).clone();
         self.payload.push(partition.id, tag, key, value);
         self.routes.push(Route {
             cell,
@@ -160,7 +160,8 @@ impl Batch {
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
             route.cell.check_not_dropped()?;
             let op = op?;
-            route.partition = route.cell.state.load().route(route.hash).clone();
+            let state = route.cell.state.load();
+            route.partition = state.route(op.user_key, route.hash).clone();
             payload.push(route.partition.id, op.tag, op.user_key, op.value);
         }
         self.payload = payload;

@@ -99,7 +99,8 @@ impl<'a> BulkLoad<'a> {
         facts.order.check(user_key)?;
         check_value(value)?;
         let key = facts.order.borrow(user_key, &mut self.scratch);
-        let partition = facts.router.route(KeyHash::of(user_key, facts.seed));
+        let hash = KeyHash::of(user_key, facts.seed);
+        let partition = facts.router.route(user_key, hash);
         self.entries += 1;
         self.user_bytes += (user_key.len() + value.len()) as u64;
         if let Some(sorting) = self.sorting.get_mut(partition) {

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_io::{Environment, ReadMode};
 
 use crate::advisor::Device;
+use crate::asynchronous::{self, Pending};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
 use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
@@ -31,6 +32,9 @@ use crate::version::Version;
 use crate::version::edit::Change;
 use crate::version::state::Keyspace as KeyspaceDescription;
 use crate::write;
+
+/// More threads than this are of no use, and of some harm.
+const WORKERS_MAX: usize = 1024;
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
 ///
@@ -149,6 +153,21 @@ impl Builder {
         self
     }
 
+    /// How many threads do the asynchronous calls, each for its own part of every keyspace's trees and
+    /// kept on a processor of its own where the system allows it; 0 unless set: then the background
+    /// threads do them.
+    pub fn workers(mut self, count: usize) -> Builder {
+        self.options.workers = count.min(WORKERS_MAX);
+        self
+    }
+
+    /// How many calls the queue of each worker holds, at least 1; 1,024 unless set. What comes then
+    /// stands in line, or is refused as `WouldBlock`.
+    pub fn worker_queue(mut self, calls: usize) -> Builder {
+        self.options.worker_queue_tasks = calls;
+        self
+    }
+
     /// The directory and the choices made, for `repair`.
     pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
         (self.dir.clone(), self.options.clone())
@@ -167,9 +186,12 @@ impl Builder {
                 self.options.memory_budget
             )));
         }
-        Ok(Db {
+        let db = Db {
             engine: Handle::new(recover::open(&self.dir, &self.options)?),
-        })
+        };
+        let options = &self.options;
+        asynchronous::start(&db.engine, options.workers, options.worker_queue_tasks)?;
+        Ok(db)
     }
 }
 
@@ -196,6 +218,8 @@ impl Db {
                 log_bytes_max: None,
                 log_segment_bytes: None,
                 listener: None,
+                workers: 0,
+                worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
                 device: Device::nvme(),
             },
         }
@@ -255,11 +279,11 @@ impl Db {
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
         let cell = match found {
             Some(cell) => cell,
-            None => self.create_keyspace(name, layout, design.clone().unwrap_or_default())?,
+            None => self.create_keyspace(name, &layout, design.clone().unwrap_or_default())?,
         };
         if cell.facts.layout != layout {
             return Err(Error::invalid(format!(
-                "expected the keyspace `{name}` to have the layout {layout:?}, found {:?}",
+                "expected the keyspace `{name}` to have the layout {layout}, found {}",
                 cell.facts.layout
             )));
         }
@@ -275,7 +299,7 @@ impl Db {
     fn create_keyspace(
         &self,
         name: &str,
-        layout: Layout,
+        layout: &Layout,
         design: Design,
     ) -> Result<Arc<KeyspaceCell>> {
         let engine = &self.engine;
@@ -290,7 +314,7 @@ impl Db {
         let depth = crate::merge_policy::policy(&design.policy).depth() as u8;
         let description = KeyspaceDescription {
             name: name.to_owned(),
-            layout,
+            layout: layout.clone(),
             design: design.clone(),
             seed: seed(engine, id.0),
             partitions: (first..first + count).map(PartitionId).collect(),
@@ -304,7 +328,7 @@ impl Db {
         let change = Change::CreateKeyspace {
             id,
             name: description.name,
-            layout,
+            layout: description.layout,
             design,
             seed: description.seed,
             partitions: description.partitions,
@@ -370,6 +394,53 @@ impl Db {
         batch::sync(&self.engine)
     }
 
+    /// Ready when every asynchronous call made before it is: with the first error, since the last
+    /// barrier, of a write that nobody waited for ([`Keyspace::put_later`](crate::Keyspace::put_later)).
+    /// What they wrote is as durable then as they were asked to make it; [`Db::sync`] makes it durable.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = Db::builder(dir.path()).workers(1).open()?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// for i in 0..1000_u32 {
+    ///     events.put_later(i.to_be_bytes(), "something happened")?;
+    /// }
+    /// db.barrier().wait()?;
+    /// assert_eq!(events.scan::<&[u8]>(..)?.count(), 1000);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn barrier(&self) -> Pending<()> {
+        let all = asynchronous::all_workers(&self.engine);
+        asynchronous::call_behind(&self.engine, &all, |engine| {
+            match lock(&engine.lost_error).take() {
+                Some(error) => Err(error),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// As [`Db::drop_keyspace`], behind every call for it that was made before; those made after are
+    /// `Closed`.
+    pub fn drop_keyspace_async(&self, name: &str) -> Pending<()> {
+        let name = name.to_owned();
+        let all = asynchronous::all_workers(&self.engine);
+        let cell = self.engine.catalog.load().keyspaces.get(&name).cloned();
+        if let Some(cell) = &cell {
+            cell.dropping.store(true, Ordering::Release);
+        }
+        asynchronous::call_behind(&self.engine, &all, move |engine: &Arc<Engine>| {
+            let db = Db {
+                engine: Handle::of_worker(engine),
+            };
+            let dropped = db.drop_keyspace(&name);
+            if let Some(cell) = cell {
+                cell.dropping.store(false, Ordering::Release);
+            }
+            dropped
+        })
+    }
+
     /// Writes all memtables to tables and waits for it.
     ///
     /// # Errors
@@ -431,8 +502,11 @@ impl fmt::Debug for Db {
 }
 
 impl Engine {
-    /// Closes once; later calls find it done.
+    /// Closes once; later calls find it done. What is in the queues of workers is done before.
     pub(crate) fn close(&self) -> Result<()> {
+        if let Some(workers) = self.workers.get() {
+            workers.finish();
+        }
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();

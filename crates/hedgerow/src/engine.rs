@@ -5,10 +5,14 @@
 //! publication (but see invariant I17); `manifest` alone is held during I/O, that of appending an
 //! edit.
 
+mod task;
+
+pub(crate) use task::{Access, Answer, Task};
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,8 +25,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
 use crate::merge_policy::edit::TreeEdit;
 use crate::page::{PageSlice, TableId};
-use crate::partition::{KeyspaceFacts, Partition};
-use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle};
+use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
+use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle, Workers};
 use crate::slice::{PIN_BYTES_MIN, Slice};
 use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats};
@@ -61,6 +65,10 @@ pub(crate) struct Engine {
     pub(crate) flushes_held_at: AtomicU64,
     /// One of these at a time.
     pub(crate) holding_flushes: Mutex<()>,
+    /// Who does the asynchronous calls; set when it is open.
+    pub(crate) workers: OnceLock<Workers<Task>>,
+    /// The first error of a write that nobody waited for.
+    pub(crate) lost_error: Mutex<Option<Error>>,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the
@@ -68,11 +76,26 @@ pub(crate) struct Engine {
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<ClosesOnDrop>);
 
-struct ClosesOnDrop(Arc<Engine>);
+struct ClosesOnDrop {
+    engine: Arc<Engine>,
+    /// Not those of workers: they do not keep a database open.
+    is_of_user: bool,
+}
 
 impl Handle {
     pub(crate) fn new(engine: Arc<Engine>) -> Handle {
-        Handle(Arc::new(ClosesOnDrop(engine)))
+        Handle(Arc::new(ClosesOnDrop {
+            engine,
+            is_of_user: true,
+        }))
+    }
+
+    /// One that does not keep the database open.
+    pub(crate) fn of_worker(engine: &Arc<Engine>) -> Handle {
+        Handle(Arc::new(ClosesOnDrop {
+            engine: engine.clone(),
+            is_of_user: false,
+        }))
     }
 }
 
@@ -81,14 +104,16 @@ impl std::ops::Deref for Handle {
 
     #[inline]
     fn deref(&self) -> &Arc<Engine> {
-        &self.0.0
+        &self.0.engine
     }
 }
 
 impl Drop for ClosesOnDrop {
     fn drop(&mut self) {
-        // Whoever wants to know of errors calls `close`.
-        let _ = self.0.close();
+        if self.is_of_user {
+            // Whoever wants to know of errors calls `close`.
+            let _ = self.engine.close();
+        }
     }
 }
 
@@ -130,10 +155,15 @@ pub(crate) struct KeyspaceState {
 }
 
 impl KeyspaceState {
-    /// The tree in which a key with this hash lives.
+    /// The tree in which a user key with this hash lives.
     #[inline]
-    pub(crate) fn route(&self, hash: KeyHash) -> &Arc<Partition> {
-        &self.partitions[self.facts.router.route(hash)]
+    pub(crate) fn route(&self, user_key: &[u8], hash: KeyHash) -> &Arc<Partition> {
+        &self.partitions[self.facts.router.route(user_key, hash)]
+    }
+
+    /// The trees that may hold keys within bounds.
+    pub(crate) fn covering(&self, bounds: &KeyBounds) -> &[Arc<Partition>] {
+        &self.partitions[self.facts.router.covering(bounds).partitions]
     }
 }
 
@@ -142,13 +172,25 @@ pub(crate) struct KeyspaceCell {
     pub(crate) facts: Arc<KeyspaceFacts>,
     pub(crate) state: ArcSwap<KeyspaceState>,
     pub(crate) dropped: AtomicBool,
+    /// It is going to be dropped: no asynchronous call for it is taken on.
+    pub(crate) dropping: AtomicBool,
 }
 
 impl KeyspaceCell {
     /// `Closed` when the keyspace was dropped.
     #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        if self.dropped.load(Ordering::Acquire) {
+        self.check_not(&self.dropped)
+    }
+
+    /// `Closed` while it is being dropped.
+    pub(crate) fn check_not_dropping(&self) -> Result<()> {
+        self.check_not(&self.dropping)
+    }
+
+    #[inline]
+    fn check_not(&self, gone: &AtomicBool) -> Result<()> {
+        if gone.load(Ordering::Acquire) {
             let why = format!("the keyspace `{}` was dropped", self.facts.name);
             return Err(Error::new(ErrorKind::Closed, why));
         }

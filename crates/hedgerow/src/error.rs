@@ -34,8 +34,10 @@ pub enum ErrorKind {
     Poisoned,
     /// The database was closed, or the keyspace dropped.
     Closed,
-    /// The work was cancelled by its caller.
+    /// The work was cancelled by its caller, or a function that it called panicked.
     Cancelled,
+    /// A queue is full: await the call, or try again.
+    WouldBlock,
 }
 
 impl ErrorKind {
@@ -52,6 +54,7 @@ impl ErrorKind {
             ErrorKind::Poisoned => "writes are refused after a failed write",
             ErrorKind::Closed => "closed",
             ErrorKind::Cancelled => "cancelled",
+            ErrorKind::WouldBlock => "would block",
         }
     }
 }

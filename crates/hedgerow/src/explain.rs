@@ -177,7 +177,9 @@ pub(crate) fn explain(
     };
     let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
     Ok(Explanation {
-        partition: state.route(KeyHash::of(user_key, state.facts.seed)).index,
+        partition: state
+            .route(user_key, KeyHash::of(user_key, state.facts.seed))
+            .index,
         memtables: trace.memtables,
         group_filters: trace.group_filters,
         runs: trace.runs,

@@ -15,9 +15,10 @@ use crate::explain::{self, Explanation};
 use crate::flush;
 use crate::merge_policy::text::print_shape;
 use crate::options::{Design, Durability, Layout};
+use crate::partition::KeyBounds;
 use crate::read::{self, Want};
 use crate::retune;
-use crate::scan::{Cursor, Scan, ScanToken, UnorderedScan, View, range_bounds};
+use crate::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds};
 use crate::self_tuning;
 use crate::slice::Slice;
 use crate::stats::KeyspaceStats;
@@ -81,7 +82,7 @@ impl Keyspace {
 
     /// Its layout.
     pub fn layout(&self) -> Layout {
-        self.cell.facts.layout
+        self.cell.facts.layout.clone()
     }
 
     /// The design in force.
@@ -275,7 +276,7 @@ impl Keyspace {
                 Some(unchanged) => unchanged.routing_epoch,
             };
             let state = self.cell.state.load();
-            let partition = state.route(hash);
+            let partition = state.route(key, hash);
             payload.clear();
             payload.push(partition.id, tag, key, value);
             let op = WriteOp {
@@ -374,7 +375,8 @@ impl Keyspace {
     /// `InvalidArgument` for a bound that no key can have, or if keys are not sorted
     /// ([`KeyOrder`](crate::KeyOrder)); `Closed`. Items are `Corruption` or `Io`.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
-        Scan::of_range(self.view()?, &range)
+        let extent = Extent::of_range(&*self.cell.facts.order, &range)?;
+        Ok(Scan::new(self.view(&extent.bounds)?, extent))
     }
 
     /// The keys with a prefix, with their values, from both ends. Of sorted keys, those that begin
@@ -385,7 +387,8 @@ impl Keyspace {
     /// `InvalidArgument` for what can be no prefix, or if keys are hashed; `Closed`. Items are
     /// `Corruption` or `Io`.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        Scan::of_prefix(self.view()?, prefix.as_ref())
+        let extent = Extent::of_prefix(&*self.cell.facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(&extent.bounds)?, extent))
     }
 
     /// All keys with their values, as they are now, in the order in which they are stored. How far
@@ -411,7 +414,7 @@ impl Keyspace {
     /// # Errors
     /// `Closed`. Items are `Corruption` or `Io`.
     pub fn scan_unordered(&self) -> Result<UnorderedScan> {
-        UnorderedScan::new(self.view()?, &ScanToken::default())
+        UnorderedScan::new(self.view(&ALL_KEYS)?, &ScanToken::default())
     }
 
     /// All keys behind the one where an earlier scan left off, with their values, as they are now:
@@ -420,7 +423,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::scan_unordered`]; `InvalidArgument` for a token of another keyspace.
     pub fn scan_unordered_from(&self, token: &ScanToken) -> Result<UnorderedScan> {
-        UnorderedScan::new(self.view()?, token)
+        UnorderedScan::new(self.view(&ALL_KEYS)?, token)
     }
 
     /// A cursor over all keys, as they are now.
@@ -428,12 +431,12 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` if keys are not sorted, `Closed`.
     pub fn cursor(&self) -> Result<Cursor> {
-        Cursor::open(self.view()?)
+        Cursor::open(self.view(&ALL_KEYS)?)
     }
 
-    fn view(&self) -> Result<View> {
+    fn view(&self, bounds: &KeyBounds) -> Result<View> {
         self.check_not_dropped()?;
-        View::present(&self.engine, &self.cell.state.load_full())
+        View::present(&self.engine, &self.cell.state.load_full(), bounds)
     }
 
     // ---- maintenance ----
@@ -472,12 +475,13 @@ impl Keyspace {
         let range = range_bounds(&*self.cell.facts.order, &range)?;
         self.flush()?;
         let state = self.cell.state.load_full();
-        let bytes = state.partitions.iter().map(|p| p.tree().version.bytes());
+        let covering = state.covering(&range).iter();
+        let bytes = covering.map(|p| p.tree().version.bytes());
         let mut progress = CompactProgress {
             done_bytes: 0,
             total_bytes: bytes.sum(),
         };
-        for partition in &state.partitions {
+        for partition in state.covering(&range) {
             compaction::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
         }
         Ok(())
@@ -578,6 +582,10 @@ impl Keyspace {
 
     pub(crate) fn id(&self) -> KeyspaceId {
         self.cell.facts.id
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     pub(crate) fn cell(&self) -> &Arc<KeyspaceCell> {

@@ -21,6 +21,8 @@
 //!   [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
 //!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
+//! * Without waiting: [`Keyspace::get_async`], [`Keyspace::put_async`] and others, made by workers
+//!   ([`Builder::workers`]); a [`Pending`] result is a future for any runtime or none.
 //! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
 //!   [`Keyspace::explain`], [`inspect`].
 //!
@@ -30,6 +32,7 @@
 
 // API
 pub mod advisor;
+mod asynchronous;
 mod batch;
 mod db;
 mod error;
@@ -81,6 +84,7 @@ mod page;
 #[cfg(any(test, feature = "internals"))]
 pub mod internals;
 
+pub use asynchronous::Pending;
 pub use batch::Batch;
 pub use bulk_load::BulkLoadReport;
 pub use compaction::CompactProgress;
@@ -104,6 +108,7 @@ pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationR
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall, StallStats,
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall,
+    StallStats, WorkerStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};

@@ -3,6 +3,7 @@
 
 mod design_text;
 mod key_order;
+mod partitioning;
 mod policy;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 pub use key_order::{KeyOrder, PrefixRule};
+pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
 /// How much of a write must be safe when the call returns.
@@ -36,27 +38,6 @@ pub enum Durability {
     Synced,
 }
 
-/// How a keyspace is divided into independent LSM-trees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Partitioning {
-    /// One tree.
-    #[default]
-    Single,
-    /// This many trees, 1 to 256, by a hash of the key.
-    Hash(u16),
-}
-
-impl Partitioning {
-    /// The number of trees.
-    pub fn count(self) -> usize {
-        match self {
-            Partitioning::Single => 1,
-            Partitioning::Hash(n) => usize::from(n),
-        }
-    }
-}
-
 /// What the stored bytes mean: fixed when a keyspace is created.
 ///
 /// ```
@@ -70,7 +51,7 @@ impl Partitioning {
 /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Layout {
     /// The order of the keys.
     pub order: KeyOrder,
@@ -106,12 +87,32 @@ impl Layout {
         self
     }
 
+    /// Divided at these keys into one tree more than there are of them ([`Partitioning::Range`]).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use hedgerow::{Db, Layout};
+    ///
+    /// let db = Db::open(dir.path())?;
+    /// let words = db.keyspace("words", Layout::sorted().range(["h", "q"]))?;
+    /// assert_eq!(words.layout().partitioning.count(), 3);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(mut self, splits: impl IntoIterator<Item = K>) -> Layout {
+        self.partitioning = Partitioning::range(splits);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         self.order.check()?;
+        self.partitioning.check()?;
         match self.partitioning {
-            Partitioning::Hash(n) if !(1..=256).contains(&n) => Err(Error::invalid(format!(
-                "expected 1 to 256 partitions, found {n}"
-            ))),
+            Partitioning::Range(_) if self.order != KeyOrder::Sorted => {
+                Err(Error::invalid(format!(
+                    "expected one tree or a hash for keys of the order {}, found `{}`, which only sorted keys can have",
+                    self.order, self.partitioning
+                )))
+            }
             _ => Ok(()),
         }
     }
@@ -346,6 +347,16 @@ fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     Err(Error::invalid(format!(
         "expected {what} of {min} to {max}, found {found}"
     )))
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.order)?;
+        match &self.partitioning {
+            Partitioning::Single => Ok(()),
+            partitioning => write!(f, " {partitioning}"),
+        }
+    }
 }
 
 impl fmt::Display for FilterSpec {

@@ -86,7 +86,7 @@ pub(crate) fn get_observed(
     let key = state.facts.order.borrow(user_key, &mut scratch);
     let query = Query { key, hash, seqno };
 
-    let tree = state.route(hash).tree();
+    let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
         None => {
@@ -112,6 +112,51 @@ pub(crate) fn get_observed(
         operations.get_hits.add(1);
     }
     Ok(found)
+}
+
+/// The newest version of a key, if that is known without reading a file: `None` if it is not; the
+/// device has heard then of the page that is missing.
+#[allow(
+    clippy::option_option,
+    reason = "no answer, the answer that there is no value, a value"
+)]
+pub(crate) fn get_cached(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+) -> Result<Option<Option<Slice>>> {
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query {
+        key,
+        hash,
+        seqno: SeqNo::MAX,
+    };
+    let tree = state.route(user_key, hash).tree();
+    let found = match in_memtables(engine, &tree, &query, &mut ())? {
+        Some(found) => found,
+        None => {
+            let mut lookup = TableLookup::new(&tree.version, query);
+            let mut page = None;
+            loop {
+                match lookup.step(&engine.stats, page.take(), &mut ())? {
+                    Step::Read(id) => match lookup.asked().cached_or_prefetch(id) {
+                        Some(cached) => page = Some(cached),
+                        None => return Ok(None),
+                    },
+                    Step::Done(Some(answer)) if !answer.is_here() => return Ok(None),
+                    Step::Done(answer) => break read_value(engine, answer, Want::Value, &mut ())?,
+                }
+            }
+        }
+    };
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
+    if found.is_some() {
+        operations.get_hits.add(1);
+    }
+    Ok(Some(found))
 }
 
 /// The newest versions of several keys, in the order of the keys. Pages that are not cached are
@@ -143,7 +188,7 @@ fn get_together<K: AsRef<[u8]>>(
         let user_key = user_key.as_ref();
         state.facts.order.check(user_key)?;
         let hash = KeyHash::of(user_key, state.facts.seed);
-        let partition = state.facts.router.route(hash);
+        let partition = state.facts.router.route(user_key, hash);
         trees[partition].get_or_insert_with(|| state.partitions[partition].tree_owned());
         routed.push((hash, partition, Vec::new()));
     }
@@ -262,6 +307,13 @@ pub(crate) struct Answer {
     seqno: SeqNo,
     tag: Tag,
     value: FoundValue,
+}
+
+impl Answer {
+    /// Whether its value needs no read.
+    fn is_here(&self) -> bool {
+        !matches!(self.value, FoundValue::OutOfLine { .. })
+    }
 }
 
 fn read_value(

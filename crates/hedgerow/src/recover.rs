@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
@@ -69,6 +69,8 @@ pub(crate) struct OpenOptions {
     pub(crate) log_bytes_max: Option<u64>,
     pub(crate) log_segment_bytes: Option<u64>,
     pub(crate) listener: Option<Listener>,
+    pub(crate) workers: usize,
+    pub(crate) worker_queue_tasks: usize,
     pub(crate) device: Device,
 }
 
@@ -496,6 +498,8 @@ fn assemble(
         closed: AtomicBool::new(false),
         flushes_held_at: AtomicU64::new(u64::MAX),
         holding_flushes: Mutex::default(),
+        workers: OnceLock::new(),
+        lost_error: Mutex::default(),
     });
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -570,7 +574,7 @@ pub(crate) fn open_keyspace(
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(
         keyspace.design.clone(),
-        keyspace.layout,
+        &keyspace.layout,
         engine.memory.plan.active(),
     );
     let facts = KeyspaceFacts::new(id, keyspace, design);
@@ -595,6 +599,7 @@ pub(crate) fn open_keyspace(
         facts,
         state: ArcSwap::new(state.clone()),
         dropped: AtomicBool::new(false),
+        dropping: AtomicBool::new(false),
     });
     Ok((cell, state))
 }

@@ -11,7 +11,7 @@
 //! What cannot be known: a table that was merged away but whose file was not yet removed looks like
 //! any other; a key deleted since may then come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,16 +21,17 @@ use crate::compaction::output::OutputTables;
 use crate::compaction::retain::Retain;
 use crate::db::{Builder, Db};
 use crate::engine::{Engine, log_dir};
-use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::entry::{KeyHash, KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
+use crate::key_order;
 use crate::merge_policy;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
-use crate::partition::tables_dir;
+use crate::partition::{self, tables_dir};
 use crate::stats::Operations;
 use crate::table::block_based::{self, Footer, ResidencyChoice};
 use crate::table::open::table_number;
@@ -239,6 +240,7 @@ fn describe(
 ) -> Result<State> {
     let mut state = State::default();
     let mut keyspaces: BTreeMap<KeyspaceId, Keyspace> = known.keyspaces.clone();
+    let log = partitions_in_log(storage, dir)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);
@@ -255,12 +257,12 @@ fn describe(
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
             keyspace.partitions.sort_unstable();
-            keyspace.layout.partitioning = guess_partitioning(id, &keyspace.partitions)?;
+            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
         }
         state.apply(&Change::CreateKeyspace {
             id,
             name: keyspace.name.clone(),
-            layout: keyspace.layout,
+            layout: keyspace.layout.clone(),
             design: keyspace.design.clone(),
             seed: keyspace.seed,
             partitions: keyspace.partitions.clone(),
@@ -288,13 +290,13 @@ fn describe(
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
     let next_table = above(&mut tables.iter().map(|t| t.meta.id.0)).max(known.next_table);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
-    let next_partition = above(&mut state.trees.keys().map(|id| u64::from(id.0))) as u32;
+    // A partition without tables cannot be told from one that was dropped, and is passed over.
+    let partitions = state.trees.keys().chain(log.keys());
+    let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
         next_table,
         next_keyspace: next_keyspace.max(known.next_keyspace),
-        next_partition: next_partition
-            .max(known.next_partition)
-            .max(above_partitions_in_log(storage, dir)?),
+        next_partition: next_partition.max(known.next_partition),
     })?;
     state.apply(&Change::LogStart {
         segment: log_start(known, storage, dir)?,
@@ -302,24 +304,31 @@ fn describe(
     Ok(state)
 }
 
-/// Above every partition that the log has writes to: one without tables cannot be told from one that
-/// was dropped, and is passed over.
-fn above_partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<u32> {
+/// The smallest and the largest key of each partition that the log has writes to.
+type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
+
+fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
     let log = log_dir(dir);
-    let mut above = 0;
+    let mut found = KeysInLog::new();
     for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
         let Some(number) = segment_number(&file.name) else {
             continue;
         };
         let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
         while let Some(record) = reader.next()? {
-            let partitions = record.ops().map_while(Result::ok);
-            above = partitions.fold(above, |above, op| {
-                above.max(op.partition.0.saturating_add(1))
-            });
+            for op in record.ops().map_while(Result::ok) {
+                let key = op.user_key;
+                let first = || (key.to_vec(), key.to_vec());
+                let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
+                if key < smallest.as_slice() {
+                    *smallest = key.to_vec();
+                } else if key > largest.as_slice() {
+                    *largest = key.to_vec();
+                }
+            }
         }
     }
-    Ok(above)
+    Ok(found)
 }
 
 /// A keyspace of which only tables are known.
@@ -341,15 +350,48 @@ fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     }
 }
 
-/// The partitions of a keyspace are numbered one after another when it is made.
-fn guess_partitioning(id: KeyspaceId, partitions: &[PartitionId]) -> Result<Partitioning> {
-    match partitions {
-        [_] => Ok(Partitioning::Single),
-        [first, .., last] if (last.0 - first.0) as usize + 1 == partitions.len() => {
-            Ok(Partitioning::Hash(partitions.len() as u16))
+/// The partitioning that puts every key known into the partition that it was found in. The partitions
+/// of a keyspace are numbered one after another when it is made.
+fn guess_partitioning(
+    id: KeyspaceId,
+    keyspace: &Keyspace,
+    log: &KeysInLog,
+    tables: &[Whole],
+) -> Result<Partitioning> {
+    let partitions = &keyspace.partitions;
+    let order = key_order::open(keyspace.layout.order, keyspace.seed);
+    let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
+    for (partition, keys) in partitions.iter().zip(&mut keys) {
+        if let Some((smallest, largest)) = log.get(partition) {
+            keys.extend([smallest.as_slice(), largest]);
         }
-        _ => Err(Error::corruption(format!(
-            "the manifest is lost and the tables do not tell how many partitions keyspace {} has",
+        for Whole { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
+            let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
+            keys.extend(bounds.map(|key| order.decode(key)));
+        }
+    }
+    let splits = keys.iter().skip(1).filter_map(|keys| keys.first());
+    let guesses = [
+        Partitioning::Single,
+        Partitioning::Hash(partitions.len() as u16),
+        Partitioning::range(splits),
+    ];
+    let fits = |guess: &Partitioning| {
+        let router = partition::router(guess);
+        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
+        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
+        let layout = Layout {
+            partitioning: guess.clone(),
+            ..keyspace.layout
+        };
+        let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
+        is_possible && keys.iter().enumerate().all(all_of)
+    };
+    let consecutive = partitions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
+    match guesses.into_iter().find(fits).filter(|_| consecutive) {
+        Some(partitioning) => Ok(partitioning),
+        None => Err(Error::corruption(format!(
+            "the manifest is lost and the tables do not tell how keyspace {} was divided",
             id.0
         ))),
     }

@@ -11,7 +11,7 @@ mod both_ends;
 mod unordered;
 
 pub use both_ends::Scan;
-pub(crate) use both_ends::range_bounds;
+pub(crate) use both_ends::{Extent, range_bounds};
 pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
@@ -21,20 +21,26 @@ use std::sync::Arc;
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
-use crate::iter::concat::{ConcatIter, Tables};
+use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
 use crate::page::PageId;
+use crate::partition::{Covering, KeyBounds};
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
 use crate::table::Table;
 use crate::version::{SuperVersion, Version};
 
-/// The trees of a keyspace, at one sequence number.
+/// The bounds that every key is within.
+pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// The trees of a keyspace that may hold keys within some bounds, at one sequence number.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
+    covering: Covering,
+    /// Those of the partitions that are covered.
     trees: Arc<[Arc<SuperVersion>]>,
     seqno: SeqNo,
     /// Keeps the snapshot registered that the view reads at, if there is one.
@@ -43,14 +49,19 @@ pub(crate) struct View {
 
 impl View {
     /// The present: everything published.
-    pub(crate) fn present(engine: &Handle, state: &Arc<KeyspaceState>) -> Result<View> {
+    pub(crate) fn present(
+        engine: &Handle,
+        state: &Arc<KeyspaceState>,
+        bounds: &KeyBounds,
+    ) -> Result<View> {
         engine.check_open()?;
+        let covering = state.facts.router.covering(bounds);
+        let partitions = &state.partitions[covering.partitions.clone()];
         loop {
-            let trees: Arc<[_]> = state.partitions.iter().map(|p| p.tree_owned()).collect();
+            let trees: Arc<[_]> = partitions.iter().map(|p| p.tree_owned()).collect();
             let seqno = SeqNo(engine.publisher.published());
             // Unchanged trees hold everything up to the number (invariant I3).
-            let unchanged = state
-                .partitions
+            let unchanged = partitions
                 .iter()
                 .zip(&*trees)
                 .all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
@@ -59,6 +70,7 @@ impl View {
                 return Ok(View {
                     engine,
                     state,
+                    covering,
                     trees,
                     seqno,
                     _snapshot: None,
@@ -72,39 +84,85 @@ impl View {
         engine: &Handle,
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
+        bounds: &KeyBounds,
     ) -> Result<View> {
         engine.check_open()?;
+        let covering = state.facts.router.covering(bounds);
+        let partitions = &state.partitions[covering.partitions.clone()];
         Ok(View {
             engine: engine.clone(),
             state: state.clone(),
-            trees: state.partitions.iter().map(|p| p.tree_owned()).collect(),
+            trees: partitions.iter().map(|p| p.tree_owned()).collect(),
+            covering,
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         })
     }
 
-    /// All sources, merged: memtables and runs of every tree; and how many they are. Nothing is
-    /// read yet.
-    fn merged(&self) -> (Box<dyn InternalIter>, usize) {
-        let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
-        for tree in &self.trees[self.state.facts.router.covering().partitions] {
-            for memtable in tree.memtables().filter(|m| !m.is_empty()) {
-                sources.push(Box::new(memtable.iter()));
-            }
-            for (l, level) in tree.version.levels.iter().enumerate() {
-                for (g, group) in level.groups.iter().enumerate() {
-                    for r in 0..group.runs.len() {
-                        let run = RunTables {
-                            version: tree.version.clone(),
-                            place: (l, g, r),
-                        };
-                        sources.push(Box::new(ConcatIter::new(run)));
-                    }
-                }
+    /// All entries in the order of keys, and how many sources are open at once: memtables and runs.
+    /// Nothing is read yet.
+    fn entries(&self) -> (Box<dyn InternalIter>, usize) {
+        let Some(splits) = self
+            .covering
+            .splits
+            .clone()
+            .filter(|_| self.trees.len() > 1)
+        else {
+            let sources: Vec<_> = self.trees.iter().flat_map(|tree| sources(tree)).collect();
+            let count = sources.len();
+            return (merge(sources), count);
+        };
+        let count = self.trees.iter().map(|tree| sources(tree).len()).max();
+        let trees = OrderedTrees {
+            trees: self.trees.clone(),
+            splits,
+            first: self.covering.partitions.start,
+        };
+        (Box::new(ConcatIter::new(trees)), count.unwrap_or(0))
+    }
+}
+
+/// The memtables and runs of a tree.
+fn sources(tree: &SuperVersion) -> Vec<Box<dyn InternalIter>> {
+    let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
+    for memtable in tree.memtables().filter(|m| !m.is_empty()) {
+        sources.push(Box::new(memtable.iter()));
+    }
+    for (l, level) in tree.version.levels.iter().enumerate() {
+        for (g, group) in level.groups.iter().enumerate() {
+            for r in 0..group.runs.len() {
+                let run = RunTables {
+                    version: tree.version.clone(),
+                    place: (l, g, r),
+                };
+                sources.push(Box::new(ConcatIter::new(run)));
             }
         }
-        let count = sources.len();
-        (merge(sources), count)
+    }
+    sources
+}
+
+/// Trees whose keys follow one another.
+struct OrderedTrees {
+    trees: Arc<[Arc<SuperVersion>]>,
+    /// Where the trees of the whole keyspace meet, of which the first one here is number `first`.
+    splits: Arc<[Vec<u8>]>,
+    first: usize,
+}
+
+impl Parts for OrderedTrees {
+    fn len(&self) -> usize {
+        self.trees.len()
+    }
+
+    fn bounds(&self, tree: usize) -> (&[u8], Option<&[u8]>) {
+        let index = self.first + tree;
+        let smallest = index.checked_sub(1).map_or(&b""[..], |i| &self.splits[i]);
+        (smallest, self.splits.get(index).map(Vec::as_slice))
+    }
+
+    fn open(&self, tree: usize) -> Result<Box<dyn InternalIter>> {
+        Ok(merge(sources(&self.trees[tree])))
     }
 }
 
@@ -122,14 +180,14 @@ impl RunTables {
     }
 }
 
-impl Tables for RunTables {
+impl Parts for RunTables {
     fn len(&self) -> usize {
         self.tables().len()
     }
 
-    fn bounds(&self, table: usize) -> (&[u8], &[u8]) {
+    fn bounds(&self, table: usize) -> (&[u8], Option<&[u8]>) {
         let meta = self.tables()[table].meta();
-        (&meta.smallest_key, &meta.largest_key)
+        (&meta.smallest_key, Some(&meta.largest_key))
     }
 
     fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
@@ -200,7 +258,7 @@ impl Cursor {
     }
 
     pub(crate) fn new(view: View) -> Cursor {
-        let (merged, sources) = view.merged();
+        let (merged, sources) = view.entries();
         let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
         view.engine.memory.note();
         Cursor {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
+use crate::partition::KeyBounds;
 use crate::read::{self, Want};
-use crate::scan::{Cursor, Scan, ScanToken, UnorderedScan, View};
+use crate::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View};
 use crate::slice::Slice;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
@@ -117,7 +118,8 @@ impl Snapshot {
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
-        Scan::of_range(self.view(keyspace)?, &range)
+        let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
     }
 
     /// The keys with a prefix then, with their values, from both ends.
@@ -125,7 +127,8 @@ impl Snapshot {
     /// # Errors
     /// As [`Keyspace::scan_prefix`] and [`Snapshot::get`].
     pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        Scan::of_prefix(self.view(keyspace)?, prefix.as_ref())
+        let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
     }
 
     /// All keys then, with their values, in the order in which they are stored.
@@ -133,7 +136,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Keyspace::scan_unordered`] and [`Snapshot::get`].
     pub fn scan_unordered(&self, keyspace: &Keyspace) -> Result<UnorderedScan> {
-        UnorderedScan::new(self.view(keyspace)?, &ScanToken::default())
+        self.scan_unordered_from(keyspace, &ScanToken::default())
     }
 
     /// All keys then behind the one where an earlier scan left off: scans of one snapshot together
@@ -146,7 +149,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         token: &ScanToken,
     ) -> Result<UnorderedScan> {
-        UnorderedScan::new(self.view(keyspace)?, token)
+        UnorderedScan::new(self.view(keyspace, &ALL_KEYS)?, token)
     }
 
     /// A cursor over the keys then.
@@ -154,11 +157,11 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::scan`].
     pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        Cursor::open(self.view(keyspace)?)
+        Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    fn view(&self, keyspace: &Keyspace) -> Result<View> {
-        View::at(&self.0.engine, self.state(keyspace)?, &self.0)
+    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<View> {
+        View::at(&self.0.engine, self.state(keyspace)?, &self.0, bounds)
     }
 
     fn state(&self, keyspace: &Keyspace) -> Result<&Arc<KeyspaceState>> {

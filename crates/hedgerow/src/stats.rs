@@ -461,8 +461,32 @@ pub struct DbStats {
     pub snapshots: usize,
     /// Background jobs that ended in a panic: a bug if not 0.
     pub panics: usize,
+    /// The queues of asynchronous calls: one for each worker, or one of the background threads.
+    pub workers: Vec<WorkerStats>,
     /// The keyspaces, by name.
     pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// A worker and its queue, since the database was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// The processor that its thread is kept on, if it has one and the system allows it.
+    pub processor: Option<usize>,
+    /// The partitions that it owns, of all keyspaces together.
+    pub partitions: usize,
+    /// Calls in its queue.
+    pub queued: usize,
+    /// Calls in line, because the queue is full.
+    pub in_line: usize,
+    /// Calls taken from the queue.
+    pub done: u64,
+    /// How often it took some: `done / batches` went into a commit, or were read, together.
+    pub batches: u64,
+    /// How long these calls were in line and in the queue, together.
+    pub waited: Duration,
+    /// The longest of these times.
+    pub waited_max: Duration,
 }
 
 impl DbStats {

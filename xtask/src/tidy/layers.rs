@@ -17,6 +17,7 @@ const ROWS: &[&[&str]] = &[
         "repair",
         "inspect",
         "db",
+        "asynchronous",
         "snapshot",
         "batch",
         "keyspace",

@@ -9,7 +9,7 @@ use super::Report;
 use crate::database::DatabaseArguments;
 use crate::encoding::{Encoding, EncodingArguments};
 use crate::exit::Failure;
-use crate::keyspaces::{design_text, layout_text, operations_object, operations_text};
+use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{bytes, count, counted, shown};
 
 const EXAMPLE: &str = "\
@@ -96,7 +96,7 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             "keyspace {} is created: `{}`, {}, {}, {}, partitions {}",
             id.0,
             shown(name.as_bytes()),
-            layout_text(*layout),
+            layout,
             design_text(design),
             counted(u64::from(*depth), "level"),
             list(partitions.iter().map(|id| id.0.to_string())),
@@ -207,7 +207,7 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
             "change": "create keyspace",
             "keyspace": id.0,
             "name": name,
-            "layout": layout_text(*layout),
+            "layout": layout.to_string(),
             "design": design_text(design),
             "seed": seed,
             "partitions": partitions.iter().map(|id| id.0).collect::<Vec<_>>(),

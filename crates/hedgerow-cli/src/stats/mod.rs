@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::exit::Failure;
-use crate::keyspaces::{design_text, layout_text, operations_object, operations_text};
+use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{Output, bytes, count, counted, per_second, rate, shown};
 use crate::trees::{self, bar, memory_object, memory_parts};
 use written::Written;
@@ -228,7 +228,7 @@ impl Sample {
 
 fn described(db: &Db, stats: KeyspaceStats) -> KeyspaceSample {
     let keyspace = db.existing_keyspace(&stats.name);
-    let layout = keyspace.as_ref().map(|k| layout_text(k.layout()));
+    let layout = keyspace.as_ref().map(|k| k.layout().to_string());
     let design = keyspace.as_ref().map(|k| design_text(&k.design()));
     KeyspaceSample {
         stats,

@@ -95,8 +95,9 @@ impl Store {
     }
 
     fn with_keyspaces(db: Db, settings: &Settings) -> Result<Store, Failure> {
-        let entries = db.keyspace_with(ENTRIES, settings.layout, settings.design.clone())?;
-        let inodes = db.keyspace_with(INODES, settings.layout, settings.design.clone())?;
+        let entries =
+            db.keyspace_with(ENTRIES, settings.layout.clone(), settings.design.clone())?;
+        let inodes = db.keyspace_with(INODES, settings.layout.clone(), settings.design.clone())?;
         Ok(Store {
             db,
             entries,

@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hedgerow::{Db, Durability, KeyOrder, Keyspace, Layout, Result};
+use hedgerow::{Db, Durability, KeyOrder, Keyspace, Layout, Partitioning, Result};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
@@ -47,9 +47,9 @@ struct Options {
     /// Where; a temporary directory unless given. Kept after a failure.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Hash partitions of each keyspace.
-    #[arg(long, default_value_t = 3)]
-    partitions: u16,
+    /// How each keyspace is divided.
+    #[arg(long, default_value_t = Partitioning::Hash(3))]
+    partitions: Partitioning,
     /// The order of their keys: sorted, semi-sorted:1, hashed.
     #[arg(long, default_value_t)]
     order: KeyOrder,
@@ -114,13 +114,9 @@ fn open(options: &Options, dir: &Path) -> Result<(Db, Vec<Keyspace>)> {
     design.table_bytes = Some(64 << 10);
     let layout = Layout {
         order: options.order,
-        ..Layout::default()
+        partitioning: options.partitions.clone(),
     };
-    let layout = match options.partitions {
-        0 => layout,
-        n => layout.hash(n),
-    };
-    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout, design.clone()));
+    let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout.clone(), design.clone()));
     let keyspaces = keyspaces.into_iter().collect::<Result<_>>()?;
     Ok((db, keyspaces))
 }

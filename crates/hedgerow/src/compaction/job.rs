@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use crate::engine::{Engine, lock};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
-use crate::iter::concat::{ConcatIter, Tables};
+use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::MergeIter;
 use crate::iter::{InternalIter, ValueSource};
 use crate::merge_policy::edit::{Placement, TreeEdit};
@@ -357,14 +357,14 @@ fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
 /// The tables of an input, streamed so many bytes at a time.
 pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
 
-impl Tables for Streamed {
+impl Parts for Streamed {
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn bounds(&self, table: usize) -> (&[u8], &[u8]) {
+    fn bounds(&self, table: usize) -> (&[u8], Option<&[u8]>) {
         let meta = self.0[table].meta();
-        (&meta.smallest_key, &meta.largest_key)
+        (&meta.smallest_key, Some(&meta.largest_key))
     }
 
     fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {

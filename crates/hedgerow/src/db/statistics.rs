@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, planner::debt};
 use crate::engine::{Engine, KeyspaceState, lock};
-use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats};
+use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats, WorkerStats};
 
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
@@ -50,13 +50,25 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         },
         memory: memory_stats(engine),
         snapshots: engine.snapshots.oldest().0,
-        panics: engine.scheduler.panics(),
+        panics: engine.scheduler.panics() + engine.workers.get().map_or(0, |w| w.panics()),
+        workers: worker_stats(engine),
         keyspaces: catalog
             .states
             .values()
             .map(|state| keyspace_stats(engine, state))
             .collect(),
     }
+}
+
+fn worker_stats(engine: &Engine) -> Vec<WorkerStats> {
+    let Some(workers) = engine.workers.get() else {
+        return Vec::new();
+    };
+    let mut stats: Vec<_> = workers.stats().collect();
+    for partition in engine.catalog.load().partitions.values() {
+        stats[partition.index % workers.count()].partitions += 1;
+    }
+    stats
 }
 
 fn memory_stats(engine: &Engine) -> MemoryStats {

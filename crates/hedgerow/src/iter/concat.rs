@@ -1,6 +1,7 @@
-//! One run as one iterator: its tables, which do not overlap, one after the other.
+//! Parts that do not overlap as one iterator, one after the other: the tables of a run, or trees that
+//! are divided by range.
 //!
-//! Only the table under the position is open. Versions of one key may continue from one table into
+//! Only the part under the position is open. Versions of one key may continue from one part into
 //! the next.
 
 use crate::entry::SeqNo;
@@ -8,40 +9,40 @@ use crate::error::Result;
 
 use super::{Entry, InternalIter};
 
-/// The tables of a run, in key order.
-pub(crate) trait Tables: Send {
+/// What follows one another, in key order.
+pub(crate) trait Parts: Send {
     fn len(&self) -> usize;
-    /// The smallest and the largest order key of a table.
-    fn bounds(&self, index: usize) -> (&[u8], &[u8]);
-    /// An iterator over a table. Called when the position enters the table, so in key order while
+    /// Order keys that none of a part's is below, and above; `None` if there may be any above.
+    fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>);
+    /// An iterator over a part. Called when the position enters the part, so in key order while
     /// iterating forward.
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>>;
 }
 
-/// Iterates over a run.
+/// Iterates over all parts.
 pub(crate) struct ConcatIter<T> {
-    tables: T,
-    /// The table under the position.
+    parts: T,
+    /// The part under the position.
     current: Option<(usize, Box<dyn InternalIter>)>,
     limit: Option<Vec<u8>>,
 }
 
-impl<T: Tables> ConcatIter<T> {
-    pub(crate) fn new(tables: T) -> Self {
+impl<T: Parts> ConcatIter<T> {
+    pub(crate) fn new(parts: T) -> Self {
         ConcatIter {
-            tables,
+            parts,
             current: None,
             limit: None,
         }
     }
 
-    /// To the first entry that `place` finds in the tables from `index` on.
+    /// To the first entry that `place` finds in the parts from `index` on.
     fn forward(
         &mut self,
         mut index: usize,
         mut place: impl FnMut(&mut dyn InternalIter) -> Result<()>,
     ) -> Result<()> {
-        while index < self.tables.len() && !self.is_beyond_limit(index) {
+        while index < self.parts.len() && !self.is_beyond_limit(index) {
             if self.place_in(index, &mut place)? {
                 return Ok(());
             }
@@ -51,7 +52,7 @@ impl<T: Tables> ConcatIter<T> {
         Ok(())
     }
 
-    /// To the first entry that `place` finds in the tables below `end`, the last table first.
+    /// To the first entry that `place` finds in the parts below `end`, the last one first.
     fn backward(
         &mut self,
         mut end: usize,
@@ -67,8 +68,8 @@ impl<T: Tables> ConcatIter<T> {
         Ok(())
     }
 
-    /// Makes a table current, unless it is, and places its iterator; whether that found an entry.
-    /// After an error no table is current.
+    /// Makes a part current, unless it is, and places its iterator; whether that found an entry.
+    /// After an error none is current.
     fn place_in(
         &mut self,
         index: usize,
@@ -85,7 +86,7 @@ impl<T: Tables> ConcatIter<T> {
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
-        let mut iter = self.tables.open(index)?;
+        let mut iter = self.parts.open(index)?;
         if let Some(limit) = &self.limit {
             iter.limit(limit);
         }
@@ -93,17 +94,17 @@ impl<T: Tables> ConcatIter<T> {
     }
 
     fn is_beyond_limit(&self, index: usize) -> bool {
-        let (smallest, _) = self.tables.bounds(index);
+        let (smallest, _) = self.parts.bounds(index);
         let limit = self.limit.as_ref();
         limit.is_some_and(|limit| smallest >= limit.as_slice())
     }
 
-    /// The number of tables at the front of the run for which `test` holds.
-    fn count_while(&self, test: impl Fn((&[u8], &[u8])) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.tables.len());
+    /// The number of parts at the front for which `test` holds.
+    fn count_while(&self, test: impl Fn((&[u8], Option<&[u8]>)) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.parts.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if test(self.tables.bounds(middle)) {
+            if test(self.parts.bounds(middle)) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -113,7 +114,7 @@ impl<T: Tables> ConcatIter<T> {
     }
 }
 
-impl<T: Tables> InternalIter for ConcatIter<T> {
+impl<T: Parts> InternalIter for ConcatIter<T> {
     fn limit(&mut self, end: &[u8]) {
         self.limit = Some(end.to_vec());
         if let Some((_, iter)) = &mut self.current {
@@ -122,8 +123,8 @@ impl<T: Tables> InternalIter for ConcatIter<T> {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let first = self.count_while(|(_, largest)| largest < key);
-        // Not `seek_first` in the next table: it may begin with newer versions of the key.
+        let first = self.count_while(|(_, largest)| largest.is_some_and(|largest| largest < key));
+        // Not `seek_first` in the next part: it may begin with newer versions of the key.
         self.forward(first, |iter| iter.seek(key, seqno))
     }
 
@@ -137,7 +138,7 @@ impl<T: Tables> InternalIter for ConcatIter<T> {
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.backward(self.tables.len(), |iter| iter.seek_last())
+        self.backward(self.parts.len(), |iter| iter.seek_last())
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Trees by a hash of the key: even whatever the keys are, but every scan visits all of them.
 
-use super::{Covering, Router};
+use super::{Covering, KeyBounds, Router};
 use crate::entry::KeyHash;
 
 /// The top 16 bits of the hash, scaled to the number of partitions.
@@ -10,15 +10,15 @@ pub(crate) struct Hash {
 }
 
 impl Router for Hash {
-    fn route(&self, hash: KeyHash) -> usize {
+    fn route(&self, _user_key: &[u8], hash: KeyHash) -> usize {
         let bits = hash.high() >> 48;
         ((bits * u64::from(self.partitions)) >> 16) as usize
     }
 
-    fn covering(&self) -> Covering {
+    fn covering(&self, _bounds: &KeyBounds) -> Covering {
         Covering {
             partitions: 0..usize::from(self.partitions),
-            ordered: self.partitions == 1,
+            splits: None,
         }
     }
 }

@@ -3,9 +3,10 @@
 #[cfg(test)]
 mod conformance;
 mod hash;
+mod range;
 mod single;
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,27 +28,36 @@ use crate::version::state::Keyspace;
 use crate::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
+#[derive(Clone)]
 pub(crate) struct Covering {
     pub(crate) partitions: Range<usize>,
-    /// Their keys follow one another in this order, so that results could be concatenated; otherwise
-    /// they have to be merged.
-    #[allow(
-        dead_code,
-        reason = "scans merge until there is a partitioning by range"
-    )]
-    pub(crate) ordered: bool,
+    /// Where the key ranges of a keyspace's trees meet, if they follow one another in order: then
+    /// what is in the trees is concatenated; otherwise it is merged.
+    pub(crate) splits: Option<Arc<[Vec<u8>]>>,
 }
+
+/// The bounds of a range of order keys.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Which tree a key lives in. Fixed when a keyspace is created.
 pub(crate) trait Router: std::fmt::Debug + Send + Sync {
-    fn route(&self, hash: KeyHash) -> usize;
-    fn covering(&self) -> Covering;
+    /// The tree of a user key, of which this is the hash.
+    fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
+    /// The trees that may hold keys within bounds of order keys, which user keys are where ranges of
+    /// them divide a keyspace.
+    fn covering(&self, bounds: &KeyBounds) -> Covering;
 }
 
-fn router(partitioning: Partitioning) -> Box<dyn Router> {
+/// The router of a way to divide a keyspace.
+pub(crate) fn router(partitioning: &Partitioning) -> Box<dyn Router> {
     match partitioning {
         Partitioning::Single => Box::new(single::Single),
-        Partitioning::Hash(partitions) => Box::new(hash::Hash { partitions }),
+        Partitioning::Hash(partitions) => Box::new(hash::Hash {
+            partitions: *partitions,
+        }),
+        Partitioning::Range(splits) => Box::new(range::Range {
+            splits: splits.clone(),
+        }),
     }
 }
 
@@ -81,7 +91,7 @@ pub(crate) struct DesignInForce {
 
 impl DesignInForce {
     /// Fills what the design leaves open from the memory that active memtables have together.
-    pub(crate) fn derive(design: Design, layout: Layout, active_bytes: u64) -> Arc<DesignInForce> {
+    pub(crate) fn derive(design: Design, layout: &Layout, active_bytes: u64) -> Arc<DesignInForce> {
         let partitions = layout.partitioning.count() as u64;
         let all = design
             .memtable_bytes
@@ -107,14 +117,14 @@ impl KeyspaceFacts {
         keyspace: &Keyspace,
         design: Arc<DesignInForce>,
     ) -> Arc<KeyspaceFacts> {
-        let layout = keyspace.layout;
+        let layout = keyspace.layout.clone();
         Arc::new(KeyspaceFacts {
             id,
             name: keyspace.name.clone(),
-            layout,
             seed: keyspace.seed,
             order: key_order::open(layout.order, keyspace.seed),
-            router: router(layout.partitioning),
+            router: router(&layout.partitioning),
+            layout,
             design: ArcSwap::new(design),
             operations: OperationCounters::new(keyspace.operations),
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),

@@ -1,6 +1,6 @@
 //! One tree for all keys.
 
-use super::{Covering, Router};
+use super::{Covering, KeyBounds, Router};
 use crate::entry::KeyHash;
 
 /// Everything goes to partition 0.
@@ -8,14 +8,14 @@ use crate::entry::KeyHash;
 pub(crate) struct Single;
 
 impl Router for Single {
-    fn route(&self, _hash: KeyHash) -> usize {
+    fn route(&self, _user_key: &[u8], _hash: KeyHash) -> usize {
         0
     }
 
-    fn covering(&self) -> Covering {
+    fn covering(&self, _bounds: &KeyBounds) -> Covering {
         Covering {
             partitions: 0..1,
-            ordered: true,
+            splits: None,
         }
     }
 }

@@ -3,7 +3,9 @@
 pub(crate) mod rate_limiter;
 pub(crate) mod scheduler;
 pub(crate) mod throttle;
+pub(crate) mod workers;
 
 pub(crate) use rate_limiter::RateLimiter;
 pub(crate) use scheduler::{Priority, Scheduler};
 pub(crate) use throttle::{Pressure, Throttle};
+pub(crate) use workers::Workers;

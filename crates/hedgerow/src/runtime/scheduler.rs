@@ -22,13 +22,15 @@ pub(crate) enum Priority {
     Log,
     /// A memtable to a table.
     Flush,
+    /// Tasks of workers that have no threads of their own.
+    Tasks,
     /// A merge out of level 0.
     MergeTop,
     /// Any other merge.
     Merge,
 }
 
-const PRIORITIES: usize = 4;
+const PRIORITIES: usize = 5;
 
 type Job = Box<dyn FnOnce() + Send>;
 

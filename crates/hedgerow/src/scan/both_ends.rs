@@ -4,6 +4,7 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::error::{Error, Result};
 use crate::key_order::Order;
+use crate::partition::KeyBounds;
 use crate::slice::Slice;
 
 use super::{Cursor, View};
@@ -47,32 +48,9 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The keys of a range, which the order has to have.
-    pub(crate) fn of_range<K: AsRef<[u8]>>(
-        view: View,
-        range: &impl RangeBounds<K>,
-    ) -> Result<Scan> {
-        let order = &view.state.facts.order;
-        order.check_ranges()?;
-        let bounds = range_bounds(&**order, range)?;
-        Ok(Scan::new(view, bounds, None))
-    }
-
-    /// The keys with a prefix, whatever lies between them.
-    pub(crate) fn of_prefix(view: View, prefix: &[u8]) -> Result<Scan> {
-        let group = view.state.facts.order.group(prefix)?;
-        let end = behind(&group);
-        let bounds = (Bound::Included(group), end);
-        Ok(Scan::new(view, bounds, Some(prefix.to_vec())))
-    }
-
-    /// Everything behind an order key.
-    pub(super) fn behind(view: View, order_key: Vec<u8>) -> Scan {
-        let bounds = (Bound::Excluded(order_key), Bound::Unbounded);
-        Scan::new(view, bounds, None)
-    }
-
-    fn new(view: View, (lower, upper): KeyBounds, prefix: Option<Vec<u8>>) -> Scan {
+    /// Of a view that covers the bounds.
+    pub(crate) fn new(view: View, extent: Extent) -> Scan {
+        let (lower, upper) = extent.bounds;
         Scan {
             front: None,
             back: None,
@@ -81,7 +59,7 @@ impl Scan {
             view,
             lower,
             upper,
-            prefix,
+            prefix: extent.prefix,
         }
     }
 
@@ -195,8 +173,45 @@ impl DoubleEndedIterator for Scan {
     }
 }
 
-/// The bounds of a key range.
-pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+/// What a scan visits.
+pub(crate) struct Extent {
+    /// Of order keys.
+    pub(crate) bounds: KeyBounds,
+    /// What the keys have to have, if others may lie between the bounds.
+    prefix: Option<Vec<u8>>,
+}
+
+impl Extent {
+    /// The keys of a range, which the order has to have.
+    pub(crate) fn of_range<K: AsRef<[u8]>>(
+        order: &dyn Order,
+        range: &impl RangeBounds<K>,
+    ) -> Result<Extent> {
+        order.check_ranges()?;
+        Ok(Extent {
+            bounds: range_bounds(order, range)?,
+            prefix: None,
+        })
+    }
+
+    /// The keys with a prefix, whatever lies between them.
+    pub(crate) fn of_prefix(order: &dyn Order, prefix: &[u8]) -> Result<Extent> {
+        let group = order.group(prefix)?;
+        let end = behind(&group);
+        Ok(Extent {
+            bounds: (Bound::Included(group), end),
+            prefix: Some(prefix.to_vec()),
+        })
+    }
+
+    /// Everything behind an order key.
+    pub(super) fn behind(order_key: Vec<u8>) -> Extent {
+        Extent {
+            bounds: (Bound::Excluded(order_key), Bound::Unbounded),
+            prefix: None,
+        }
+    }
+}
 
 /// The order keys of a range of keys: of everything, or of an order that has ranges. Keys beyond
 /// the limits are refused.

@@ -6,7 +6,7 @@ use crate::key_order;
 use crate::partition::KeyspaceFacts;
 
 use super::both_ends::Pair;
-use super::{Scan, View};
+use super::{Extent, Scan, View};
 
 /// Where a scan of everything left off: bytes that may be kept and used at any later time, by any
 /// process, for the same keyspace. The default is the beginning.
@@ -78,7 +78,7 @@ impl UnorderedScan {
     pub(crate) fn new(view: View, begin: &ScanToken) -> Result<UnorderedScan> {
         let order_key = begin.order_key(&view.state.facts)?;
         Ok(UnorderedScan {
-            scan: Scan::behind(view.clone(), order_key),
+            scan: Scan::new(view.clone(), Extent::behind(order_key)),
             view,
             last: Vec::new(),
             begin: begin.clone(),

@@ -164,7 +164,7 @@ pub fn simulate(simulation: &Simulation) -> Result<SimulationReport> {
     simulation.check()?;
     let active_bytes = MemoryPlan::new(simulation.memory_budget).active();
     let mut design =
-        DesignInForce::derive(simulation.design.clone(), Layout::sorted(), active_bytes);
+        DesignInForce::derive(simulation.design.clone(), &Layout::sorted(), active_bytes);
     if let Some(design) = std::sync::Arc::get_mut(&mut design) {
         // Memtables of all keyspaces are sealed when they hold this together.
         design.memtable_bytes = design.memtable_bytes.min(active_bytes);

@@ -2,6 +2,7 @@
 //! else; unknown ones are `FormatVersion`.
 
 use crate::codec::fields::{self, FieldReader, FieldWriter};
+use crate::codec::reader::put_sized;
 use crate::codec::{ByteReader, varint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_order;
@@ -36,11 +37,16 @@ pub(crate) fn encode_layout(layout: &Layout, out: &mut Vec<u8>) {
     if key_order::has_parameter(order) {
         varint::put(out, u64::from(parameter));
     }
-    match layout.partitioning {
+    match &layout.partitioning {
         Partitioning::Single => varint::put(out, 0),
         Partitioning::Hash(count) => {
             varint::put(out, 1);
-            varint::put(out, u64::from(count));
+            varint::put(out, u64::from(*count));
+        }
+        Partitioning::Range(splits) => {
+            varint::put(out, 2);
+            varint::put(out, splits.len() as u64);
+            splits.iter().for_each(|split| put_sized(out, split));
         }
     }
     FieldWriter::new(out).finish();
@@ -57,6 +63,9 @@ pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
     let partitioning = match reader.varint("partitioning")? {
         0 => Partitioning::Single,
         1 => Partitioning::Hash(reader.varint_as("partition count")?),
+        2 => Partitioning::range(list(reader, "keys between partitions", |reader| {
+            reader.sized("key between partitions")
+        })?),
         code => return Err(unknown("partitioning", code)),
     };
     skip_fields(reader, "a layout")?;

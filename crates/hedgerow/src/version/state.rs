@@ -112,7 +112,7 @@ impl State {
                 *id,
                 Keyspace {
                     name: name.clone(),
-                    layout: *layout,
+                    layout: layout.clone(),
                     design: design.clone(),
                     seed: *seed,
                     partitions: partitions.clone(),
@@ -172,7 +172,7 @@ impl State {
             edit.push(Change::CreateKeyspace {
                 id,
                 name: keyspace.name.clone(),
-                layout: keyspace.layout,
+                layout: keyspace.layout.clone(),
                 design: keyspace.design.clone(),
                 seed: keyspace.seed,
                 partitions: keyspace.partitions.clone(),

@@ -4,7 +4,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec};
+use hedgerow::{
+    Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec, PrefixRule,
+};
 
 use crate::support::{
     Contents, builder, contents, key, kind, open, plain, put_synced, small, value,
@@ -90,9 +92,20 @@ fn bad_arguments_are_refused_with_their_bounds() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("1048576"), "{error}");
     let db = open(&disk);
-    for layout in [Layout::sorted().hash(0), Layout::sorted().hash(257)] {
+    for layout in [
+        Layout::sorted().hash(0),
+        Layout::sorted().hash(257),
+        Layout::sorted().range(["b", "a"]),
+        Layout::sorted().range(["a", ""]),
+        Layout::sorted().range((0..256).map(key)),
+        Layout::hashed().range(["a"]),
+        Layout::semi_sorted(PrefixRule::Bytes(4)).range(["a"]),
+    ] {
         assert_eq!(kind(db.keyspace("k", layout)), ErrorKind::InvalidArgument);
     }
+    let error = db.keyspace("k", Layout::hashed().range(["a"])).unwrap_err();
+    let expected = "one tree or a hash for keys of the order hashed, found `range:a`";
+    assert!(error.to_string().contains(expected), "{error}");
     for name in [String::new(), "x".repeat(256)] {
         assert_eq!(
             kind(db.keyspace(&name, Layout::sorted())),
@@ -263,7 +276,12 @@ fn database_is_closed_when_the_last_handle_goes() {
 fn scan_gives_each_key_of_the_range_once_from_whatever_end() {
     let disk = SimStorage::new(10);
     let db = open(&disk);
-    for layout in [Layout::sorted(), Layout::sorted().hash(3)] {
+    let by_range = [key(3), key(28), key(100), key(199)];
+    for layout in [
+        Layout::sorted(),
+        Layout::sorted().hash(3),
+        Layout::sorted().range(by_range),
+    ] {
         let name = format!("{layout:?}");
         let keyspace = db.keyspace_with(&name, layout, small()).unwrap();
         let mut all = Contents::new();

@@ -11,8 +11,13 @@ use crate::support::{
     Contents, builder, contents, files, key, kind, open, plain, read_all, small, value,
 };
 
-fn layouts() -> [Layout; 2] {
-    [Layout::sorted(), Layout::sorted().hash(4)]
+fn layouts() -> [Layout; 3] {
+    let by_range = [key(0), key(300), key(301), key(700)];
+    [
+        Layout::sorted(),
+        Layout::sorted().hash(4),
+        Layout::sorted().range(by_range),
+    ]
 }
 
 /// What a load puts under a key: told from everything that [`value`] gives.
@@ -60,7 +65,7 @@ fn of_snapshot(snapshot: &hedgerow::Snapshot, keyspace: &Keyspace) -> Contents {
 fn load_is_one_commit_over_whatever_was_there() {
     for layout in layouts() {
         for filled in [false, true] {
-            check_one_commit(layout, filled);
+            check_one_commit(layout.clone(), filled);
         }
     }
 }
@@ -320,7 +325,7 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
         let mut outcomes = [0, 0];
         for after in 0.. {
             let disk = SimStorage::new(after);
-            let (db, keyspace, before) = prepared(&disk, layout);
+            let (db, keyspace, before) = prepared(&disk, layout.clone());
             // Not durable yet: the load may survive only together with it. A flush of what the
             // keyspace itself has would see to that.
             let mut all = before.clone();
@@ -328,7 +333,7 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
                 keyspace.put(key(1), "earlier").unwrap();
                 all.insert(key(1), b"earlier".to_vec());
             }
-            let other = db.keyspace("other", layout).unwrap();
+            let other = db.keyspace("other", layout.clone()).unwrap();
             other.put(key(1), "earlier").unwrap();
             let earlier = all.clone();
             all.extend(sorted(900).map(Result::unwrap));
@@ -472,7 +477,7 @@ fn readers_beside_loads_see_each_wholly_and_in_order() {
     let disk = SimStorage::new(11);
     let db = threaded(&disk).open().unwrap();
     let layout = Layout::sorted().hash(4);
-    let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+    let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
     let other = db.keyspace_with("other", layout, small()).unwrap();
     let generation = |g: u64| (0..KEYS).map(move |i| Ok::<_, Error>((key(i), g.to_be_bytes())));
     keyspace.bulk_load(generation(0)).unwrap();

@@ -62,7 +62,7 @@ fn colliding(disk: &SimStorage, order: KeyOrder, filter: FilterSpec) -> (Db, Key
     };
     let mut design = small();
     design.filter = filter;
-    let keyspace = db.keyspace_with("k", layout, design).unwrap();
+    let keyspace = db.keyspace_with("k", layout.clone(), design).unwrap();
     keyspace.put([7; 200], b"the first").unwrap();
     keyspace.flush().unwrap();
     (db, keyspace)
@@ -170,7 +170,7 @@ fn keys_chosen_against_an_unseeded_hash_are_spread_evenly() {
     ] {
         let disk = SimStorage::new(4);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         for number in 0..KEYS {
             keyspace.put(chosen(0, number), b"v").unwrap();
         }

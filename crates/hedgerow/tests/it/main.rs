@@ -12,6 +12,7 @@
 mod support;
 
 mod api;
+mod asynchronous;
 mod bulk_load;
 mod checkpoint;
 mod collisions;
@@ -27,6 +28,7 @@ mod log;
 mod memory;
 mod operations;
 mod orders;
+mod partitions;
 mod read_only;
 mod retune;
 mod self_tuning;

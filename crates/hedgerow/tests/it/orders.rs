@@ -104,7 +104,7 @@ fn every_order_stores_what_it_is_given_through_every_path() {
     for layout in layouts() {
         let disk = SimStorage::new(5);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let expected = fill(&keyspace);
         assert_eq!(all(&keyspace), expected, "{layout:?}");
 
@@ -152,7 +152,7 @@ fn repair_without_a_manifest_finds_the_order_in_the_tables() {
     for layout in layouts() {
         let disk = SimStorage::new(6);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let expected = fill(&keyspace);
         drop((keyspace, db));
         disk.set_contents(format!("{DIR}/MANIFEST"), b"").unwrap();
@@ -173,7 +173,7 @@ fn a_prefix_scan_visits_exactly_the_keys_of_its_prefix() {
     for layout in layouts() {
         let disk = SimStorage::new(7);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let expected = fill(&keyspace);
         if layout.order == KeyOrder::Hashed {
             let error = keyspace.scan_prefix(prefix_of(3)).err().unwrap();
@@ -212,7 +212,7 @@ fn a_scan_of_everything_is_resumed_from_its_token() {
     for layout in layouts().chain(sorted) {
         let disk = SimStorage::new(8);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let expected = fill(&keyspace);
         let snapshot = db.snapshot().unwrap();
         let (mut found, mut at_snapshot) = (Contents::new(), Contents::new());
@@ -263,7 +263,7 @@ fn ranges_and_seeks_are_refused_with_what_there_is_instead() {
     for layout in layouts() {
         let disk = SimStorage::new(9);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let snapshot = db.snapshot().unwrap();
         let refusals = [
             keyspace.scan::<&[u8]>(..).err(),
@@ -326,7 +326,7 @@ fn filters_keep_absent_keys_from_tables() {
         let db = open(&disk);
         let mut design = small();
         design.filter = FilterSpec::Bloom { bits_per_key: 16.0 };
-        let keyspace = db.keyspace_with("k", layout, design).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), design).unwrap();
         fill(&keyspace);
         keyspace.compact::<&[u8]>(..).unwrap();
         let before = db.stats();
@@ -351,7 +351,7 @@ fn a_layout_is_fixed_with_its_order() {
     let db = open(&disk);
     for layout in layouts() {
         let name = format!("{layout:?}");
-        db.keyspace(&name, layout).unwrap();
+        db.keyspace(&name, layout.clone()).unwrap();
         for other in layouts().filter(|other| *other != layout) {
             assert_eq!(kind(db.keyspace(&name, other)), ErrorKind::InvalidArgument);
         }
@@ -370,7 +370,7 @@ fn a_bulk_load_puts_entries_in_the_order_of_the_keyspace() {
     for layout in layouts() {
         let disk = SimStorage::new(13);
         let db = open(&disk);
-        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
         let mut expected = fill(&keyspace);
         for (first, count) in [(0, 50), (1000, 4000)] {
             let entries: Vec<_> = (first..first + count)
@@ -399,7 +399,7 @@ fn a_bulk_load_of_a_key_that_comes_twice_loads_nothing() {
         for count in [10, 4000] {
             let disk = SimStorage::new(14);
             let db = open(&disk);
-            let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+            let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
             let numbers = (0..count).chain([3]);
             let entries = numbers.map(|i| {
                 let key = key_of(layout.order, i % 60, i);

@@ -13,14 +13,14 @@ struct Run {
     opened: Arc<AtomicU64>,
 }
 
-impl Tables for Run {
+impl Parts for Run {
     fn len(&self) -> usize {
         self.tables.len()
     }
 
-    fn bounds(&self, index: usize) -> (&[u8], &[u8]) {
+    fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>) {
         let table = &self.tables[index];
-        (&table[0].0, &table[table.len() - 1].0)
+        (&table[0].0, Some(&table[table.len() - 1].0))
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {

@@ -10,7 +10,9 @@ use crate::table::meta::tests::any_meta;
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     let partitioning = prop_oneof![
         Just(Partitioning::Single),
-        (1u16..=256).prop_map(Partitioning::Hash)
+        (1u16..=256).prop_map(Partitioning::Hash),
+        prop::collection::btree_set(prop::collection::vec(any::<u8>(), 1..20), 0..9)
+            .prop_map(Partitioning::range),
     ];
     let order = prop_oneof![
         Just(KeyOrder::Sorted),
@@ -19,10 +21,11 @@ pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
         any::<u8>().prop_map(|byte| KeyOrder::SemiSorted(PrefixRule::Delimiter(byte))),
         Just(KeyOrder::SemiSorted(PrefixRule::LengthPrefixed)),
     ];
-    (order, partitioning).prop_map(|(order, partitioning)| Layout {
+    let layout = (order, partitioning).prop_map(|(order, partitioning)| Layout {
         order,
         partitioning,
-    })
+    });
+    layout.prop_filter("ranges are of sorted keys", |layout| layout.check().is_ok())
 }
 
 fn any_cut() -> impl Strategy<Value = CutSpec> {

@@ -85,7 +85,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
         Step::Create(layout, design, depth) => Change::CreateKeyspace {
             id: KeyspaceId(state.next_keyspace),
             name: format!("k{}", state.next_keyspace),
-            layout: *layout,
+            layout: layout.clone(),
             design: design.clone(),
             seed: 7,
             partitions: new_partitions(layout),

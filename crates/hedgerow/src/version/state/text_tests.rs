@@ -17,7 +17,6 @@ use std::path::Path;
 use super::tests::meta;
 use super::*;
 use crate::merge_policy::shape::RunId;
-use crate::options::Partitioning;
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words
@@ -137,10 +136,7 @@ fn change(state: &State, words: &[&str]) -> Change {
 fn print(state: &State, out: &mut String) {
     for (id, k) in &state.keyspaces {
         let partitions: Vec<_> = k.partitions.iter().map(|p| p.0.to_string()).collect();
-        let division = match k.layout.partitioning {
-            Partitioning::Single => "single".to_owned(),
-            Partitioning::Hash(n) => format!("hash:{n}"),
-        };
+        let division = &k.layout.partitioning;
         writeln!(
             out,
             "= keyspace {} `{}` {division} {} {} partitions {}",

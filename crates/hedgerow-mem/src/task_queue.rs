@@ -1,0 +1,191 @@
+//! A bounded queue of tasks for one worker, filled by any number of threads.
+//!
+//! Tasks that find it full stand in *line*: they are accepted in the order in which they came as soon
+//! as there is room, and nobody gets past them. So the order of one thread's tasks is kept whether or
+//! not they had to wait, and who does not want to wait any more may leave the line.
+//!
+//! ```text
+//! take <- [ accepted, at most `capacity` ] <- [ line, by ticket ] <- push
+//! ```
+//!
+//! Closed, it refuses new tasks; what it has is still taken. One lock, held for a few instructions.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Where a task went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the queue: it will be taken.
+    Accepted,
+    /// In line, with this ticket.
+    InLine(u64),
+}
+
+/// A task that was not taken on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused<T> {
+    /// There is no room.
+    Full(T),
+    /// The queue was closed.
+    Closed(T),
+}
+
+/// See the module.
+pub struct TaskQueue<T> {
+    state: Mutex<State<T>>,
+    /// A task came, or the queue was closed.
+    arrived: Condvar,
+    /// Tasks were taken.
+    taken: Condvar,
+    capacity: usize,
+}
+
+struct State<T> {
+    accepted: VecDeque<T>,
+    line: BTreeMap<u64, T>,
+    next_ticket: u64,
+    closed: bool,
+}
+
+impl<T> State<T> {
+    fn is_full(&self, capacity: usize) -> bool {
+        self.accepted.len() >= capacity || !self.line.is_empty()
+    }
+}
+
+impl<T> TaskQueue<T> {
+    /// An empty queue that accepts up to `capacity` tasks, at least one.
+    pub fn new(capacity: usize) -> TaskQueue<T> {
+        TaskQueue {
+            state: Mutex::new(State {
+                accepted: VecDeque::new(),
+                line: BTreeMap::new(),
+                next_ticket: 0,
+                closed: false,
+            }),
+            arrived: Condvar::new(),
+            taken: Condvar::new(),
+            capacity: capacity.max(1),
+        }
+    }
+
+    /// Adds a task if there is room and nobody in line.
+    ///
+    /// # Errors
+    /// The task.
+    pub fn try_push(&self, task: T) -> Result<(), Refused<T>> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Refused::Closed(task));
+        }
+        if state.is_full(self.capacity) {
+            return Err(Refused::Full(task));
+        }
+        state.accepted.push_back(task);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Adds a task, at the end of the line if there is no room.
+    ///
+    /// # Errors
+    /// The task, if the queue was closed.
+    pub fn push(&self, task: T) -> Result<Place, T> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(task);
+        }
+        if state.is_full(self.capacity) {
+            let ticket = state.next_ticket;
+            state.next_ticket += 1;
+            state.line.insert(ticket, task);
+            return Ok(Place::InLine(ticket));
+        }
+        state.accepted.push_back(task);
+        self.arrived.notify_one();
+        Ok(Place::Accepted)
+    }
+
+    /// Waits until a task is not in line any more.
+    pub fn wait_until_accepted(&self, place: Place) {
+        let Place::InLine(ticket) = place else {
+            return;
+        };
+        let mut state = self.lock();
+        while state.line.contains_key(&ticket) {
+            state = self.taken.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    /// Takes a task back that is still in line.
+    pub fn leave(&self, place: Place) -> Option<T> {
+        let Place::InLine(ticket) = place else {
+            return None;
+        };
+        self.lock().line.remove(&ticket)
+    }
+
+    /// Moves up to `count` tasks to `tasks`, oldest first, and lets others in from the line.
+    pub fn take(&self, count: usize, tasks: &mut Vec<T>) {
+        let mut state = self.lock();
+        self.take_from(&mut state, count, tasks);
+    }
+
+    /// As [`TaskQueue::take`], once there is a task. False when the queue was closed and is empty.
+    pub fn wait_and_take(&self, count: usize, tasks: &mut Vec<T>) -> bool {
+        let mut state = self.lock();
+        while state.accepted.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        self.take_from(&mut state, count, tasks);
+        true
+    }
+
+    fn take_from(&self, state: &mut State<T>, count: usize, tasks: &mut Vec<T>) {
+        let count = count.min(state.accepted.len());
+        tasks.extend(state.accepted.drain(..count));
+        while state.accepted.len() < self.capacity {
+            let Some((_, task)) = state.line.pop_first() else {
+                break;
+            };
+            state.accepted.push_back(task);
+        }
+        self.taken.notify_all();
+    }
+
+    /// Refuses tasks from now on.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Whether it refuses tasks.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// How many tasks are accepted, and how many in line.
+    pub fn depth(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.accepted.len(), state.line.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl<T> fmt::Debug for TaskQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskQueue")
+            .field("depth", &self.depth())
+            .field("capacity", &self.capacity)
+            .finish()
+    }
+}

@@ -1,0 +1,211 @@
+//! The path of a batch of tasks: writes become one commit, gets are read together, so that a device
+//! with a queue has many of them at once.
+//!
+//! The order of tasks for one key is kept: a group of them, which is what is done together, has no get of a
+//! key that is written in it. Another task for such a key begins the next group, and so does a call.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::engine::{Access, Answer, Engine, Handle, Task, lock};
+use crate::entry::{KeyspaceId, SeqNo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::Keyspace;
+use crate::options::Durability;
+use crate::read;
+use crate::slice::Slice;
+
+/// Keys and values of a commit made of tasks, in bytes, after which another one begins.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// Does all tasks of a batch.
+pub(super) fn run(engine: &Arc<Engine>, batch: Vec<Task>) {
+    let mut group = Group {
+        engine: Handle::of_worker(engine),
+        writes: Vec::new(),
+        reads: Vec::new(),
+        written: HashSet::new(),
+        read: HashSet::new(),
+        bytes: 0,
+    };
+    for task in batch {
+        match task {
+            Task::Reads(reads) => reads
+                .into_iter()
+                .for_each(|(access, to)| group.read(access, to)),
+            Task::Write {
+                access,
+                value,
+                durability,
+                answer,
+            } => group.write(Write {
+                access,
+                value,
+                durability,
+                answer,
+            }),
+            Task::Call(call) => {
+                group.finish();
+                call(engine);
+            }
+        }
+    }
+    group.finish();
+}
+
+/// What a function gives that is not ours; a panic of it is `Cancelled`.
+pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::new(
+            ErrorKind::Cancelled,
+            format!(
+                "a function called by a worker panicked: {}",
+                text.unwrap_or("")
+            ),
+        ))
+    })
+}
+
+type Id = (KeyspaceId, u128);
+
+fn id(access: &Access) -> Id {
+    (access.cell.facts.id, access.hash.0)
+}
+
+struct Write {
+    access: Access,
+    value: Option<Vec<u8>>,
+    durability: Durability,
+    answer: Option<Answer<()>>,
+}
+
+/// Tasks that are done together.
+struct Group {
+    engine: Handle,
+    writes: Vec<Write>,
+    reads: Vec<(Access, Answer<Option<Slice>>)>,
+    written: HashSet<Id>,
+    read: HashSet<Id>,
+    bytes: usize,
+}
+
+impl Group {
+    fn read(&mut self, access: Access, answer: Answer<Option<Slice>>) {
+        if !answer.is_wanted() {
+            return;
+        }
+        if self.written.contains(&id(&access)) {
+            self.finish();
+        }
+        self.read.insert(id(&access));
+        self.reads.push((access, answer));
+    }
+
+    fn write(&mut self, write: Write) {
+        if self.read.contains(&id(&write.access)) || self.bytes >= GROUP_BYTES_MAX {
+            self.finish();
+        }
+        self.bytes += write.access.key.len() + write.value.as_ref().map_or(0, Vec::len);
+        self.written.insert(id(&write.access));
+        self.writes.push(write);
+    }
+
+    /// Does what there is, and begins the next group.
+    fn finish(&mut self) {
+        let writes = std::mem::take(&mut self.writes);
+        if !writes.is_empty() {
+            self.commit(writes);
+        }
+        let mut reads = std::mem::take(&mut self.reads);
+        // Each keyspace's together; the order of tasks does not matter within a group.
+        reads.sort_by_key(|(access, _)| access.cell.facts.id);
+        while let Some((first, _)) = reads.first() {
+            let keyspace = first.cell.facts.id;
+            let count = reads.partition_point(|(access, _)| access.cell.facts.id <= keyspace);
+            let rest = reads.split_off(count);
+            self.get(std::mem::replace(&mut reads, rest));
+        }
+        self.written.clear();
+        self.read.clear();
+        self.bytes = 0;
+    }
+
+    fn keyspace(&self, access: &Access) -> Keyspace {
+        Keyspace::new(&self.engine, &access.cell)
+    }
+
+    /// Writes everything as one commit. If that fails, nothing of it was written, and one task may be
+    /// the reason: then each is tried alone.
+    fn commit(&self, writes: Vec<Write>) {
+        let durability = match writes.iter().any(|w| w.durability == Durability::Synced) {
+            true => Durability::Synced,
+            false => Durability::Buffered,
+        };
+        let mut batch = Batch::new(&self.engine);
+        let added = writes
+            .iter()
+            .try_for_each(|write| self.add(&mut batch, write));
+        match added.and_then(|()| batch.commit(durability)) {
+            Err(error) if writes.len() > 1 && error.kind() != ErrorKind::Poisoned => {
+                for write in writes {
+                    let mut alone = Batch::new(&self.engine);
+                    let added = self.add(&mut alone, &write);
+                    let result = added.and_then(|()| alone.commit(write.durability));
+                    self.answer(write.answer, result);
+                }
+            }
+            result => {
+                for write in writes {
+                    self.answer(write.answer, result.clone());
+                }
+            }
+        }
+    }
+
+    fn add(&self, batch: &mut Batch, write: &Write) -> Result<()> {
+        let (keyspace, key) = (self.keyspace(&write.access), &write.access.key);
+        match &write.value {
+            Some(value) => batch.put(&keyspace, key, value).map(drop),
+            None => batch.delete(&keyspace, key).map(drop),
+        }
+    }
+
+    /// What nobody waits for is kept until the next barrier, if it is an error.
+    fn answer(&self, answer: Option<Answer<()>>, result: Result<()>) {
+        match (answer, result) {
+            (Some(answer), result) => answer.give(result),
+            (None, Ok(())) => {}
+            (None, Err(error)) => drop(lock(&self.engine.lost_error).get_or_insert(error)),
+        }
+    }
+
+    /// Reads keys of one keyspace. If that fails, each is tried alone: an error belongs to its key.
+    fn get(&self, reads: Vec<(Access, Answer<Option<Slice>>)>) {
+        let Some((first, _)) = reads.first() else {
+            return;
+        };
+        let cell = first.cell.clone();
+        let state = cell.state.load();
+        let keys: Vec<_> = reads
+            .iter()
+            .map(|(access, _)| access.key.as_slice())
+            .collect();
+        let read = |()| read::multi_get(&self.engine, &state, &keys, SeqNo::MAX);
+        match cell.check_not_dropped().and_then(read) {
+            Ok(values) => {
+                for ((_, answer), value) in reads.into_iter().zip(values) {
+                    answer.give(Ok(value));
+                }
+            }
+            Err(_) => {
+                for (access, answer) in reads {
+                    answer.give(self.keyspace(&access).get(&access.key));
+                }
+            }
+        }
+    }
+}
