@@ -15,6 +15,7 @@ use crate::codec::{ByteReader, shared_prefix, varint};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
+use super::resident::ResidentPages;
 use super::{Bracket, Index};
 use node::{Child, Node, NodeBuilder, NodeLayout};
 
@@ -173,9 +174,7 @@ pub(crate) struct FencePointers {
     first_bytes: usize,
     blocks: usize,
     last_key: Range<usize>,
-    /// The pages one after the other, and their layouts with where they are: when resident.
-    pages: Vec<u8>,
-    nodes: Vec<(NodeLayout, Range<usize>)>,
+    nodes: ResidentPages<NodeLayout>,
 }
 
 impl FencePointers {
@@ -198,8 +197,7 @@ impl FencePointers {
             first_bytes,
             blocks,
             last_key: last_key_end - last_key_bytes..last_key_end,
-            pages: Vec::new(),
-            nodes: Vec::new(),
+            nodes: ResidentPages::NONE,
         };
         let firsts = (0..=index.top.count).map(|page| index.first_block(page));
         if index.first_block(0) != 0 || !firsts.is_sorted_by(|a, b| a < b) {
@@ -211,40 +209,37 @@ impl FencePointers {
     }
 
     fn resident_or_top_first(&self) -> Vec<u8> {
-        match self.nodes.is_empty() {
-            true => self.top().separator(0),
-            false => self.resident_separator(0),
-        }
+        let first = self.resident_separator(0);
+        first.unwrap_or_else(|| self.top().separator(0))
     }
 
-    /// The first block that begins after `piece / pieces` of the bytes. Only when resident.
-    fn block_at_share(&self, piece: usize, pieces: usize) -> usize {
+    /// The first block that begins after `piece / pieces` of the bytes, if the index is resident.
+    fn block_at_share(&self, piece: usize, pieces: usize) -> Option<usize> {
         let offset = |block: usize| {
             let page = self.page_of_block(block);
-            self.resident(page)
-                .handle(block - self.first_block(page))
-                .offset
+            let handle = self.resident(page)?.handle(block - self.first_block(page));
+            Some(handle.offset)
         };
-        let (start, end) = (offset(0), offset(self.blocks - 1));
+        let (start, end) = (offset(0)?, offset(self.blocks - 1)?);
         // A page from disk may say anything: offsets that do not increase give some key, not a panic.
         let bytes = u128::from(end.saturating_sub(start));
         let wanted = start.saturating_add((bytes * piece as u128 / pieces as u128) as u64);
         let (mut low, mut high) = (0, self.blocks - 1);
         while low < high {
             let middle = low.midpoint(high);
-            if offset(middle) < wanted {
+            if offset(middle)? < wanted {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        low
+        Some(low)
     }
 
-    fn resident_separator(&self, block: usize) -> Vec<u8> {
+    fn resident_separator(&self, block: usize) -> Option<Vec<u8>> {
         let page = self.page_of_block(block);
-        self.resident(page)
-            .separator(block - self.first_block(page))
+        let node = self.resident(page)?;
+        Some(node.separator(block - self.first_block(page)))
     }
 
     fn top(&self) -> Node<'_> {
@@ -254,12 +249,11 @@ impl FencePointers {
         }
     }
 
-    fn resident(&self, page: usize) -> Node<'_> {
-        let (layout, range) = &self.nodes[page];
-        Node {
-            layout,
-            page: &self.pages[range.clone()],
-        }
+    /// The node of a page, if it is resident.
+    #[inline]
+    fn resident(&self, page: usize) -> Option<Node<'_>> {
+        let (layout, page) = self.nodes.get(page)?;
+        Some(Node { layout, page })
     }
 
     fn page_id(&self, page: usize) -> PageId {
@@ -316,8 +310,8 @@ impl FencePointers {
         given: Option<&Page>,
         answer: impl FnOnce(Node<'_>) -> T,
     ) -> Result<Step<T>> {
-        if !self.nodes.is_empty() {
-            return Ok(Step::Done(answer(self.resident(page))));
+        if let Some(node) = self.resident(page) {
+            return Ok(Step::Done(answer(node)));
         }
         let Some(given) = given else {
             return Ok(Step::Read(self.page_id(page)));
@@ -395,36 +389,18 @@ impl Index for FencePointers {
     }
 
     fn load(&mut self, pages: &[&[u8]]) -> Result<()> {
-        if pages.len() != self.top.count {
-            return Err(Error::corruption(format!(
-                "expected an index of {} pages, found {}",
-                self.top.count,
-                pages.len()
-            )));
-        }
-        for (number, page) in pages.iter().enumerate() {
-            let layout = self.parse_page(number, page)?;
-            let start = self.pages.len();
-            self.pages.extend_from_slice(page);
-            self.nodes.push((layout, start..self.pages.len()));
-        }
-        self.pages.shrink_to_fit();
-        self.nodes.shrink_to_fit();
+        let expected = (self.top.count, "pages");
+        self.nodes =
+            ResidentPages::load(pages, expected, |page, bytes| self.parse_page(page, bytes))?;
         Ok(())
     }
 
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        let units = if self.nodes.is_empty() {
-            self.top.count
-        } else {
-            self.blocks
-        };
         for piece in 1..pieces {
-            let key = match self.nodes.is_empty() {
-                true => self.top().separator(units * piece / pieces),
-                false => self.resident_separator(self.block_at_share(piece, pieces)),
-            };
+            let block = self.block_at_share(piece, pieces);
+            let key = block.and_then(|block| self.resident_separator(block));
+            let key = key.unwrap_or_else(|| self.top().separator(self.top.count * piece / pieces));
             let above_first = key > self.resident_or_top_first();
             if above_first && keys.last().is_none_or(|last| *last < key) {
                 keys.push(key);
@@ -434,10 +410,7 @@ impl Index for FencePointers {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.top_page.len()
-            + self.pages.capacity()
-            + self.nodes.capacity() * size_of::<(NodeLayout, Range<usize>)>()
+        size_of::<Self>() + self.top_page.len() + self.nodes.memory_bytes()
     }
 }
 

@@ -8,6 +8,7 @@ mod conformance;
 pub(crate) mod entropy_coded_trie;
 pub(crate) mod fence_pointers;
 pub(crate) mod of_table;
+mod resident;
 
 use std::fmt::Debug;
 use std::ops::Range;

@@ -137,10 +137,11 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
     let targets = super::targets(design, version);
     levels.find_map(|(level, kind)| {
         let runs_max = targets.get(level)?.runs_max as usize;
+        if runs_max <= 1 {
+            return None;
+        }
         let mut groups = 0..version.levels[level].groups.len();
-        groups
-            .find_map(|group| addition(version, (level, group), kind, runs_max))
-            .filter(|_| runs_max > 1)
+        groups.find_map(|group| addition(version, (level, group), kind, runs_max))
     })
 }
 

@@ -101,6 +101,15 @@ pub(crate) fn of_code(code: u8, parameter: u32) -> Result<Option<KeyOrder>> {
     Ok(Some(order))
 }
 
+/// The order that a table says it has.
+///
+/// # Errors
+/// `Corruption`, also for a code that is not known.
+pub(crate) fn of_table(code: u8, parameter: u32) -> Result<KeyOrder> {
+    of_code(code, parameter)?
+        .ok_or_else(|| Error::corruption(format!("expected a key order of 0 to 4, found {code}")))
+}
+
 /// The refusal of a range by an order that has none.
 fn no_ranges(order: KeyOrder, scans: &str) -> Error {
     Error::invalid(format!(

@@ -65,43 +65,32 @@ impl Operations {
         ]
     }
 
+    /// Of what [`Operations::numbers`] gave.
     pub(crate) fn of(numbers: [u64; 8]) -> Operations {
-        let [
-            gets_found,
-            gets_missed,
-            seeks,
-            nexts,
-            puts,
-            deletes,
-            replaced,
-            since_retune,
-        ] = numbers;
         Operations {
-            gets_found,
-            gets_missed,
-            seeks,
-            nexts,
-            puts,
-            deletes,
-            replaced,
-            since_retune,
+            gets_found: numbers[0],
+            gets_missed: numbers[1],
+            seeks: numbers[2],
+            nexts: numbers[3],
+            puts: numbers[4],
+            deletes: numbers[5],
+            replaced: numbers[6],
+            since_retune: numbers[7],
         }
     }
 
-    pub(crate) fn plus(&self, other: &Operations) -> Operations {
-        let mut numbers = self.numbers();
-        for (number, more) in numbers.iter_mut().zip(other.numbers()) {
-            *number = number.saturating_add(more);
-        }
-        Operations::of(numbers)
+    /// Each number with that of others.
+    fn with(&self, others: &Operations, join: fn(u64, u64) -> u64) -> Operations {
+        let (numbers, others) = (self.numbers(), others.numbers());
+        Operations::of(std::array::from_fn(|i| join(numbers[i], others[i])))
+    }
+
+    pub(crate) fn plus(&self, others: &Operations) -> Operations {
+        self.with(others, u64::saturating_add)
     }
 
     fn minus(&self, earlier: &Operations) -> Operations {
-        let mut numbers = self.numbers();
-        for (number, less) in numbers.iter_mut().zip(earlier.numbers()) {
-            *number = number.saturating_sub(less);
-        }
-        Operations::of(numbers)
+        self.with(earlier, u64::saturating_sub)
     }
 
     fn faded(mut self, window: u64) -> Operations {

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::block_index::resident::ResidentPages;
 use crate::block_index::{Bracket, Index};
 use crate::codec::{ByteReader, varint};
 use crate::error::{Error, Result};
@@ -165,9 +166,7 @@ pub(crate) struct ThreeLevel {
     table: TableId,
     blocks: usize,
     tops: Box<[Top]>,
-    /// The segments one after the other, and their layouts with where they are: when resident.
-    pages: Vec<u8>,
-    segments: Vec<(SegmentLayout, Range<usize>)>,
+    segments: ResidentPages<SegmentLayout>,
 }
 
 /// What the top says of a segment.
@@ -213,8 +212,7 @@ impl ThreeLevel {
             table,
             blocks,
             tops: tops.into(),
-            pages: Vec::new(),
-            segments: Vec::new(),
+            segments: ResidentPages::NONE,
         })
     }
 
@@ -224,7 +222,7 @@ impl ThreeLevel {
     fn begin_of(&self, block: usize) -> Hashes {
         let number = self.segment_of_block(block);
         let top = &self.tops[number];
-        let Some((layout, range)) = self.segments.get(number) else {
+        let Some((layout, page)) = self.segments.get(number) else {
             let low = match number.checked_sub(1) {
                 Some(before) => self.tops[before].last.joined(),
                 None => u128::from(top.first_prefix) << 64,
@@ -232,7 +230,6 @@ impl ThreeLevel {
             let step = (top.last.joined() - low) / self.blocks_of(number).len() as u128;
             return Hashes::split(low + 1 + step * (block - top.first_block) as u128);
         };
-        let page = &self.pages[range.clone()];
         let segment = Segment { layout, page };
         let begins = |prefix, suffix| {
             let Bracket { first, likely, .. } = segment.bracket(Hashes { prefix, suffix });
@@ -297,8 +294,7 @@ impl ThreeLevel {
         given: Option<&Page>,
         answer: impl FnOnce(Segment<'_>) -> T,
     ) -> Result<Step<T>> {
-        if let Some((layout, range)) = self.segments.get(number) {
-            let page = &self.pages[range.clone()];
+        if let Some((layout, page)) = self.segments.get(number) {
             return Ok(Step::Done(answer(Segment { layout, page })));
         }
         let Some(page) = given else {
@@ -372,21 +368,10 @@ impl Index for ThreeLevel {
     }
 
     fn load(&mut self, pages: &[&[u8]]) -> Result<()> {
-        if pages.len() != self.tops.len() {
-            return Err(Error::corruption(format!(
-                "expected an index of {} segments, found {}",
-                self.tops.len(),
-                pages.len()
-            )));
-        }
-        for (number, page) in pages.iter().enumerate() {
-            let layout = self.parse_segment(number, page)?;
-            let start = self.pages.len();
-            self.pages.extend_from_slice(page);
-            self.segments.push((layout, start..self.pages.len()));
-        }
-        self.pages.shrink_to_fit();
-        self.segments.shrink_to_fit();
+        let expected = (self.tops.len(), "segments");
+        self.segments = ResidentPages::load(pages, expected, |number, page| {
+            self.parse_segment(number, page)
+        })?;
         Ok(())
     }
 
@@ -400,11 +385,10 @@ impl Index for ThreeLevel {
     }
 
     fn memory_bytes(&self) -> usize {
-        let layouts = self.segments.iter().map(|(layout, _)| layout.heap_bytes());
+        let layouts = self.segments.layouts().map(SegmentLayout::heap_bytes);
         size_of::<Self>()
             + size_of_val(&*self.tops)
-            + self.pages.capacity()
-            + self.segments.capacity() * size_of::<(SegmentLayout, Range<usize>)>()
+            + self.segments.memory_bytes()
             + layouts.sum::<usize>()
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::multi_level_cuckoo::run_hashes;
 use crate::filter::of_table::Description;
 use crate::filter::{bloom, cuckoo};
-use crate::key_order;
+use crate::key_order::{self, Order};
 use crate::options::{IndexSpec, KeyOrder};
 use crate::page::{Handle, PageClass, PageId, TableId};
 use crate::table::TableMeta;
@@ -58,7 +58,12 @@ pub struct Footer {
 impl Footer {
     /// The user key of an order key of the table.
     pub fn user_key<'a>(&self, order_key: &'a [u8]) -> &'a [u8] {
-        key_order::open(self.key_order, self.hash_seed).decode(order_key)
+        self.order().decode(order_key)
+    }
+
+    /// What makes order keys of user keys.
+    pub(super) fn order(&self) -> Box<dyn Order> {
+        key_order::open(self.key_order, self.hash_seed)
     }
 
     /// The footer that ends the file, `offset` being where it begins.
@@ -191,9 +196,6 @@ impl Footer {
                 )));
             }
         };
-        let key_order = key_order::of_code(order, parameter)?.ok_or_else(|| {
-            Error::corruption(format!("expected a key order of 0 to 4, found {order}"))
-        })?;
         Ok(Footer {
             id,
             meta,
@@ -201,7 +203,7 @@ impl Footer {
             index_top,
             filter,
             hash_seed,
-            key_order,
+            key_order: key_order::of_table(order, parameter)?,
         })
     }
 }

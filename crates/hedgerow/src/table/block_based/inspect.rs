@@ -205,10 +205,11 @@ impl InspectedTable {
     }
 
     fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
+        let order = self.footer().order();
         let mut entries = Vec::new();
         Block::parse(&page[..])?.walk_all(|_, entry, key| {
             entries.push(StoredEntry {
-                key: self.footer().user_key(key).to_vec(),
+                key: order.decode(key).to_vec(),
                 seqno: entry.seqno,
                 kind: entry.tag.kind,
                 value: stored_value(page, &entry)?,

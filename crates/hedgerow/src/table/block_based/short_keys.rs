@@ -6,7 +6,7 @@
 //! `docs/design/0010-key-orders.md`.
 
 use crate::codec::ByteReader;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key_order::{self, Order};
 use crate::options::KeyOrder;
 
@@ -63,10 +63,7 @@ pub(crate) fn restore(short: &[u8]) -> Result<Vec<u8>> {
     let code = reader.u8("key order of a block")?;
     let parameter = reader.u32("parameter of the key order")?;
     let seed = reader.u64("hash seed of a block")?;
-    let order = key_order::of_code(code, parameter)?.ok_or_else(|| {
-        Error::corruption(format!("expected a key order of 0 to 4, found {code}"))
-    })?;
-    let order = key_order::open(order, seed);
+    let order = key_order::open(key_order::of_table(code, parameter)?, seed);
     let body = &short[reader.position()..];
     let mut builder = BlockBuilder::default();
     let mut order_key = Vec::new();

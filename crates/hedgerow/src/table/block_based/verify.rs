@@ -8,7 +8,7 @@ use crate::block_index::Index;
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
-use crate::key_order::{self, Order};
+use crate::key_order::Order;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
@@ -34,7 +34,7 @@ pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> 
             ..table.meta.clone()
         },
         index_page: None,
-        order: key_order::open(table.footer.key_order, table.footer.hash_seed),
+        order: table.footer.order(),
         order_key: Vec::new(),
         filter: match table.footer.filter {
             Some(description) => Some(load_filter(

@@ -57,8 +57,7 @@ impl BlockBuilder {
     /// Appends an entry with its value.
     pub(in super::super) fn add(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
         self.add_key(key, seqno, tag, false);
-        self.values.extend_from_slice(value);
-        self.note_value_bytes(value.len());
+        self.add_value(value);
     }
 
     /// Appends an entry whose value is stored elsewhere.
@@ -79,8 +78,7 @@ impl BlockBuilder {
     /// Appends an entry of another block, under this key.
     pub(in super::super) fn add_stored(&mut self, key: &[u8], entry: &RawEntry, value: &[u8]) {
         self.add_key(key, entry.seqno, entry.tag, entry.out_of_line);
-        self.values.extend_from_slice(value);
-        self.note_value_bytes(value.len());
+        self.add_value(value);
     }
 
     fn add_key(&mut self, key: &[u8], seqno: SeqNo, tag: Tag, out_of_line: bool) {
@@ -101,6 +99,11 @@ impl BlockBuilder {
             key_bytes: key.len() - shared,
             value_bytes: 0,
         });
+    }
+
+    fn add_value(&mut self, value: &[u8]) {
+        self.values.extend_from_slice(value);
+        self.note_value_bytes(value.len());
     }
 
     fn note_value_bytes(&mut self, bytes: usize) {
@@ -167,8 +170,7 @@ impl BlockBuilder {
                 false => &mut next,
             };
             to.add_key(&key, pending.seqno, pending.tag, pending.out_of_line);
-            to.values.extend_from_slice(value);
-            to.note_value_bytes(value.len());
+            to.add_value(value);
         }
         next
     }
