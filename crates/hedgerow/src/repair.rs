@@ -392,13 +392,13 @@ fn guess_partitioning(
         Partitioning::range(splits),
     ];
     let fits = |guess: &Partitioning| {
-        let router = partition::router(guess);
-        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
-        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
         let layout = Layout {
             partitioning: guess.clone(),
             ..keyspace.layout
         };
+        let router = partition::router(&layout, keyspace.seed);
+        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
+        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
         let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
         is_possible && keys.iter().enumerate().all(all_of)
     };
