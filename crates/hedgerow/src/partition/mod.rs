@@ -66,7 +66,7 @@ pub(crate) fn router(layout: &Layout, seed: u64) -> Box<dyn Router> {
 
 /// 16 bits of a hash as a number below that of partitions.
 fn scaled(bits: u16, partitions: u16) -> usize {
-    (u32::from(bits) * u32::from(partitions) >> 16) as usize
+    ((u32::from(bits) * u32::from(partitions)) >> 16) as usize
 }
 
 /// What all partitions of a keyspace share: its layout, and the design in force.
