@@ -19,6 +19,7 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hedgerow_bench::experiments::Paper;
 
 /// Measures Hedgerow, RocksDB, LevelDB and fjall with the same operations, durability and memory.
 #[derive(Debug, Parser)]
