@@ -119,7 +119,7 @@ pub(crate) struct Memory {
     pub(crate) merges: AtomicUsize,
     /// False when no write has come between two times that the memory was divided.
     writing: AtomicBool,
-    /// What others held, and the active memtables in it, when the memory was divided last.
+    /// What all but the page cache held, and the active memtables in it, when the memory was divided last.
     balanced: AtomicU64,
     balanced_active: AtomicU64,
     /// One division at a time: an older one must not come last.
@@ -192,11 +192,12 @@ impl Memory {
         !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
     }
 
-    /// Pins, indexes, filters or buffers have changed.
+    /// Pins, indexes, filters or buffers have changed. Looks at memtables, too: while all threads merge,
+    /// nobody else sees them grow.
     #[inline]
     pub(crate) fn note(&self) {
-        let others = self.others();
-        if others.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
+        let held = self.others() + self.pool.held_bytes() as u64;
+        if held.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
             self.balance();
         }
     }
@@ -221,9 +222,10 @@ impl Memory {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let others = self.others();
+        let memtables = self.pool.held_bytes() as u64;
         let active = self.active.load(Ordering::Relaxed);
         let sealed = self.sealed.load(Ordering::Relaxed);
-        self.balanced.store(others, Ordering::Relaxed);
+        self.balanced.store(others + memtables, Ordering::Relaxed);
         let active_before = self.balanced_active.swap(active, Ordering::Relaxed);
         let merging = self.merging.load(Ordering::Relaxed) > 0;
         if sealed == 0 && !merging && active == active_before {
@@ -232,7 +234,7 @@ impl Memory {
         }
         self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
             others,
-            memtables: self.pool.held_bytes() as u64,
+            memtables,
             active,
             writing: self.writing.load(Ordering::Relaxed),
         }));

@@ -36,6 +36,8 @@ pub(crate) struct OutputTables<'a> {
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
+    /// Nothing lies deeper: the tables will be there for a while.
+    is_last: bool,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -70,8 +72,11 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let mut below = below.into_iter();
         let next_below = below.next();
-        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let version = &partition.tree().version;
+        let filters = filters::allot(engine, partition, &design, version);
+        let deeper = version.levels.iter().skip(level + 1);
         Ok(OutputTables {
+            is_last: deeper.map(|level| level.groups.len()).sum::<usize>() == 0,
             engine,
             partition,
             index: design.design.index_at(level),
@@ -108,6 +113,7 @@ impl<'a> OutputTables<'a> {
         // It will be put as deep as it can.
         output.filter = filters.last().copied().unwrap_or_default();
         output.index = output.design.design.index_at(usize::MAX);
+        output.is_last = true;
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -209,9 +215,12 @@ impl<'a> OutputTables<'a> {
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        let writer = block_based::Writer::new(file, &path, options);
         Ok(Current {
-            writer,
+            writer: match self.is_last {
+                true => Box::new(writer.caching(self.engine.memory.clone())),
+                false => Box::new(writer),
+            },
             path,
             paced_bytes: 0,
             held_bytes: 0,
