@@ -445,12 +445,12 @@ impl Engine {
     /// Removes the files of obsolete tables that nobody reads any more, and their cached pages.
     pub(crate) fn remove_obsolete(&self) {
         let obsolete = std::mem::take(&mut *lock(&self.tables.graveyard));
-        for table in &obsolete {
+        for file in &obsolete {
             // What stays behind is removed when the database is opened again.
-            let _ = self.environment.storage.remove(&table.path);
+            let _ = self.environment.storage.remove(&file.path);
         }
-        let bytes = obsolete.iter().map(|table| table.file_bytes).sum();
-        let tables = obsolete.iter().map(|table| table.id);
+        let bytes = obsolete.iter().map(|file| file.cached_bytes_max).sum();
+        let tables = obsolete.iter().map(|file| file.id);
         self.memory.cache.forget(tables, bytes);
     }
 

@@ -31,12 +31,14 @@ pub(crate) struct TableContext {
     pub(crate) graveyard: Mutex<Vec<Obsolete>>,
 }
 
-/// A table that is to be removed.
+/// A file that is to be removed, of a table or of a filter over several runs.
 #[derive(Debug)]
 pub(crate) struct Obsolete {
+    /// Filters are numbered with tables.
     pub(crate) id: TableId,
     pub(crate) path: PathBuf,
-    pub(crate) file_bytes: u64,
+    /// Of its pages, the most that may be in the cache.
+    pub(crate) cached_bytes_max: u64,
 }
 
 /// The name of a table's file.
@@ -273,7 +275,7 @@ impl Drop for Table {
             graveyard.push(Obsolete {
                 id: self.meta.id,
                 path: std::mem::take(&mut self.path),
-                file_bytes: self.meta.file_bytes,
+                cached_bytes_max: self.meta.file_bytes,
             });
         }
     }

@@ -23,9 +23,10 @@ use crate::error::{Error, Result};
 use crate::filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::filter::multi_level_cuckoo::file::{Coverage, PREFIX_BYTES, Prefix};
 use crate::merge_policy::shape::{Group, GroupProbe, RunId};
-use crate::page::Buffer;
+use crate::page::{Buffer, TableId};
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::stats::Event;
+use crate::table::open::Obsolete;
 use crate::table::{Table, TableContext};
 use crate::version::Version;
 
@@ -67,7 +68,11 @@ pub(crate) struct FilterFile {
 impl Drop for FilterFile {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        lock(&self.context.graveyard).push(path);
+        lock(&self.context.graveyard).push(Obsolete {
+            id: TableId(self.number),
+            path,
+            cached_bytes_max: 0,
+        });
     }
 }
 
@@ -341,11 +346,11 @@ impl FilterFile {
     /// the database open for writing removes what it does not need.
     pub(crate) fn verify(&self) -> Result<Option<u64>> {
         let storage = &*self.context.storage;
-        if storage.size(&self.path).is_err() {
-            return Ok(None);
+        let opened = Opened::open(storage, &self.path, self.number);
+        let whole = opened.and_then(|opened| opened.filter().map(|_| opened.bytes()));
+        match whole {
+            Err(_) if storage.size(&self.path).is_err() => Ok(None),
+            whole => whole.map(Some),
         }
-        let opened = Opened::open(storage, &self.path, self.number)?;
-        opened.filter()?;
-        Ok(Some(opened.bytes()))
     }
 }
