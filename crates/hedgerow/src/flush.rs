@@ -300,7 +300,7 @@ fn write_tables(
 ) -> Result<Vec<TableMeta>> {
     let snapshots = engine.snapshots.numbers();
     let design = partition.keyspace.design_owned();
-    let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
+    let mut output = OutputTables::new(engine, partition, design, 0, run);
     let mut retain = Retain::new(&snapshots);
     let mut key = Vec::new();
     let mut first = true;
