@@ -31,6 +31,7 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         flush_bytes: s.flush_bytes.get(),
         flush_entries: s.flush_entries.get(),
         bulk_load_bytes: s.bulk_load_bytes.get(),
+        filter_write_bytes: s.filter_write_bytes.get(),
         merge_read_bytes: s.merge_read_bytes.get(),
         merge_write_bytes: s.merge_write_bytes.get(),
         merge_entries: s.merge_entries.get(),
