@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow_mem::ChunkPool;
+use hedgerow_mem::{Apart, ChunkPool};
 
 use crate::page_cache::PageCache;
 
@@ -109,8 +109,9 @@ pub(crate) struct Memory {
     pub(crate) tables: AtomicU64,
     /// What all tables consist of, open or not.
     pub(crate) stored: Stored,
-    /// Bytes of memtables that writes go to, and of those that wait to be flushed.
-    pub(crate) active: AtomicU64,
+    /// Bytes of memtables that writes go to, each of which changes it.
+    pub(crate) active: Apart<AtomicU64>,
+    /// Bytes of those that wait to be flushed.
     pub(crate) sealed: AtomicU64,
     /// Bytes that values and cursors keep in memory.
     pub(crate) pinned: Arc<AtomicUsize>,
@@ -141,7 +142,7 @@ impl Memory {
             filters: AtomicU64::new(0),
             tables: AtomicU64::new(0),
             stored: Stored::default(),
-            active: AtomicU64::new(0),
+            active: Apart::default(),
             sealed: AtomicU64::new(0),
             pinned: Arc::default(),
             merging: AtomicUsize::new(0),

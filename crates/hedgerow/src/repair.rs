@@ -480,7 +480,7 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
         tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
-    let mut output = OutputTables::new(engine, partition, design, level, run, Vec::new())?;
+    let mut output = OutputTables::new(engine, partition, design, level, run);
     let mut retain = Retain::new(&[]);
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

@@ -62,28 +62,41 @@ struct Current {
 }
 
 impl<'a> OutputTables<'a> {
+    /// For a level of the tree as it is.
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
         design: Arc<DesignInForce>,
         level: usize,
         run: RunId,
+    ) -> OutputTables<'a> {
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filter = filters.get(level).copied().unwrap_or_default();
+        OutputTables::with(engine, partition, design, (level, run), filter, Vec::new())
+    }
+
+    /// With this filter, cut where the tables below would be overlapped too much.
+    pub(crate) fn with(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        design: Arc<DesignInForce>,
+        (level, run): (usize, RunId),
+        filter: Allotted,
         below: Vec<Below>,
-    ) -> Result<OutputTables<'a>> {
+    ) -> OutputTables<'a> {
         let mut below = below.into_iter();
         let next_below = below.next();
-        let version = &partition.tree().version;
-        let filters = filters::allot(engine, partition, &design, version);
-        let deeper = version.levels.iter().skip(level + 1);
-        Ok(OutputTables {
-            is_last: deeper.map(|level| level.groups.len()).sum::<usize>() == 0,
+        let tree = partition.tree();
+        let mut deeper = tree.version.levels.iter().skip(level + 1);
+        OutputTables {
+            is_last: deeper.all(|level| level.groups.is_empty()),
             engine,
             partition,
             index: design.design.index_at(level),
             design,
             level,
             run,
-            filter: filters.get(level).copied().unwrap_or_default(),
+            filter,
             held_bytes_max: usize::MAX,
             seqno_override: None,
             settled: None,
@@ -95,7 +108,7 @@ impl<'a> OutputTables<'a> {
             finished: Vec::new(),
             written: Vec::new(),
             complete: false,
-        })
+        }
     }
 
     /// The output of a bulk load, one of several that are written at the same time: each may keep so
@@ -109,9 +122,10 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
         let filters = filters::allot(engine, partition, &design, &partition.tree().version);
-        let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
         // It will be put as deep as it can.
-        output.filter = filters.last().copied().unwrap_or_default();
+        let filter = filters.last().copied().unwrap_or_default();
+        let mut output =
+            OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
         output.index = output.design.design.index_at(usize::MAX);
         output.is_last = true;
         output.held_bytes_max = held_bytes_max;

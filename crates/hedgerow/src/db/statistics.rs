@@ -101,7 +101,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     for partition in &state.partitions {
         let tree = partition.tree();
         for memtable in tree.memtables() {
-            stats.memtable_entries += memtable.entries() as u64;
+            stats.memtable_entries += memtable.entries();
             stats.memtable_bytes += memtable.memory_bytes() as u64;
         }
         let targets = compaction::targets(&design, &tree.version);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use hedgerow_mem::ChunkPool;
+use hedgerow_mem::{Apart, ChunkPool};
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
@@ -164,7 +164,7 @@ pub(crate) struct Partition {
     /// Held while the tree is replaced by a successor of itself.
     replacing: Mutex<()>,
     /// The number of the latest write; stored inside the commit's critical section.
-    pub(crate) latest_write: Arc<AtomicU64>,
+    pub(crate) latest_write: Arc<Apart<AtomicU64>>,
     /// The log segment that knows of this partition.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
@@ -210,7 +210,7 @@ impl Partition {
             keyspace,
             tree: ArcSwap::from_pointee(tree),
             replacing: Mutex::new(()),
-            latest_write: Arc::new(AtomicU64::new(0)),
+            latest_write: Arc::default(),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
             dropped: AtomicBool::new(false),
