@@ -177,7 +177,7 @@ fn by_range(random: &mut Random) -> Partitioning {
 }
 
 /// One policy of each kind beside leveling.
-fn policies() -> [PolicySpec; 10] {
+fn policies() -> [PolicySpec; 11] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
     let shared = |unique| FilterSpec::MultiLevelCuckoo {
         fingerprint_bits: 9,
@@ -191,6 +191,7 @@ fn policies() -> [PolicySpec; 10] {
         PolicySpec::front_loaded(3.0),
         PolicySpec::bush(2.0),
         PolicySpec::garnering_paper(2.0, 0.8),
+        PolicySpec::slimdb(),
         PolicySpec::levels([
             LevelSpec::tiering(2),
             LevelSpec::tiering(3).filter(paged),

@@ -262,7 +262,7 @@ fn to_tables(
         (e + meta.entries, b + meta.file_bytes)
     });
     let ids: Vec<_> = tables().map(|meta| meta.id).collect();
-    let replaced = (memtable.entries() as u64).saturating_sub(written.0);
+    let replaced = memtable.entries().saturating_sub(written.0);
     partition.keyspace.operations.replaced.add(replaced);
     let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() {

@@ -36,6 +36,8 @@ pub(crate) struct OutputTables<'a> {
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
+    /// Nothing lies deeper: the tables will be there for a while.
+    is_last: bool,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -84,7 +86,10 @@ impl<'a> OutputTables<'a> {
     ) -> OutputTables<'a> {
         let mut below = below.into_iter();
         let next_below = below.next();
+        let tree = partition.tree();
+        let mut deeper = tree.version.levels.iter().skip(level + 1);
         OutputTables {
+            is_last: deeper.all(|level| level.groups.is_empty()),
             engine,
             partition,
             index: design.design.index_at(level),
@@ -122,6 +127,7 @@ impl<'a> OutputTables<'a> {
         let mut output =
             OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
         output.index = output.design.design.index_at(usize::MAX);
+        output.is_last = true;
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -223,9 +229,12 @@ impl<'a> OutputTables<'a> {
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        let writer = block_based::Writer::new(file, &path, options);
         Ok(Current {
-            writer,
+            writer: match self.is_last {
+                true => Box::new(writer.caching(self.engine.memory.clone())),
+                false => Box::new(writer),
+            },
             path,
             paced_bytes: 0,
             held_bytes: 0,
