@@ -8,7 +8,7 @@ mod flags;
 mod group;
 mod leveldb;
 mod machine;
-mod paper_autumn;
+mod paper;
 mod report;
 mod rocksdb;
 mod run;
@@ -19,6 +19,7 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hedgerow_bench::experiments::Paper;
 
 /// Measures Hedgerow, RocksDB, LevelDB and fjall with the same operations, durability and memory.
 #[derive(Debug, Parser)]
@@ -45,7 +46,11 @@ enum Command {
     /// The experiments of the Autumn paper: leveling and garnering beside RocksDB and LevelDB
     ///
     /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25 --report page
-    PaperAutumn(paper_autumn::PaperAutumn),
+    PaperAutumn(paper::PaperArguments),
+    /// The experiments of the SlimDB paper: filters, indexes, and mixed stores beside RocksDB and LevelDB
+    ///
+    /// Example: hedgerow-bench-peers paper-slimdb --dir /data/bench --experiment 3 --scale 0.1 --report page
+    PaperSlimdb(paper::PaperArguments),
 }
 
 fn main() -> ExitCode {
@@ -53,7 +58,8 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Limited(limited) => limited.run(),
         Command::Run(run) => run.run(),
-        Command::PaperAutumn(paper) => paper.run(),
+        Command::PaperAutumn(paper) => paper.run(Paper::Autumn),
+        Command::PaperSlimdb(paper) => paper.run(Paper::SlimDb),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -64,14 +64,15 @@ impl Client for DbBenchClient<'_> {
                 self.put(count, |_, i| (order.at(place + i), 0))
             }
             Workload::Overwrite => self.overwrite(num, count),
+            Workload::UpdateRandom => self.update(num),
             Workload::ReadMissing => self.get_missing(num),
-            Workload::ReadHot => self.get(num.div_ceil(100)),
+            Workload::ReadHot => self.get(num.div_ceil(100)).map(drop),
             Workload::SeekRandom => self.seek(num, self.shared.settings.seek_nexts),
             Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
             Workload::MultiReadRandom => self.multi_get(num, count),
-            _ => self.get(num),
+            _ => self.get(num).map(drop),
         }
     }
 
@@ -100,6 +101,11 @@ impl DbBenchClient<'_> {
         self.put(count, |rng, _| (rng.u64(..num), rng.u64(..)))
     }
 
+    fn update(&mut self, num: u64) -> Result<()> {
+        let index = self.get(num)?;
+        self.put(1, |rng, _| (index, rng.u64(..)))
+    }
+
     fn draw_operation(&mut self, num: u64) -> Result<()> {
         let Settings {
             mix, seek_nexts, ..
@@ -110,7 +116,7 @@ impl DbBenchClient<'_> {
             place < 0.0
         };
         match () {
-            () if is_drawn(mix.get) => self.get(num),
+            () if is_drawn(mix.get) => self.get(num).map(drop),
             () if is_drawn(mix.miss) => self.get_missing(num),
             () if is_drawn(mix.scan) => self.seek(num, seek_nexts),
             () if is_drawn(mix.long_scan) => self.seek(num, LONG_SCAN_NEXTS),
@@ -127,14 +133,15 @@ impl DbBenchClient<'_> {
         store.delete(key)
     }
 
-    fn get(&mut self, num: u64) -> Result<()> {
+    /// The index of the key.
+    fn get(&mut self, num: u64) -> Result<u64> {
         let index = self.rng.u64(..num);
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.key(index, key);
         let mut right = false;
         let found = store.get(key, &mut |value| right = records.is_value(index, value))?;
-        self.expect(index, found, right)
+        self.expect(index, found, right).map(|()| index)
     }
 
     fn get_missing(&mut self, num: u64) -> Result<()> {

@@ -19,6 +19,8 @@ pub enum Workload {
     FillRandom,
     /// Puts drawn keys, each possibly several times.
     Overwrite,
+    /// Gets drawn keys and puts each anew: updates that are not blind.
+    UpdateRandom,
     /// Gets drawn keys; each must be there, with a value of its own.
     ReadRandom,
     /// Gets keys that were never written and lie between those that were.
@@ -55,10 +57,11 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 19] = [
+    pub const ALL: [Workload; 20] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
+        Workload::UpdateRandom,
         Workload::ReadRandom,
         Workload::ReadMissing,
         Workload::ReadHot,
@@ -83,6 +86,7 @@ impl Workload {
             Workload::FillSeq => "fillseq",
             Workload::FillRandom => "fillrandom",
             Workload::Overwrite => "overwrite",
+            Workload::UpdateRandom => "updaterandom",
             Workload::ReadRandom => "readrandom",
             Workload::ReadMissing => "readmissing",
             Workload::ReadHot => "readhot",

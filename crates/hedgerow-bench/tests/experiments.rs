@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use hedgerow::advisor::Device;
 use hedgerow_bench::experiments::autumn::Size;
-use hedgerow_bench::experiments::{Runner, ours, summary};
+use hedgerow_bench::experiments::{Paper, Runner, ours, summary};
 use hedgerow_bench::report::page;
 use serde_json::Value;
 
@@ -15,8 +15,12 @@ const SIZE: Size = Size {
     seed: 1,
 };
 
-/// The rows of an experiment, of the trials with `only` in their label, on ours.
+/// The rows of an experiment of Autumn, of the trials with `only` in their label, on ours.
 fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
+    rows_of(Paper::Autumn, size, number, only)
+}
+
+fn rows_of(paper: Paper, size: &Size, number: u8, only: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let runner = Runner {
         dir: dir.path().to_owned(),
@@ -25,13 +29,13 @@ fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
         device: Device::nvme(),
         open: &ours,
     };
-    let experiment = size.experiment(number, &runner.device).unwrap();
     let mut rows = Vec::new();
     let mut keep = |row| {
         rows.push(row);
         Ok(())
     };
-    runner.run(&experiment, &mut |_, _| (), &mut keep).unwrap();
+    let ran = paper.run(size, number, &runner, &mut |_, _| (), &mut keep);
+    ran.unwrap();
     assert_eq!(
         dir.path().read_dir().unwrap().count(),
         0,
@@ -126,12 +130,9 @@ fn figure_5_grows_and_filters_spare_probes_of_none() {
     let rows = rows(&SIZE, 4, "leveling:2");
     let sizes = ["10000 keys", "20000 keys", "40000 keys", "80000 keys"];
     assert_eq!(names(&rows, "case"), BTreeSet::from(sizes));
-    // Of all sizes together: so few bits may go to levels that are empty in the end.
-    for design in names(&rows, "design") {
-        let missing = |row: &&Value| row["workload"] == "readmissing" && row["design"] == *design;
-        let probes = rows.iter().filter(missing);
-        let probes: u64 = probes.filter_map(|row| row["filter_probes"].as_u64()).sum();
-        assert_eq!(probes > 0, design != "leveling:2", "{design}");
+    for row in rows.iter().filter(|row| row["workload"] == "readmissing") {
+        let probes = row["filter_probes"].as_u64().unwrap();
+        assert_eq!(probes > 0, row["design"] != "leveling:2", "{row}");
     }
     expect_shown(&rows);
 }
@@ -153,6 +154,80 @@ fn the_models_truth_is_told_of_each_mix() {
         assert!(has_all, "{truth}");
     }
     assert!(page(&rows).unwrap().contains("Predicted and measured cost"));
+}
+
+/// Of rows with this design, case and workload.
+fn number(rows: &[Value], [design, case, workload]: [&str; 3], field: &str) -> f64 {
+    let row = rows.iter().find(|row| {
+        (row["design"] == design) && row["case"] == case && row["workload"] == workload
+    });
+    row.unwrap()[field].as_f64().unwrap()
+}
+
+#[test]
+fn slimdb_1_measures_indexes() {
+    let size = Size { scale: 0.1, ..SIZE };
+    let rows = rows_of(Paper::SlimDb, &size, 1, "");
+    assert_eq!(rows.len(), 4 * 6);
+    let bits = |design| number(&rows, [design, "groups of 16", "locate"], "bits_per_key");
+    assert!(bits("three-level") <= 1.0 && bits("three-level:array") <= 1.5);
+    assert!(bits("three-level:array") < bits("fence") && bits("fence") < bits("leveldb"));
+    assert!(bits("leveldb, fixed blocks") < bits("leveldb, keys compressed"));
+    expect_shown(&rows);
+}
+
+#[test]
+fn slimdb_2_measures_filters() {
+    let rows = rows_of(Paper::SlimDb, &SIZE, 2, "50 % duplicates");
+    assert_eq!(rows.len(), 4 * 5);
+    let of = |design, workload, field| number(&rows, [design, "50 % duplicates", workload], field);
+    for filter in ["bloom:16", "cuckoo:16", "mlcf:12", "mlcf:12,unique"] {
+        assert!(of(filter, "insert", "bits_per_key") < 40.0);
+        assert_eq!(of(filter, "present, 64 at a time", "ops"), 200.0);
+        assert!(of(filter, "absent, one at a time", "false_positives") < 0.05);
+    }
+    expect_shown(&rows);
+}
+
+#[test]
+fn slimdb_3_reads_one_page_per_hit() {
+    let size = Size {
+        scale: 0.001,
+        ..SIZE
+    };
+    let case = "groups of 128, memory a third";
+    let rows = rows_of(Paper::SlimDb, &size, 3, case);
+    assert_eq!(rows.len(), 4 * 6);
+    for design in ["stepped merge", "slimdb", "mixed"] {
+        let pages = |workload| number(&rows, [design, case, workload], "block_reads") / 200.0;
+        assert!(
+            pages("readrandom") <= 1.1,
+            "{design}: {}",
+            pages("readrandom")
+        );
+    }
+    assert!(names(&rows, "workload").contains("updaterandom"));
+    expect_shown(&rows);
+}
+
+#[test]
+fn slimdb_4_reads_while_it_writes() {
+    let size = Size {
+        scale: 0.0005,
+        ..SIZE
+    };
+    let rows = rows_of(Paper::SlimDb, &size, 4, "stepped merge");
+    let workloads = ["fillrandom", "readrandom", "readwhilewriting"];
+    assert_eq!(names(&rows, "workload"), BTreeSet::from(workloads));
+}
+
+#[test]
+fn slimdb_5_is_the_papers_model() {
+    let rows = rows_of(Paper::SlimDb, &SIZE, 5, "");
+    let cost = |mix, case| number(&rows, [mix, case, "model"], "cost_reads");
+    assert!((cost("creation", "400 MiB") - 0.557).abs() < 0.001);
+    assert!((cost("mix", "1250 MiB") - 0.53).abs() < 0.03);
+    expect_shown(&rows);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `hedgerow bench WORKLOAD,…`: measures the engine under workloads that others use, too.
 
-mod paper_autumn;
+mod paper;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
     Residency,
 };
+use hedgerow_bench::experiments::Paper;
 use hedgerow_bench::{
     HedgerowStore, OpenOptions, RecordShape, Session, Settings, Workload, read_results, report,
 };
@@ -39,7 +40,7 @@ Examples:
 #[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    paper: Option<Paper>,
+    paper: Option<PaperArguments>,
 
     /// What to run, in this order
     #[arg(
@@ -108,7 +109,7 @@ pub(crate) struct Arguments {
     /// ,whole-level
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
-    /// A table of levels in place of a policy, such as
+    /// A table of levels in place of a policy: slimdb, or such as
     /// 0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none
     #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
     levels: Option<PolicySpec>,
@@ -150,8 +151,17 @@ pub(crate) struct Arguments {
 
 /// The experiments of a paper.
 #[derive(Debug, clap::Subcommand)]
-enum Paper {
-    PaperAutumn(paper_autumn::Arguments),
+enum PaperArguments {
+    /// Runs the experiments of the Autumn paper: leveling beside garnering
+    ///
+    /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    #[command(after_help = paper::AUTUMN)]
+    PaperAutumn(paper::Arguments),
+    /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
+    ///
+    /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    #[command(after_help = paper::SLIMDB)]
+    PaperSlimdb(paper::Arguments),
 }
 
 pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
@@ -224,8 +234,14 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    if let Some(Paper::PaperAutumn(arguments)) = &arguments.paper {
-        return paper_autumn::run(arguments, output);
+    match &arguments.paper {
+        Some(PaperArguments::PaperAutumn(arguments)) => {
+            return paper::run(Paper::Autumn, arguments, output);
+        }
+        Some(PaperArguments::PaperSlimdb(arguments)) => {
+            return paper::run(Paper::SlimDb, arguments, output);
+        }
+        None => {}
     }
     let mut results = read_all(&arguments.from)?;
     if !arguments.workloads.is_empty() {

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// The merge policy, as of `hedgerow bench`
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
-    /// A table of levels in place of a policy, such as
+    /// A table of levels in place of a policy: slimdb, or such as
     /// `0=runs:4;1-2=tiering:8;3=leveling:8,partitioned`
     #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
     levels: Option<PolicySpec>,

@@ -32,16 +32,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     })?;
     bar.finish_and_clear();
     output.line(format_args!(
-        "everything is as it was written: {} in {}, {}",
+        "everything is as it was written: {} in {}, {}; {}",
         counted(report.entries, "entry"),
         counted(report.tables, "table"),
         bytes(report.bytes),
+        counted(report.filters, "shared filter"),
     ));
     output.object(&json!({
         "damaged": false,
         "tables": report.tables,
         "entries": report.entries,
         "table_bytes": report.bytes,
+        "filters": report.filters,
     }));
     Ok(())
 }

@@ -268,3 +268,54 @@ fn what_makes_no_sense_is_refused() {
         "expected a ratio of levels",
     );
 }
+
+#[test]
+fn semi_sorted_keys_are_advised_a_mixed_store_which_opens() {
+    let place = Place::new();
+    let file = place.path("mixed.design");
+    let name = file.to_str().unwrap();
+    let found = advise(&[
+        "--order",
+        "semi-sorted:8",
+        "--mix",
+        "get=0.5,miss=0.25,put=0.25",
+        "--entries",
+        "1e8",
+        "--space-max",
+        "10",
+        "--device",
+        "ssd",
+        "--write",
+        name,
+    ]);
+    let tree = found["designs"][0]["tree"].as_str().unwrap().to_owned();
+    assert!(tree.contains("TM") && tree.contains("TB"), "{tree}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("mlcf:") && text.contains("three-level"),
+        "{text}"
+    );
+    let bench = |order: &str| {
+        let arguments = [
+            "--order",
+            order,
+            "--num",
+            "2000",
+            "--group-size",
+            "20",
+            "--design",
+            name,
+        ];
+        hedgerow(
+            &[
+                &["bench", "fillrandom,readrandom", "--json"],
+                &arguments[..],
+            ]
+            .concat(),
+        )
+    };
+    let rows = String::from_utf8(stdout(&bench("semi-sorted:8")).to_vec()).unwrap();
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(rows.contains("mlcf:"), "{rows}");
+    failure(&bench("sorted"), 2);
+}

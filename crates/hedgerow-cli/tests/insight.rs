@@ -307,3 +307,44 @@ fn simulate_tells_levels_and_amplification_and_draws_them() {
     let mut refused = refused;
     assert_eq!(refused.output().unwrap().status.code(), Some(2));
 }
+
+#[test]
+fn a_filter_over_runs_tells_its_tables() {
+    let place = Place::new();
+    let db = Db::open(place.db()).unwrap();
+    let design = Design {
+        policy: "0=runs:8;1=leveling:10".parse().unwrap(),
+        filter: "mlcf:12".parse().unwrap(),
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("default", Layout::sorted(), design)
+        .unwrap();
+    for run in 0..2 {
+        for i in 0..100 {
+            keyspace.put(format!("key {run} {i:04}"), "v").unwrap();
+        }
+        keyspace.flush().unwrap();
+    }
+    keyspace.wait_until_merged().unwrap();
+    db.close().unwrap();
+    let files = files(&place.db().join("filters"));
+    let path = files.last().unwrap().to_str().unwrap();
+    let filter = object(&hedgerow(&["inspect", "filter", "--json", path]));
+    assert_eq!(filter["entries"], 200, "{filter}");
+    let runs = filter["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!(run["tables"].as_array().unwrap().len(), 1, "{run}");
+    }
+    let output = hedgerow(&["inspect", "filter", path]);
+    let text = String::from_utf8_lossy(stdout(&output));
+    assert!(text.contains("200 of"), "{text}");
+    let verified = object(&place.run("verify", &["--json"]));
+    assert_eq!(verified["filters"], files.len());
+
+    let mut bytes = fs::read(path).unwrap();
+    bytes[200] ^= 1;
+    fs::write(path, bytes).unwrap();
+    failure(&hedgerow(&["inspect", "filter", "--json", path]), 4);
+}

@@ -1,6 +1,7 @@
 //! In-memory structures of the engine that cannot be written without `unsafe`, or whose atomics
 //! deserve a crate with its own model checking. Every public item has a safe face.
 //!
+//! * [`Apart`]: a cache line of its own.
 //! * [`OrderedMap`]: the memtable, a concurrent insert-only map ordered by key and, within a key,
 //!   newest first. [`Cursor`] walks it both ways.
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
@@ -9,6 +10,7 @@
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
 //! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
 
+mod apart;
 mod arena;
 mod entry;
 mod ordered_map;
@@ -20,6 +22,7 @@ mod sync;
 mod task_queue;
 mod tree;
 
+pub use apart::Apart;
 pub use entry::EntryRef;
 pub use ordered_map::{Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};

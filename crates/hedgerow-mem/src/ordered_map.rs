@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arena::Arena;
 use crate::entry::{Entry, EntryRef, Position};
@@ -14,7 +13,6 @@ use crate::tree::{Run, Tree};
 /// and never wait. The memory is given back as a whole when the map is dropped.
 pub struct OrderedMap {
     tree: Tree,
-    len: AtomicUsize,
 }
 
 impl OrderedMap {
@@ -23,7 +21,6 @@ impl OrderedMap {
     pub fn new(pool: Arc<ChunkPool>) -> Self {
         Self {
             tree: Tree::new(Arena::new(pool)),
-            len: AtomicUsize::new(0),
         }
     }
 
@@ -35,7 +32,6 @@ impl OrderedMap {
     pub fn insert(&self, key: &[u8], seqno: u64, tag: u16, value: &[u8]) {
         self.tree
             .insert(Entry::write(self.tree.arena(), key, seqno, tag, value));
-        self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The newest entry of `key` with a sequence number up to `seqno_max`, inclusive.
@@ -57,18 +53,6 @@ impl OrderedMap {
         self.tree.arena().bytes()
     }
 
-    /// Entries whose insertion has returned.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
-    }
-
-    /// Whether no insertion has returned yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// A cursor that keeps the map alive and stands nowhere yet.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> Cursor {
@@ -82,7 +66,6 @@ impl OrderedMap {
 impl fmt::Debug for OrderedMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OrderedMap")
-            .field("len", &self.len())
             .field("memory_bytes", &self.memory_bytes())
             .finish()
     }

@@ -20,6 +20,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
+use crate::apart::Apart;
 use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, fence, spin_hint, yield_now};
 
 /// How often a waiter looks before it begins to give up its processor: about 2 us, which a commit
@@ -43,16 +44,16 @@ struct Slot {
     done: AtomicU64,
 }
 
-/// Two numbers that different threads write must not share a cache line, nor the pair of lines
-/// that the processor fetches together.
-#[repr(align(128))]
-struct Apart<T>(T);
+/// How far publication has come. Whoever writes the one number writes the other.
+struct Done {
+    published: AtomicU64,
+    /// The first ticket that is not published.
+    tail: AtomicU64,
+}
 
 /// Publishes sequence numbers in order.
 pub struct Publisher {
-    published: Apart<AtomicU64>,
-    /// The first ticket that is not published.
-    tail: Apart<AtomicU64>,
+    done: Apart<Done>,
     /// The next ticket to hand out.
     head: Apart<AtomicU64>,
     waiters: AtomicUsize,
@@ -78,8 +79,10 @@ impl Publisher {
             done: AtomicU64::new(0),
         };
         Self {
-            published: Apart(AtomicU64::new(published)),
-            tail: Apart(AtomicU64::new(0)),
+            done: Apart(Done {
+                published: AtomicU64::new(published),
+                tail: AtomicU64::new(0),
+            }),
             head: Apart(AtomicU64::new(0)),
             waiters: AtomicUsize::new(0),
             parked: Mutex::new(()),
@@ -94,19 +97,19 @@ impl Publisher {
     /// [`wait_for_slot`](Self::wait_for_slot), then ask again.
     #[must_use]
     pub fn begin(&self, last: u64) -> Option<Ticket> {
-        let index = self.head.0.load(Ordering::Relaxed);
+        let index = self.head.load(Ordering::Relaxed);
         if !self.has_slot(index) {
             return None;
         }
         self.slot(index).last.store(last, Ordering::Release);
-        self.head.0.store(index + 1, Ordering::Relaxed);
+        self.head.store(index + 1, Ordering::Relaxed);
         Some(Ticket { index })
     }
 
     /// Waits until [`begin`](Self::begin) had a slot to give: spins, yields, then parks. Any thread;
     /// another one may have taken it when this returns.
     pub fn wait_for_slot(&self) {
-        let index = self.head.0.load(Ordering::Relaxed);
+        let index = self.head.load(Ordering::Relaxed);
         self.wait_until(|| self.has_slot(index));
     }
 
@@ -131,7 +134,7 @@ impl Publisher {
     #[must_use]
     #[inline]
     pub fn published(&self) -> u64 {
-        self.published.0.load(Ordering::Acquire)
+        self.done.published.load(Ordering::Acquire)
     }
 
     /// Waits until `seqno` is published: spins briefly, yields, then parks.
@@ -146,7 +149,7 @@ impl Publisher {
     /// Whether ticket `index` finds its slot free. The acquire, and the release of what is then
     /// stored in the slot, let whoever reads that see that the tail has moved.
     fn has_slot(&self, index: u64) -> bool {
-        let tail = self.tail.0.load(Ordering::Acquire);
+        let tail = self.done.tail.load(Ordering::Acquire);
         index.saturating_sub(tail) < self.slots.len() as u64
     }
 
@@ -155,23 +158,25 @@ impl Publisher {
     fn advance(&self) -> bool {
         let mut advanced = false;
         loop {
-            let tail = self.tail.0.load(Ordering::Acquire);
+            let tail = self.done.tail.load(Ordering::Acquire);
             let slot = self.slot(tail);
             if slot.done.load(Ordering::Acquire) != tail + 1 {
                 return advanced;
             }
             // If the tail has moved on, the slot may have a later ticket, and this its number.
             let last = slot.last.load(Ordering::Acquire);
-            if self.tail.0.load(Ordering::Relaxed) != tail {
+            if self.done.tail.load(Ordering::Relaxed) != tail {
                 continue;
             }
             // Before the tail moves, so that nobody has to wait for a thread that is interrupted
             // in between.
-            self.published.0.fetch_max(last, Ordering::AcqRel);
-            let moved =
-                self.tail
-                    .0
-                    .compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Relaxed);
+            self.done.published.fetch_max(last, Ordering::AcqRel);
+            let moved = self.done.tail.compare_exchange(
+                tail,
+                tail + 1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
             advanced |= moved.is_ok();
         }
     }

@@ -188,7 +188,7 @@ impl Harness {
                 OpClass::Name,
             ]);
             let fault = *random.pick(&[Fault::Io, Fault::Short, Fault::StorageFull]);
-            let path = *random.pick(&["", "", "log", "table", "MANIFEST", "/db/"]);
+            let path = *random.pick(&["", "", "log", "table", "filter", "MANIFEST", "/db/"]);
             let count = random.skewed(60);
             self.disk.fail_path_after(class, path, count, fault);
             self.note(format!("fault {fault:?} at {class:?} {count} of `{path}`"));

@@ -179,7 +179,7 @@ fn by_range(random: &mut Random) -> Partitioning {
 }
 
 /// One policy of each kind beside leveling.
-fn policies() -> [PolicySpec; 12] {
+fn policies() -> [PolicySpec; 13] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
     let shared = |unique| FilterSpec::MultiLevelCuckoo {
         fingerprint_bits: 9,
@@ -195,6 +195,7 @@ fn policies() -> [PolicySpec; 12] {
         PolicySpec::garnering_paper(2.0, 0.8),
         PolicySpec::trie(4),
         PolicySpec::trie(8),
+        PolicySpec::slimdb(),
         PolicySpec::levels([
             LevelSpec::tiering(2),
             LevelSpec::tiering(3).filter(paged),

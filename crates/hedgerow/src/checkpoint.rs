@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{ReadMode, Storage};
 
+use crate::compaction::probes::stored::{self, filters_dir};
 use crate::engine::{Engine, lock, log_dir};
 use crate::error::{Error, Result};
 use crate::flush;
@@ -27,8 +28,8 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     let storage = &*engine.environment.storage;
     engine.writer()?;
     refuse_used(storage, dir)?;
-    let tables = tables_dir(dir);
-    for made in [dir, &tables, &log_dir(dir)] {
+    let (tables, filters) = (tables_dir(dir), filters_dir(dir));
+    for made in [dir, &tables, &filters, &log_dir(dir)] {
         storage
             .create_dir_all(made)
             .map_err(|e| Error::io("create", made, e))?;
@@ -40,10 +41,15 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             let name = table.path().file_name().unwrap_or_default();
             link_or_copy(storage, table.path(), &tables.join(name))?;
         }
+        for filter in stored::files(&tree.version) {
+            let name = filter.path().file_name().unwrap_or_default();
+            link_or_copy(storage, filter.path(), &filters.join(name))?;
+        }
     }
-    storage
-        .sync_dir(&tables)
-        .map_err(|e| Error::io("sync", &tables, e))?;
+    for made in [&tables, &filters] {
+        let synced = storage.sync_dir(made);
+        synced.map_err(|e| Error::io("sync", made, e))?;
+    }
     // Its log begins empty.
     state.log_start = 0;
     state.closed = None;
@@ -72,9 +78,9 @@ fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVers
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let used = storage.list(dir).is_ok_and(|files| !files.is_empty())
-        || storage
-            .list(&tables_dir(dir))
-            .is_ok_and(|files| !files.is_empty())
+        || [tables_dir(dir), filters_dir(dir)]
+            .iter()
+            .any(|dir| storage.list(dir).is_ok_and(|files| !files.is_empty()))
         || storage
             .list(&log_dir(dir))
             .is_ok_and(|files| files.iter().any(|f| segment_number(&f.name).is_some()))

@@ -15,6 +15,7 @@ use crate::advisor::Device;
 use crate::asynchronous::{self, Pending};
 use crate::batch::{self, Batch};
 use crate::checkpoint;
+use crate::compaction::probes::stored;
 use crate::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::{Error, Result};
@@ -522,6 +523,9 @@ impl Engine {
         self.publisher.wait(last.0);
         self.scheduler.notify_progress();
         self.scheduler.stop();
+        if writer.log.check_poison().is_ok() {
+            stored::write_all(self, writer);
+        }
         let synced = writer.log.sync_through(end);
         let noted = synced.and_then(|()| {
             writer.log.check_poison()?;

@@ -442,13 +442,16 @@ impl Engine {
         self.throttle.set(Pressure::Log, fill);
     }
 
-    /// Removes the files of obsolete tables that nobody reads any more.
+    /// Removes the files of obsolete tables that nobody reads any more, and their cached pages.
     pub(crate) fn remove_obsolete(&self) {
-        let paths = std::mem::take(&mut *lock(&self.tables.graveyard));
-        for path in paths {
+        let obsolete = std::mem::take(&mut *lock(&self.tables.graveyard));
+        for file in &obsolete {
             // What stays behind is removed when the database is opened again.
-            let _ = self.environment.storage.remove(&path);
+            let _ = self.environment.storage.remove(&file.path);
         }
+        let bytes = obsolete.iter().map(|file| file.cached_bytes_max).sum();
+        let tables = obsolete.iter().map(|file| file.id);
+        self.memory.cache.forget(tables, bytes);
     }
 
     /// The bytes of a page for the user: copied when short, else the page is pinned.

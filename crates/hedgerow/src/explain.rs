@@ -207,7 +207,7 @@ impl Observer for Trace<'_> {
     fn memtable(&mut self, memtable: &Memtable, found: Option<(SeqNo, Tag)>) {
         self.memtables.push(MemtableAsked {
             sealed: memtable.sealed_at().is_some(),
-            entries: memtable.entries(),
+            entries: memtable.entries() as usize,
             found: found.map(|(seqno, tag)| found_entry(seqno, tag)),
         });
     }

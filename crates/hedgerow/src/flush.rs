@@ -262,7 +262,7 @@ fn to_tables(
         (e + meta.entries, b + meta.file_bytes)
     });
     let ids: Vec<_> = tables().map(|meta| meta.id).collect();
-    let replaced = (memtable.entries() as u64).saturating_sub(written.0);
+    let replaced = memtable.entries().saturating_sub(written.0);
     partition.keyspace.operations.replaced.add(replaced);
     let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() {
@@ -300,7 +300,7 @@ fn write_tables(
 ) -> Result<Vec<TableMeta>> {
     let snapshots = engine.snapshots.numbers();
     let design = partition.keyspace.design_owned();
-    let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
+    let mut output = OutputTables::new(engine, partition, design, 0, run);
     let mut retain = Retain::new(&snapshots);
     let mut key = Vec::new();
     let mut first = true;

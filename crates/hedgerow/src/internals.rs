@@ -1,8 +1,11 @@
-//! The decoders as functions of bytes, for fuzzers. Not part of the stable surface.
+//! The decoders as functions of bytes, for fuzzers, and parts of tables by themselves, for benches. Not part
+//! of the stable surface.
 //!
-//! Each takes what a file may hold and must return, whatever the bytes: an error is as good as an
+//! Each decoder takes what a file may hold and must return, whatever the bytes: an error is as good as an
 //! answer, a panic is a bug. Checksums are passed over when built by a fuzzer, which would hardly
 //! guess one.
+
+pub mod parts;
 
 use std::path::Path;
 use std::sync::Arc;

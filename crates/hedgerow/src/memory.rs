@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow_mem::ChunkPool;
+use hedgerow_mem::{Apart, ChunkPool};
 
 use crate::page_cache::PageCache;
 
@@ -109,8 +109,9 @@ pub(crate) struct Memory {
     pub(crate) tables: AtomicU64,
     /// What all tables consist of, open or not.
     pub(crate) stored: Stored,
-    /// Bytes of memtables that writes go to, and of those that wait to be flushed.
-    pub(crate) active: AtomicU64,
+    /// Bytes of memtables that writes go to, each of which changes it.
+    pub(crate) active: Apart<AtomicU64>,
+    /// Bytes of those that wait to be flushed.
     pub(crate) sealed: AtomicU64,
     /// Bytes that values and cursors keep in memory.
     pub(crate) pinned: Arc<AtomicUsize>,
@@ -119,7 +120,7 @@ pub(crate) struct Memory {
     pub(crate) merges: AtomicUsize,
     /// False when no write has come between two times that the memory was divided.
     writing: AtomicBool,
-    /// What others held, and the active memtables in it, when the memory was divided last.
+    /// What all but the page cache held, and the active memtables in it, when the memory was divided last.
     balanced: AtomicU64,
     balanced_active: AtomicU64,
     /// One division at a time: an older one must not come last.
@@ -141,7 +142,7 @@ impl Memory {
             filters: AtomicU64::new(0),
             tables: AtomicU64::new(0),
             stored: Stored::default(),
-            active: AtomicU64::new(0),
+            active: Apart::default(),
             sealed: AtomicU64::new(0),
             pinned: Arc::default(),
             merging: AtomicUsize::new(0),
@@ -192,11 +193,12 @@ impl Memory {
         !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
     }
 
-    /// Pins, indexes, filters or buffers have changed.
+    /// Pins, indexes, filters or buffers have changed. Looks at memtables, too: while all threads merge,
+    /// nobody else sees them grow.
     #[inline]
     pub(crate) fn note(&self) {
-        let others = self.others();
-        if others.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
+        let held = self.others() + self.pool.held_bytes() as u64;
+        if held.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
             self.balance();
         }
     }
@@ -221,9 +223,10 @@ impl Memory {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let others = self.others();
+        let memtables = self.pool.held_bytes() as u64;
         let active = self.active.load(Ordering::Relaxed);
         let sealed = self.sealed.load(Ordering::Relaxed);
-        self.balanced.store(others, Ordering::Relaxed);
+        self.balanced.store(others + memtables, Ordering::Relaxed);
         let active_before = self.balanced_active.swap(active, Ordering::Relaxed);
         let merging = self.merging.load(Ordering::Relaxed) > 0;
         if sealed == 0 && !merging && active == active_before {
@@ -232,7 +235,7 @@ impl Memory {
         }
         self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
             others,
-            memtables: self.pool.held_bytes() as u64,
+            memtables,
             active,
             writing: self.writing.load(Ordering::Relaxed),
         }));

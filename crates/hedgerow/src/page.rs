@@ -103,6 +103,11 @@ impl Page {
         self.0.name() == id.name()
     }
 
+    /// The table that it is of.
+    pub(crate) fn table(&self) -> TableId {
+        TableId(self.0.name()[0])
+    }
+
     /// What it takes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_mem::{PageMut, PagePool};
 
-use crate::page::{Page, PageId};
+use crate::page::{Page, PageId, TableId};
 
 /// Pages of a set that need no memory beside it: as many as fit a cache line.
 const WAYS: usize = 5;
@@ -22,6 +22,10 @@ const SET_BYTES: u64 = 3 * 4096;
 const SLAB_BYTES_MAX: u64 = 1 << 20;
 /// Slabs beyond the capacity that are kept: of each size of pages one may be half empty.
 const SPARE_SLABS: usize = 4;
+
+/// Pages of removed tables are looked for when these had this part of the capacity: the look costs a
+/// miss of the processor's caches for every page that is cached.
+const GONE_PART: u64 = 16;
 
 /// The low bits of a page's mark tell most other pages of its set apart, the high ones count hits.
 const TAG_BITS: u32 = 6;
@@ -36,6 +40,14 @@ pub(crate) struct PageCache {
     /// What the cached pages take.
     held_bytes: AtomicU64,
     capacity_bytes: AtomicU64,
+    /// Tables whose pages are of no use any more.
+    gone: Mutex<Gone>,
+}
+
+#[derive(Default)]
+struct Gone {
+    tables: Vec<TableId>,
+    bytes: u64,
 }
 
 /// A set begins where a cache line begins: an allocator would not see to that.
@@ -68,6 +80,7 @@ impl PageCache {
             hand: AtomicUsize::new(0),
             held_bytes: AtomicU64::new(0),
             capacity_bytes: AtomicU64::new(capacity_bytes_max),
+            gone: Mutex::default(),
         }
     }
 
@@ -115,6 +128,35 @@ impl PageCache {
             set.add(tag, page.clone());
             let bytes = page.memory_bytes() as u64;
             self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps a page that was just written, if there is room without evicting others: who reads it
+    /// first then need not wait. Cost: a copy of it, when there is room.
+    pub(crate) fn offer(&self, id: PageId, raw: &[u8]) {
+        // A page takes less than twice its size.
+        let held = self.held_bytes.load(Ordering::Relaxed) + 2 * raw.len() as u64;
+        if held <= self.capacity_bytes() {
+            let mut page = self.allocate(raw.len());
+            page.copy_from_slice(raw);
+            self.insert(id, &Page::of_table(page, id));
+        }
+    }
+
+    /// Nobody will ask for pages of these tables again, which have so many bytes together. They go
+    /// when there may be enough of them to be worth a look at every page.
+    pub(crate) fn forget(&self, tables: impl IntoIterator<Item = TableId>, bytes: u64) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.tables.extend(tables);
+        gone.bytes += bytes;
+        if gone.bytes < self.capacity_bytes() / GONE_PART {
+            return;
+        }
+        let Gone { mut tables, .. } = std::mem::take(&mut *gone);
+        drop(gone);
+        tables.sort_unstable();
+        for set in 0..self.sets.len() {
+            self.drop_where(set, |_, page| tables.binary_search(&page.table()).is_ok());
         }
     }
 
@@ -268,7 +310,7 @@ impl std::fmt::Debug for PageCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::{Handle, PageClass, TableId};
+    use crate::page::{Handle, PageClass};
 
     fn id(table: u64, number: u64) -> PageId {
         PageId {
@@ -348,6 +390,40 @@ mod tests {
         assert!(pinned.iter().all(|&byte| byte == 28_000_u64 as u8));
         drop(cache);
         assert_eq!(pinned.len(), 4000);
+    }
+
+    #[test]
+    fn what_is_offered_stays_only_where_there_is_room() {
+        let cache = PageCache::new(4 << 20);
+        (0..200).for_each(|i| _ = read(&cache, id(1, i), 4000));
+        for i in 0..2000 {
+            let id = id(2, i);
+            cache.offer(id, &vec![id.handle.offset as u8; 4000]);
+        }
+        let kept = (0..2000).filter(|&i| read(&cache, id(2, i), 4000)).count();
+        assert!((700..850).contains(&kept), "{kept}");
+        let cache = PageCache::new(4 << 20);
+        (0..2000).for_each(|i| cache.offer(id(2, i), &[0; 4000]));
+        let before = cache.memory_bytes();
+        (0..10).for_each(|i| cache.offer(id(3, i), &[0; 4000]));
+        assert_eq!(cache.memory_bytes(), before);
+    }
+
+    #[test]
+    fn pages_of_removed_tables_leave_their_room_to_others() {
+        let cache = PageCache::new(4 << 20);
+        for table in 1..4 {
+            (0..200).for_each(|i| _ = read(&cache, id(table, i), 4000));
+        }
+        let full = cache.memory_bytes();
+        cache.forget([TableId(1)], 1000);
+        assert_eq!(cache.memory_bytes(), full, "too few to look for");
+        cache.forget([TableId(3)], 800_000);
+        assert!(cache.memory_bytes() <= full - 2 * 200 * 4000);
+        for i in 0..200 {
+            assert!(cache.get(id(1, i)).is_none() && cache.get(id(3, i)).is_none());
+            assert!(cache.get(id(2, i)).is_some());
+        }
     }
 
     #[test]

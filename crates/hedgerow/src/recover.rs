@@ -25,6 +25,7 @@ use hedgerow_mem::Publisher;
 
 use crate::advisor::Device;
 use crate::compaction;
+use crate::compaction::probes::stored::{self, filters_dir};
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
@@ -83,7 +84,12 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
         return Err(no_database(&**storage, dir));
     }
-    for made in [dir.to_path_buf(), tables_dir(dir), log_dir(dir)] {
+    for made in [
+        dir.to_path_buf(),
+        tables_dir(dir),
+        filters_dir(dir),
+        log_dir(dir),
+    ] {
         storage
             .create_dir_all(&made)
             .map_err(|e| Error::io("create", &made, e))?;
@@ -109,6 +115,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let operations = replayed
         .and_then(|(operations, edit)| begin_new_log(&engine, &survey, edit).map(|()| operations))
         .inspect_err(|_| engine.abandon())?;
+    engine.remove_obsolete();
     engine.memory.balance();
     engine.tell(&Event::Recovered {
         operations,
@@ -412,11 +419,11 @@ fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Re
 // ---- building the engine ----
 
 /// Files that no edit ever named, and what dropped tables left behind; and the highest number of a
-/// table file.
+/// file of a table or a filter.
 fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec<PathBuf>, u64)> {
     let tables = tables_dir(dir);
     let mut orphans = Vec::new();
-    let mut highest = 0;
+    let mut highest = stored::highest_number(storage, dir);
     for file in storage
         .list(&tables)
         .map_err(|e| Error::io("list", &tables, e))?
@@ -501,6 +508,7 @@ fn assemble(
         workers: OnceLock::new(),
         lost_error: Mutex::default(),
     });
+    let mut filters = stored::Found::list(&engine.tables, dir);
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
         let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
@@ -514,6 +522,7 @@ fn assemble(
                 edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             }
             version.apply(&edit, |meta| engine.table(meta, facts))?;
+            filters.attach(&engine, &mut version, partition, facts);
             Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
         })?;
         catalog = catalog.with(&cell, &state);

@@ -5,8 +5,8 @@
 //! number alone. The log is then replayed over it. What is left of the old manifest says the names
 //! and layouts of keyspaces; without it they are told apart by the numbers in the footers.
 //!
-//! Nothing is thrown away: damaged files are kept in the directory `lost`, and while the repair is
-//! under way so are all tables, so that a repair which is interrupted can be begun again.
+//! Nothing is thrown away but filters over several runs, which are built again: damaged files are kept in
+//! the directory `lost`, and while the repair is under way so are all tables, so that a repair which is interrupted can be begun again.
 //!
 //! What cannot be known: a table that was merged away but whose file was not yet removed looks like
 //! any other; a key deleted since may then come back.
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use hedgerow_io::{Background, Environment, ReadMode, Storage};
 
 use crate::compaction::output::OutputTables;
+use crate::compaction::probes::stored::{filter_number, filters_dir};
 use crate::compaction::retain::Retain;
 use crate::db::{Builder, Db};
 use crate::engine::{Engine, log_dir};
@@ -98,6 +99,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         storage
             .create_dir_all(&log_dir(&dir))
             .map_err(|e| Error::io("create", &dir, e))?;
+        remove_filters(storage, &dir)?;
         set_tables_aside(storage, &dir)?;
         let tables = whole_tables(storage, &lost, &known, &mut report)?;
         let state = describe(&known, &tables, &mut report, storage, &dir)?;
@@ -144,6 +146,19 @@ fn known_state(storage: &dyn Storage, dir: &Path) -> State {
         }
     }
     state
+}
+
+/// Removes the filters over runs, which are built of the tables again: numbers of tables may begin anew.
+fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let dir = filters_dir(dir);
+    for file in storage.list(&dir).unwrap_or_default() {
+        let path = dir.join(&file.name);
+        if filter_number(&file.name).is_some() {
+            let removed = storage.remove(&path);
+            removed.map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
 }
 
 /// Moves all tables out of the way of recovery, which removes what no manifest names.
@@ -377,13 +392,13 @@ fn guess_partitioning(
         Partitioning::range(splits),
     ];
     let fits = |guess: &Partitioning| {
-        let router = partition::router(guess);
-        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
-        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
         let layout = Layout {
             partitioning: guess.clone(),
             ..keyspace.layout
         };
+        let router = partition::router(&layout, keyspace.seed);
+        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
+        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
         let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
         is_possible && keys.iter().enumerate().all(all_of)
     };
@@ -465,7 +480,7 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
         tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
-    let mut output = OutputTables::new(engine, partition, design, level, run, Vec::new())?;
+    let mut output = OutputTables::new(engine, partition, design, level, run);
     let mut retain = Retain::new(&[]);
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::advisor::{Adoption, Workload, adoption, is_due};
+use crate::advisor::{Adoption, Constraints, Workload, adoption, is_due};
 use crate::engine::{Engine, KeyspaceCell};
 use crate::error::Result;
 use crate::options::Design;
@@ -97,7 +97,7 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
         &operations,
         &workload,
         &engine.device,
-        memory as u64,
+        &Constraints::new(memory as u64).of_order(facts.layout.order),
     )?;
     Ok(found.map(|found| Adoption {
         design: scaled(&found.design, |bytes| bytes * trees),

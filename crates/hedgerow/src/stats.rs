@@ -67,6 +67,7 @@ pub(crate) struct Stats {
     pub(crate) bulk_load_bytes: Counter,
     pub(crate) merge_read_bytes: Counter,
     pub(crate) merge_write_bytes: Counter,
+    pub(crate) filter_write_bytes: Counter,
     pub(crate) merge_entries: Counter,
     pub(crate) flushes: Counter,
     pub(crate) merges: Counter,
@@ -435,6 +436,8 @@ pub struct DbStats {
     pub merge_read_bytes: u64,
     /// Bytes of tables written by merges.
     pub merge_write_bytes: u64,
+    /// Bytes of filters over several runs written to files of their own.
+    pub filter_write_bytes: u64,
     /// Entries written by merges.
     pub merge_entries: u64,
     /// Flushes.
@@ -490,12 +493,14 @@ pub struct WorkerStats {
 }
 
 impl DbStats {
-    /// Bytes of tables written over bytes written by the user; 0.0 before the first write.
+    /// Bytes of tables and of filters written over bytes written by the user; 0.0 before the first
+    /// write.
     pub fn write_amplification(&self) -> f64 {
         if self.user_bytes == 0 {
             return 0.0;
         }
-        let written = self.flush_bytes + self.bulk_load_bytes + self.merge_write_bytes;
+        let tables = self.flush_bytes + self.bulk_load_bytes + self.merge_write_bytes;
+        let written = tables + self.filter_write_bytes;
         written as f64 / self.user_bytes as f64
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compaction::probes::stored;
 use crate::engine::{Engine, log_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{Page, PageId, PageSource};
@@ -29,13 +30,15 @@ pub struct VerifyReport {
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,
-    /// Their bytes.
+    /// The bytes of tables.
     pub bytes: u64,
+    /// Files of filters.
+    pub filters: u64,
     /// Records of the log.
     pub log_records: u64,
 }
 
-/// Checks the manifest, every table of the current version, and the durable part of the log.
+/// Checks the manifest, every table of the current version and every file of its filters, and the durable part of the log.
 pub(crate) fn verify(
     engine: &Arc<Engine>,
     go_on: &mut dyn FnMut(VerifyProgress) -> bool,
@@ -69,6 +72,10 @@ pub(crate) fn verify(
             report.tables += 1;
             report.entries += table.meta().entries;
             report.bytes += table.meta().file_bytes;
+        }
+        for filter in stored::files(&tree.version) {
+            engine.check_open()?;
+            report.filters += u64::from(filter.verify()?.is_some());
         }
     }
     report.log_records = verify_log(engine)?;

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arc_swap::Guard;
 use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
@@ -22,6 +23,7 @@ use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
 use crate::options::Durability;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};
+use crate::version::SuperVersion;
 use crate::wal::Reservation;
 use crate::wal::record::Payload;
 
@@ -75,14 +77,16 @@ struct Reserved {
 }
 
 enum Memtables {
-    One(Arc<Memtable>),
+    /// That of the tree. Nobody counts such looks at it: a count would be one more line of memory that
+    /// writers take from each other.
+    One(Guard<Arc<SuperVersion>>),
     Each(Vec<Arc<Memtable>>),
 }
 
 impl Memtables {
     fn get(&self, i: usize) -> &Arc<Memtable> {
         match self {
-            Memtables::One(memtable) => memtable,
+            Memtables::One(tree) => &tree.active,
             Memtables::Each(memtables) => &memtables[i],
         }
     }
@@ -337,14 +341,14 @@ fn assign(
                 .touch(op.partition.id, &op.partition.latest_write);
         }
         let bytes = op.memtable_bytes();
-        let memtable = op.partition.tree().active.clone();
-        memtable.reserve(bytes, log_end);
+        let tree = op.partition.tree();
+        tree.active.reserve(bytes, log_end);
         let active = &engine.memory.active;
         active.fetch_add(bytes as u64, Ordering::Relaxed);
         if ops.len() == 1 {
-            return Memtables::One(memtable);
+            return Memtables::One(tree);
         }
-        chosen.push(memtable);
+        chosen.push(tree.active.clone());
     }
     Memtables::Each(chosen)
 }

@@ -8,7 +8,7 @@
 use hedgerow::advisor::{Constraints, Device, advise};
 use hedgerow::{Compression, Design};
 
-use crate::experiments::{Engine, Experiment, Step, Trial, model};
+use crate::experiments::{EXPERIMENTS, Engine, Experiment, Step, Trial, model};
 use crate::records::RecordShape;
 use crate::store::{OpenOptions, Result};
 use crate::workload::{Settings, Workload};
@@ -24,9 +24,6 @@ pub struct Size {
     pub seed: u64,
 }
 
-/// How many there are.
-pub const EXPERIMENTS: u8 = 5;
-
 const MIB: u64 = 1 << 20;
 /// The least that memory shrinks to, for all and for a memtable or table.
 const BUDGET_BYTES_MIN: u64 = 4 * MIB;
@@ -38,9 +35,7 @@ impl Size {
     /// # Errors
     /// A number or a scale that is none; what the advisor says when asked for its choice.
     pub fn experiment(&self, number: u8, device: &Device) -> Result<Experiment> {
-        if !(self.scale > 0.0 && self.scale <= 1000.0) {
-            return Err(format!("expected a scale of up to 1000, found {}", self.scale).into());
-        }
+        self.check()?;
         let (title, trials) = match number {
             1 => ("Figure 2: leveling and garnering", self.figure_2()?),
             2 => ("Figure 3: sensitivity to c and T", self.figure_3()?),
@@ -62,6 +57,15 @@ impl Size {
             title: format!("Autumn {number}. {title}"),
             trials,
         })
+    }
+
+    /// # Errors
+    /// A scale that is none.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.scale > 0.0 && self.scale <= 1000.0 {
+            return Ok(());
+        }
+        Err(format!("expected a scale of up to 1000, found {}", self.scale).into())
     }
 
     fn figure_2(&self) -> Result<Vec<Trial>> {
@@ -246,7 +250,7 @@ impl Size {
     }
 
     /// What trials of an experiment share; `bytes` are those of the budget, of memtables and tables.
-    fn base(
+    pub(super) fn base(
         &self,
         num: u64,
         key_bytes: usize,
@@ -302,11 +306,11 @@ impl Size {
         )
     }
 
-    fn count(&self, at_full_scale: u64) -> u64 {
+    pub(super) fn count(&self, at_full_scale: u64) -> u64 {
         ((at_full_scale as f64 * self.scale) as u64).max(1000)
     }
 
-    fn reads(&self, at_full_scale: u64) -> u64 {
+    pub(super) fn reads(&self, at_full_scale: u64) -> u64 {
         self.reads.unwrap_or_else(|| self.count(at_full_scale))
     }
 
@@ -340,11 +344,11 @@ fn choose(base: &Trial, step: &Step, device: &Device) -> Result<Design> {
 }
 
 /// A trial without its design.
-struct Base(Trial);
+pub(super) struct Base(pub(super) Trial);
 
 impl Base {
     /// One of ours.
-    fn of(&self, case: &str, policy: &str, filter: &str) -> Result<Trial> {
+    pub(super) fn of(&self, case: &str, policy: &str, filter: &str) -> Result<Trial> {
         let mut trial = self.0.clone();
         trial.case = case.to_owned();
         trial.design = match filter {
@@ -356,7 +360,7 @@ impl Base {
         Ok(trial)
     }
 
-    fn peer(&self, case: &str, name: &'static str, how: &str, options: &str) -> Trial {
+    pub(super) fn peer(&self, case: &str, name: &'static str, how: &str, options: &str) -> Trial {
         Trial {
             case: case.to_owned(),
             design: format!("{name} {how}"),

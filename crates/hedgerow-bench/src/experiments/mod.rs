@@ -8,6 +8,7 @@
 
 pub mod autumn;
 pub mod model;
+pub mod slimdb;
 pub mod summary;
 
 use std::path::PathBuf;
@@ -112,6 +113,39 @@ impl Trial {
         match self.case.as_str() {
             "" => self.design.clone(),
             case => format!("{}, {case}", self.design),
+        }
+    }
+}
+
+/// A paper whose experiments can be run; each has experiments from 1 to [`EXPERIMENTS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paper {
+    /// [`autumn`].
+    Autumn,
+    /// [`slimdb`].
+    SlimDb,
+}
+
+/// How many experiments a paper has.
+pub const EXPERIMENTS: u8 = 5;
+
+impl Paper {
+    /// Runs an experiment by its number. `begun` hears of a step of a store before it is run, `done` gets
+    /// the rows.
+    ///
+    /// # Errors
+    /// A number or a scale that is none, and those of [`Runner::run`].
+    pub fn run(
+        self,
+        size: &autumn::Size,
+        number: u8,
+        runner: &Runner<'_>,
+        begun: &mut dyn FnMut(&Trial, &Step),
+        done: &mut dyn FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Paper::Autumn => runner.run(&size.experiment(number, &runner.device)?, begun, done),
+            Paper::SlimDb => slimdb::run(size, number, runner, begun, done),
         }
     }
 }

@@ -42,7 +42,7 @@ pub fn read_results(text: &str) -> Result<Vec<Value>> {
 }
 
 /// What is drawn of each result.
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 19] = [
     Metric::new("Operations per second", "", &["ops_per_second"]),
     Metric::latency("Median latency", &["latency_us", "p50"]),
     Metric::latency("99 % of calls are faster than", &["latency_us", "p99"]),
@@ -66,6 +66,21 @@ const METRICS: [Metric; 15] = [
         per_op: true,
         ..Metric::new("Filters asked per operation", "", &["filter_probes"])
     },
+    Metric {
+        per_op: true,
+        ..Metric::new(
+            "Pages of data asked for per operation",
+            "",
+            &["block_reads"],
+        )
+    },
+    Metric::new("Bits per key", "", &["bits_per_key"]),
+    Metric::new("False positives", "", &["false_positives"]),
+    Metric::new(
+        "Cost of an operation in reads, modeled",
+        "",
+        &["cost_reads"],
+    ),
     Metric::new("Stalls", "", &["stalls"]),
     Metric::new("Bytes of tables", "", &["table_bytes"]),
     Metric::new("Processor seconds", "s", &["cpu_seconds"]),

@@ -6,11 +6,11 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::Design;
 use hedgerow::advisor::{
     Advice, Constraints, Device, Expected, Geometry, Mix, Objective, Prediction, Tree, Workload,
     advise, expect,
 };
+use hedgerow::{Design, KeyOrder};
 use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 
@@ -22,13 +22,15 @@ use crate::output::{Output, bytes, count};
 const HELP: &str = "\
 A tree is shown as its levels from the smallest on: `K4FB19.2~63% K1F*` is a level of at most 4 runs,
 its index (fence pointers) in memory, Bloom filters of 19.2 bits per key, 63 % of its data in memory;
-and a last level of one run without filters, all of it in memory. `-` is an index that is paged.
+and a last level of one run without filters, all of it in memory. `-` is an index that is paged, `T` a
+three-level index, `C` are cuckoo filters, `M` is one multi-level cuckoo filter for all runs.
 
 Examples:
   hedgerow advise --mix get=0.3,miss=0.1,scan=0.1,put=0.5 --entries 1e8 --memory-budget 256MiB
   hedgerow advise --mix put=1 --entries 1e9 --device hdd --space-max 1.5 --picture memory.svg
   hedgerow advise --entries 1e7 --price leveling:10 --write best.design
   hedgerow bench fillrandom,readrandom --design best.design
+  hedgerow advise --order semi-sorted:8 --mix miss=0.5,put=0.5 --entries 1e8 --write mixed.design
   hedgerow advise --measure-device /data --measure-size 8GiB
   hedgerow advise --db people
   hedgerow advise --db people --mix get=0.9,put=0.1
@@ -55,6 +57,10 @@ pub(crate) struct Arguments {
     /// Bytes of a key
     #[arg(long, value_name = "BYTES", default_value_t = 16.0)]
     key_size: f64,
+    /// Their order: sorted, semi-sorted:BYTES, hashed and so on; in the last two there are the designs of
+    /// SlimDB, too; sorted, or that of the database, unless given
+    #[arg(long, value_name = "ORDER")]
+    order: Option<KeyOrder>,
     /// Bytes of a value, as it is stored
     #[arg(long, value_name = "BYTES", default_value_t = 100.0)]
     value_size: f64,
@@ -91,8 +97,8 @@ pub(crate) struct Arguments {
     /// What a random read costs: the time one caller waits, or the device's time when it is busy
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     objective: ObjectiveArgument,
-    /// Also considers what this version cannot do: multi-level cuckoo filters, levels of any number
-    /// of runs, and for keys in the order of a prefix's hash the three-level index
+    /// Also considers levels of any number of runs, which this version cannot do, and what it does in
+    /// other orders of keys: multi-level cuckoo filters, the three-level index
     #[arg(long)]
     hypothetical: bool,
 
@@ -131,11 +137,11 @@ impl Arguments {
         }))
     }
 
-    fn constraints(&self, memory: u64) -> Constraints {
+    fn constraints(&self, memory: u64, order: KeyOrder) -> Constraints {
         let openable = Constraints {
             space_max: self.space_max,
             entry_writes_max: self.writes_max,
-            ..Constraints::new(memory)
+            ..Constraints::new(memory).of_order(order)
         };
         match self.hypothetical {
             true => openable.hypothetical(true),
@@ -183,31 +189,37 @@ impl Arguments {
         Ok(Some((name.clone(), expected)))
     }
 
-    fn workload(&self) -> Result<Workload, Failure> {
-        let found = match &self.db {
+    fn workload(&self) -> Result<(Workload, KeyOrder), Failure> {
+        let (found, order) = match &self.db {
             Some(db) => self.stored(db)?,
-            None => Workload {
-                key_bytes: self.key_size,
-                value_bytes: self.value_size,
-                ..Workload::new(self.mix.map_or_else(|| MIX.parse(), Ok)?, self.entries)
-            },
+            None => {
+                let mix = self.mix.map_or_else(|| MIX.parse(), Ok)?;
+                let workload = Workload {
+                    key_bytes: self.key_size,
+                    value_bytes: self.value_size,
+                    ..Workload::new(mix, self.entries)
+                };
+                (workload, KeyOrder::Sorted)
+            }
         };
-        Ok(Workload {
+        let workload = Workload {
             overwrites: self.overwrites.unwrap_or(found.overwrites),
             scan_entries: self.scan_entries.unwrap_or(found.scan_entries),
             ..found
-        })
+        };
+        Ok((workload, self.order.unwrap_or(order)))
     }
 
-    /// What a keyspace holds, and what was asked of it unless that is given.
-    fn stored(&self, db: &Path) -> Result<Workload, Failure> {
+    /// What a keyspace holds, what was asked of it unless that is given, and its order.
+    fn stored(&self, db: &Path) -> Result<(Workload, KeyOrder), Failure> {
         let (_db, keyspace) = crate::database::open_to_read(db, &self.keyspace)?;
         let stats = keyspace.stats();
         let found = match self.mix {
             Some(mix) => Workload::new(mix, 1.0).over(&stats),
             None => Workload::measured(&stats),
         };
-        found.map_err(|error| Failure::new(Exit::NotFound, error.to_string()))
+        let found = found.map_err(|error| Failure::new(Exit::NotFound, error.to_string()))?;
+        Ok((found, keyspace.layout().order))
     }
 }
 
@@ -220,14 +232,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         tables::print(table, &device, output);
         return Ok(());
     }
-    let workload = arguments.workload()?;
-    let constraints = arguments.constraints(arguments.memory_budget);
+    let (workload, order) = arguments.workload()?;
+    let constraints = arguments.constraints(arguments.memory_budget, order);
     let found = advise(&workload, &device, &constraints)?;
     if found.is_empty() {
         return Err(arguments.nothing(&workload, &constraints));
     }
     let shown = &found[..found.len().min(arguments.top.max(1))];
-    let curve = curve(arguments, &workload, &device)?;
+    let curve = curve(arguments, &workload, order, &device)?;
     let priced = arguments.priced(&workload, &device)?;
     print_workload(arguments, &workload, &device, output);
     print_designs(shown, output);
@@ -285,6 +297,7 @@ impl Point {
 fn curve(
     arguments: &Arguments,
     workload: &Workload,
+    order: KeyOrder,
     device: &Device,
 ) -> Result<Vec<Point>, Failure> {
     let budgets =
@@ -292,7 +305,7 @@ fn curve(
     budgets
         .map(|memory| {
             let memory = memory as u64;
-            let found = advise(workload, device, &arguments.constraints(memory))?;
+            let found = advise(workload, device, &arguments.constraints(memory, order))?;
             Ok(Point {
                 memory,
                 best: found.into_iter().next(),

@@ -2,6 +2,7 @@
 //!
 //! Each part prints as it reads. Damage is told in its place, and by exit code 4 at the end.
 
+mod filter;
 mod log;
 mod manifest;
 mod table;
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
 enum What {
     Manifest(manifest::Arguments),
     Table(table::Arguments),
+    Filter(filter::Arguments),
     Log(log::Arguments),
 }
 
@@ -43,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     match &arguments.what {
         What::Manifest(arguments) => manifest::run(arguments, &mut report)?,
         What::Table(arguments) => table::run(arguments, &mut report)?,
+        What::Filter(arguments) => filter::run(arguments, &mut report)?,
         What::Log(arguments) => log::run(arguments, &mut report)?,
     }
     match report.damaged {

@@ -34,8 +34,8 @@ pub(crate) fn is_due(operations: &Operations, entries: u64) -> bool {
     operations.since_retune >= Operations::window(entries).saturating_mul(2)
 }
 
-/// The design that a tree should have instead of the one it has; `None` if it should not. `memory_bytes`
-/// is the tree's part of the budget.
+/// The design that a tree should have instead of the one it has; `None` if it should not. The memory of the
+/// constraints is the tree's part of the budget.
 ///
 /// # Errors
 /// `InvalidArgument` if a number of the workload makes no sense.
@@ -44,7 +44,7 @@ pub(crate) fn adoption(
     operations: &Operations,
     workload: &Workload,
     device: &Device,
-    memory_bytes: u64,
+    constraints: &Constraints,
 ) -> Result<Option<Adoption>> {
     let device = Device {
         block_bytes: f64::from(design.block_bytes),
@@ -54,12 +54,12 @@ pub(crate) fn adoption(
         return Ok(None);
     }
     let price = |design: &Design| -> Result<f64> {
-        let expected = expect(design, workload, &device, memory_bytes)?;
+        let expected = expect(design, workload, &device, constraints.memory_bytes as u64)?;
         Ok(expected.tree.predict(workload, &device).cost_us)
     };
     let us_before = price(design)?;
     let mut best: Option<Adoption> = None;
-    let found = advise(workload, &device, &Constraints::new(memory_bytes))?;
+    let found = advise(workload, &device, constraints)?;
     for advice in found.iter().take(CANDIDATES) {
         let candidate = Design {
             compression: design.compression,
@@ -88,7 +88,10 @@ mod tests {
     use crate::stats::OperationCounters;
 
     const ENTRIES: u64 = 1_000_000;
-    const MEMORY_BYTES: u64 = 16 << 20;
+
+    fn constraints() -> Constraints {
+        Constraints::new(16 << 20)
+    }
 
     fn of(policy: &str) -> Design {
         Design {
@@ -114,7 +117,7 @@ mod tests {
             let mix = format!("scan={},put={}", operations.seeks, operations.puts);
             let workload = Workload::new(mix.parse().unwrap(), ENTRIES as f64);
             let device = Device::nvme();
-            let found = adoption(&design, &operations, &workload, &device, MEMORY_BYTES);
+            let found = adoption(&design, &operations, &workload, &device, &constraints());
             if let Some(found) = found.unwrap() {
                 design = found.design.clone();
                 changes.push((quarter as f64 / 4.0, found));
@@ -150,7 +153,7 @@ mod tests {
         let workload = Workload::new("scan=1,put=1".parse().unwrap(), ENTRIES as f64);
         let device = Device::nvme();
         let found = |design: &Design, operations: &Operations| {
-            adoption(design, operations, &workload, &device, MEMORY_BYTES).unwrap()
+            adoption(design, operations, &workload, &device, &constraints()).unwrap()
         };
         let poor = of("tiering:16");
         assert_eq!(found(&poor, &operations), None);
@@ -172,7 +175,7 @@ mod tests {
         let after = |windows: u64| {
             let operations = Operations::of([0, 0, 1, 0, 0, 0, 0, windows * ENTRIES]);
             let poor = of("tiering:16");
-            adoption(&poor, &operations, &workload, &device, MEMORY_BYTES).unwrap()
+            adoption(&poor, &operations, &workload, &device, &constraints()).unwrap()
         };
         assert_eq!(after(2), None);
         assert!(after(40).is_some());

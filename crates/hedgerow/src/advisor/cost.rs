@@ -63,8 +63,6 @@ pub struct Level {
 pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
 /// Slots of a cuckoo filter that are in use.
 const CUCKOO_LOAD: f64 = 0.95;
-/// Bits of an entry of the fast variant of the three-level index, per block [SlimDB, section 3.1].
-const THREE_LEVEL_BITS: f64 = 29.5;
 /// What a fence pointer has beside its separator.
 const FENCE_BYTES: f64 = 6.0;
 
@@ -98,7 +96,7 @@ impl Index {
         let per_block = device.block_bytes / workload.entry_bytes();
         match self {
             Index::Fence => 8.0 * (workload.key_bytes + FENCE_BYTES) / per_block,
-            Index::ThreeLevel => THREE_LEVEL_BITS / per_block,
+            Index::ThreeLevel => device.three_level_bits / per_block,
             Index::Paged => 0.0,
         }
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::filter::allocation::{self, BLOOM};
 use crate::filter::cuckoo;
 use crate::merge_policy;
-use crate::options::{CutSpec, Design, FilterSpec, LevelSpec, PolicySpec, Residency};
+use crate::options::{CutSpec, Design, FilterSpec, IndexSpec, LevelSpec, PolicySpec, Residency};
 
 /// The fewest and the most bits per key of a filter that the engine makes; below half of the fewest a
 /// level has none.
@@ -81,9 +81,10 @@ pub fn expect(
             writes: stage.writes,
             filter,
             false_positives,
-            index: match design.residency {
-                Residency::Paged => Index::Paged,
-                Residency::Auto | Residency::Resident => Index::Fence,
+            index: match (design.residency, design.index_at(stage.level)) {
+                (Residency::Paged, _) => Index::Paged,
+                (_, IndexSpec::Fence) => Index::Fence,
+                (_, IndexSpec::ThreeLevel | IndexSpec::ThreeLevelArray) => Index::ThreeLevel,
             },
             cached: 0.0,
         }
@@ -153,7 +154,7 @@ fn bloom(bits: f64) -> (Filter, f64) {
 
 impl Advice {
     /// The design with which the engine makes this tree: a table of levels, full levels merged in
-    /// slices of the key range. Filters the engine lacks are left out, ratios below 2 are 2.
+    /// slices of the key range. Ratios below 2 are 2.
     pub fn design(&self, device: &Device) -> Design {
         let steps = self.capacities.steps();
         let level0_runs = self.capacities.level0_runs.round() as u32;
@@ -163,15 +164,20 @@ impl Advice {
             .first()
             .map_or(FilterSpec::None, filter_spec);
         let level0 = LevelSpec::fluid(level0_runs, f64::from(level0_runs.max(2))).filter(first);
+        let level0 = match self.tree.levels.first().map(|level| level.index) {
+            Some(Index::ThreeLevel) => level0.index(IndexSpec::ThreeLevel),
+            _ => level0,
+        };
         let levels = self.tree.levels.iter().zip(steps);
         let levels = levels.map(|(level, step)| level_spec(level, step));
-        let is = |index: Index| self.tree.levels.iter().all(|level| level.index == index);
+        let paged = { self.tree.levels.iter() }.filter(|level| level.index == Index::Paged);
+        let paged = paged.count();
         Design {
             policy: PolicySpec::levels(std::iter::once(level0).chain(levels)),
             filter: FilterSpec::None,
-            residency: match (is(Index::Fence), is(Index::Paged)) {
-                (true, _) => Residency::Resident,
-                (_, true) => Residency::Paged,
+            residency: match paged {
+                0 => Residency::Resident,
+                all if all == self.tree.levels.len() => Residency::Paged,
                 _ => Residency::Auto,
             },
             block_bytes: device.block_bytes as u32,
@@ -188,23 +194,28 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
         1 => LevelSpec::leveling(rounded.max(RATIO_MIN)).cut(CutSpec::PartitionedFull),
         runs => LevelSpec::tiering(runs),
     };
-    spec.filter(filter_spec(level))
+    let spec = spec.filter(filter_spec(level));
+    match level.index {
+        Index::ThreeLevel => spec.index(IndexSpec::ThreeLevel),
+        Index::Fence | Index::Paged => spec,
+    }
 }
 
 fn filter_spec(level: &Level) -> FilterSpec {
-    if level.filter == Filter::MultiLevelCuckoo {
-        let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
-        return FilterSpec::MultiLevelCuckoo {
+    let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
+    match level.filter {
+        Filter::None => FilterSpec::None,
+        Filter::Bloom if level.filter_bits() < BITS.0 / 2.0 => FilterSpec::None,
+        Filter::Bloom => {
+            let tenths = (level.filter_bits() * 10.0).round() / 10.0;
+            FilterSpec::Bloom {
+                bits_per_key: tenths.clamp(BITS.0, BITS.1) as f32,
+            }
+        }
+        Filter::Cuckoo => FilterSpec::Cuckoo { fingerprint_bits },
+        Filter::MultiLevelCuckoo => FilterSpec::MultiLevelCuckoo {
             fingerprint_bits,
             unique: false,
-        };
-    }
-    let bits = level.filter_bits();
-    if level.filter != Filter::Bloom || bits < BITS.0 / 2.0 {
-        return FilterSpec::None;
-    }
-    let tenths = (bits * 10.0).round() / 10.0;
-    FilterSpec::Bloom {
-        bits_per_key: tenths.clamp(BITS.0, BITS.1) as f32,
+        },
     }
 }

@@ -24,8 +24,10 @@ pub struct Device {
     pub cuckoo_probe_us: f64,
     /// Finding a block in fence pointers and a key in the block.
     pub seek_us: f64,
-    /// Finding a block with the three-level index of SlimDB.
+    /// Finding a block with the three-level index of SlimDB, and a key in the block.
     pub three_level_us: f64,
+    /// Bits of that index per block.
+    pub three_level_bits: f64,
     /// One step of a scan.
     pub next_us: f64,
     /// The processor's part of rewriting one entry.
@@ -55,12 +57,13 @@ impl Device {
             write_bytes_per_s: 1.0e9,
             block_bytes: 4096.0,
             probe_us: 0.08,
-            cuckoo_probe_us: 0.15,
+            cuckoo_probe_us: 0.20,
             seek_us: 0.9,
-            three_level_us: 3.0,
+            three_level_us: 1.0,
+            three_level_bits: 14.0,
             next_us: 0.05,
             merge_us: 0.20,
-            cuckoo_insert_us: 1.0,
+            cuckoo_insert_us: 0.4,
         }
     }
 
@@ -88,7 +91,7 @@ impl Device {
     pub const PRESETS: [&'static str; 4] = ["nvme", "ssd", "hdd", "cloud"];
 
     /// Its numbers, each with its name and unit as in [`Device`]: for files and tables.
-    pub fn numbers_mut(&mut self) -> [(&'static str, &mut f64); 12] {
+    pub fn numbers_mut(&mut self) -> [(&'static str, &mut f64); 13] {
         [
             ("read_us", &mut self.read_us),
             ("reads_per_s", &mut self.reads_per_s),
@@ -99,6 +102,7 @@ impl Device {
             ("cuckoo_probe_us", &mut self.cuckoo_probe_us),
             ("seek_us", &mut self.seek_us),
             ("three_level_us", &mut self.three_level_us),
+            ("three_level_bits", &mut self.three_level_bits),
             ("next_us", &mut self.next_us),
             ("merge_us", &mut self.merge_us),
             ("cuckoo_insert_us", &mut self.cuckoo_insert_us),

@@ -14,6 +14,7 @@ use super::geometry::{Capacities, Geometry};
 use super::tree::{Prediction, Tree, space};
 use super::workload::Workload;
 use crate::error::{Error, Result};
+use crate::options::KeyOrder;
 
 /// What a tree must keep to, and what it may be made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +48,7 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// What this version of the engine can open, space at most 3 times the data and 60 writes of an
+    /// What this version of the engine can open with sorted keys, space at most 3 times the data and 60 writes of an
     /// entry.
     pub fn new(memory_bytes: u64) -> Constraints {
         let scalings = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
@@ -71,8 +72,20 @@ impl Constraints {
         }
     }
 
-    /// Also what the engine does not have yet: multi-level cuckoo filters, levels of any number of
-    /// runs that grow by merges, and, for keys in the order of a prefix's hash, the three-level index.
+    /// For keys of this order. Where keys are in the order of hashes there are also the designs of SlimDB: the
+    /// three-level index, and cuckoo filters, for one run or for all of a level.
+    pub fn of_order(mut self, order: KeyOrder) -> Constraints {
+        if order != KeyOrder::Sorted {
+            self.filters
+                .extend([Filter::Cuckoo, Filter::MultiLevelCuckoo]);
+            self.indexes.push(Index::ThreeLevel);
+        }
+        self
+    }
+
+    /// Also what the engine does not have, levels of any number of runs that grow by merges, or does not
+    /// offer by itself: multi-level cuckoo filters, and, for keys in the order of a prefix's hash, the
+    /// three-level index.
     pub fn hypothetical(mut self, is_prefix_order: bool) -> Constraints {
         self.runs_max = u32::MAX;
         self.step_min = 0.0;

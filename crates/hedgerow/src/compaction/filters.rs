@@ -1,19 +1,28 @@
 //! Which filter a table is written with: what the design asks for, divided among the levels of its
-//! tree as they are when they are full ([`at_capacity`]) by [`crate::filter::allocation`].
+//! tree as they are on average ([`occupancy`]) by [`crate::filter::allocation`].
 //!
 //! Where the design leaves the number of bits to the memory budget, a tree may have its part, by
 //! entries, of what [`crate::memory::Memory::filter_bits_per_key`] says. But not more than pays: a
 //! bit of filter saves reads of absent keys, the same bit of page cache reads of any key.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::engine::Engine;
-use crate::filter::allocation::{self, BLOOM, Level};
+use crate::filter::allocation::{self, BLOOM};
 use crate::filter::{cuckoo, of_table};
-use crate::merge_policy::at_capacity::at_capacity;
+use crate::merge_policy::Summary;
+use crate::merge_policy::edit::Placement;
+use crate::merge_policy::occupancy::occupancy;
+use crate::merge_policy::plan::Target;
+use crate::merge_policy::shape::Run;
 use crate::options::FilterSpec;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition};
-use crate::table::TableMeta;
+use crate::table::{Table, TableMeta};
 use crate::version::Version;
+
+use super::planner::fitted_targets;
 
 /// Bits per key of the first tables of a tree, in every level, where the memory is to decide.
 pub(crate) const BITS_FIRST: f64 = 10.0;
@@ -37,7 +46,7 @@ impl Default for Allotted {
 }
 
 impl Allotted {
-    /// On average over the tables of the level, and when it is full.
+    /// On average over the tables of the level.
     pub(crate) fn bits_per_key(self) -> f64 {
         match self {
             Allotted::Bloom(bits) => bits,
@@ -75,19 +84,66 @@ pub(crate) fn allot(
     version: &Version,
 ) -> Vec<Allotted> {
     let ln_theta = partition.work().filters.ln_theta();
-    by_level(engine, design, version, ln_theta).0
+    let summary = version.summary(design.memtable_bytes, design.table_bytes);
+    by_level(engine, design, &summary, ln_theta)
 }
 
-/// The filters of each level, and the levels at their capacities, if the tree is not empty.
+/// The filters of what a merge of these tables writes, which are to suit the tree that it leaves behind,
+/// and make up for what others have too much or too little, but not for more than that.
+pub(crate) fn of_merge(
+    engine: &Engine,
+    partition: &Partition,
+    design: &DesignInForce,
+    version: &Version,
+    inputs: &BTreeMap<TableId, Arc<Table>>,
+    target: &Target,
+) -> Allotted {
+    let is_left = |table: &Arc<Table>| !inputs.contains_key(&table.meta().id);
+    let mut summary = version.summary(design.memtable_bytes, design.table_bytes);
+    let mut written = 0.0;
+    for (placement, table) in inputs.keys().filter_map(|&id| version.table(id)) {
+        let meta = table.meta();
+        written += meta.entries as f64;
+        let from = &mut summary.levels[usize::from(placement.level)];
+        from.entries = from.entries.saturating_sub(meta.entries);
+        from.bytes = from.bytes.saturating_sub(meta.file_bytes);
+        let to = &mut summary.levels[target.level];
+        to.entries = to.entries.saturating_add(meta.entries);
+        to.bytes = to.bytes.saturating_add(meta.file_bytes);
+    }
+    let stays = |run: &&Run<_>| Some(run.id) != target.run && run.tables.iter().any(is_left);
+    let group = &version.levels[target.level].groups[target.group];
+    summary.levels[target.level].runs = 1 + group.runs.iter().filter(stays).count() as u32;
+
+    let ln_theta = partition.work().filters.ln_theta();
+    let steered = by_level(engine, design, &summary, ln_theta)[target.level];
+    let filters = by_level(engine, design, &summary, 0.0);
+    let (Allotted::Bloom(bits), Allotted::Bloom(allotted)) = (steered, filters[target.level])
+    else {
+        return steered;
+    };
+    let others = version.tables().filter(|(_, table)| is_left(table));
+    let excess = others.map(|(placement, table)| excess_bits(&filters, placement, table.meta()));
+    let owed = excess.sum::<f64>() / written.max(1.0);
+    Allotted::Bloom(bits.clamp(allotted - owed.max(0.0), allotted - owed.min(0.0)))
+}
+
+/// By how many bits the filter of a table is larger than what its level is allotted.
+fn excess_bits(filters: &[Allotted], placement: Placement, table: &TableMeta) -> f64 {
+    let allotted = filters[usize::from(placement.level)].bits_per_key_of_tables();
+    8.0 * (table.filter_bytes as f64 - allocation::table_bytes(allotted, table.entries))
+}
+
+/// The filters of each level.
 fn by_level(
     engine: &Engine,
     design: &DesignInForce,
-    version: &Version,
+    summary: &Summary,
     ln_theta: f64,
-) -> (Vec<Allotted>, Option<Vec<Level>>) {
-    let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    let targets = super::targets(design, version);
-    let levels = at_capacity(&summary, &targets);
+) -> Vec<Allotted> {
+    let targets = fitted_targets(&*design.policy, summary.clone());
+    let levels = occupancy(summary, &targets);
+    let depth = summary.levels.len();
     let monkey = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
         (Some(levels), Some(entry_bytes)) => {
             let ln_price = match bits_per_key {
@@ -98,7 +154,7 @@ fn by_level(
             };
             BLOOM.at_price(levels, ln_price + ln_theta)
         }
-        _ => vec![bits_per_key.unwrap_or(BITS_FIRST); version.depth()],
+        _ => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
     };
     // Levels may name filters of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
@@ -119,29 +175,26 @@ fn by_level(
             Allotted::Bloom(shared.1[level])
         }
     };
-    ((0..version.depth()).map(filter).collect(), levels)
+    (0..depth).map(filter).collect()
 }
 
 /// So many entries of a tree are being written: steers what later tables have, so that all together
-/// have what is allotted.
+/// have what is allotted to the levels that they are in.
 pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInForce, written: u64) {
     let FilterSpec::Monkey { .. } = design.design.filter else {
         return;
     };
     let version = partition.tree().version.clone();
-    let (filters, Some(levels)) = by_level(engine, design, &version, 0.0) else {
+    let entries = version.entries() as f64;
+    if entries == 0.0 {
         return;
-    };
-    let sum = |of: fn(&TableMeta) -> u64| -> f64 {
-        version.tables().map(|(_, t)| of(t.meta()) as f64).sum()
-    };
-    let entries = sum(|meta| meta.entries);
-    let used = 8.0 * sum(|meta| meta.filter_bytes) / entries;
-    let bits: Vec<f64> = filters
-        .iter()
-        .map(|filter| filter.bits_per_key_of_tables())
-        .collect();
-    let wanted = allocation::average(&levels, &bits);
-    let part = written as f64 / entries;
-    partition.work().filters.steer(used, wanted, part);
+    }
+    let summary = version.summary(design.memtable_bytes, design.table_bytes);
+    let filters = by_level(engine, design, &summary, 0.0);
+    let excess = version
+        .tables()
+        .map(|(placement, table)| excess_bits(&filters, placement, table.meta()));
+    let excess = excess.sum::<f64>() / entries;
+    let controller = &mut partition.work().filters;
+    controller.steer(excess, written as f64 / entries);
 }

@@ -27,6 +27,7 @@ use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
 use crate::table::{Table, TableMeta};
 use crate::version::Version;
 
+use super::filters::{self, Allotted};
 use super::output::{Below, OutputTables};
 use super::retain::Retain;
 
@@ -92,6 +93,7 @@ struct Merge {
     snapshots: Vec<SeqNo>,
     target: Target,
     run: RunId,
+    filter: Allotted,
 }
 
 fn merge(
@@ -119,6 +121,7 @@ fn merge(
         .collect();
     let read_bytes = by_id.values().map(|t| t.meta().file_bytes).sum();
     let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let filter = filters::of_merge(engine, partition, design, &version, &by_id, target);
     let merge = Arc::new(Merge {
         engine: engine.clone(),
         partition: partition.clone(),
@@ -129,6 +132,7 @@ fn merge(
         snapshots: engine.snapshots.numbers(),
         target: *target,
         run,
+        filter,
     });
 
     let outputs = merge.run_pieces(read_bytes)?;
@@ -264,8 +268,8 @@ impl Merge {
         let (engine, target) = (&*self.engine, self.target);
         let below = self.below();
         let (partition, design) = (&self.partition, self.design.clone());
-        let mut output =
-            OutputTables::new(engine, partition, design, target.level, self.run, below)?;
+        let place = (target.level, self.run);
+        let mut output = OutputTables::with(engine, partition, design, place, self.filter, below);
         output.settled = self.settled();
         let mut retain = Retain::new(&self.snapshots);
         let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);

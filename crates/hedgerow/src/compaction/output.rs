@@ -41,6 +41,8 @@ pub(crate) struct OutputTables<'a> {
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
+    /// Nothing lies deeper: the tables will be there for a while.
+    is_last: bool,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -69,23 +71,39 @@ struct Current {
 }
 
 impl<'a> OutputTables<'a> {
+    /// For a level of the tree as it is.
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
         design: Arc<DesignInForce>,
         level: usize,
         run: RunId,
+    ) -> OutputTables<'a> {
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filter = filters.get(level).copied().unwrap_or_default();
+        OutputTables::with(engine, partition, design, (level, run), filter, Vec::new())
+    }
+
+    /// With this filter, cut where the tables below would be overlapped too much.
+    pub(crate) fn with(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        design: Arc<DesignInForce>,
+        (level, run): (usize, RunId),
+        filter: Allotted,
         below: Vec<Below>,
-    ) -> Result<OutputTables<'a>> {
-        let version = &partition.tree_owned().version;
-        let target = super::targets(&design, version).get(level).cloned();
+    ) -> OutputTables<'a> {
+        let tree = partition.tree_owned();
+        let target = super::targets(&design, &tree.version).get(level).cloned();
         let of_nodes = target.as_ref().is_some_and(|it| it.cut == Cut::OldestRuns);
         let ranges = target.map_or(1, |target| target.ranges);
+        let found = tree.version.levels.get(level).map_or(1, Level::ranges);
         let mut below = if of_nodes { Vec::new() } else { below }.into_iter();
         let next_below = below.next();
-        let filters = filters::allot(engine, partition, &design, version);
-        Ok(OutputTables {
-            ranges: [ranges, version.levels.get(level).map_or(1, Level::ranges)],
+        let mut deeper = tree.version.levels.iter().skip(level + 1);
+        OutputTables {
+            is_last: deeper.all(|level| level.groups.is_empty()),
+            ranges: [ranges, found],
             table_bytes_max: design.table_bytes * if of_nodes { NODE_TABLES } else { 1 },
             engine,
             partition,
@@ -93,7 +111,7 @@ impl<'a> OutputTables<'a> {
             design,
             level,
             run,
-            filter: filters.get(level).copied().unwrap_or_default(),
+            filter,
             held_bytes_max: usize::MAX,
             seqno_override: None,
             settled: None,
@@ -105,7 +123,7 @@ impl<'a> OutputTables<'a> {
             finished: Vec::new(),
             written: Vec::new(),
             complete: false,
-        })
+        }
     }
 
     /// The output of a bulk load, one of several that are written at the same time: each may keep so
@@ -119,14 +137,16 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
         let filters = filters::allot(engine, partition, &design, &partition.tree().version);
-        let mut output = OutputTables::new(engine, partition, design, 0, run, Vec::new())?;
         // It will be put as deep as it can: where it is cut at the borders.
+        let filter = filters.last().copied().unwrap_or_default();
+        let mut output =
+            OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
         let version = &partition.tree_owned().version;
         let ranges = version.levels.iter().map(Level::ranges);
         let ranges = ranges.filter(|ranges| *ranges <= LOADED_RANGES_MAX);
         output.ranges = [ranges.max().unwrap_or(1), 1];
-        output.filter = filters.last().copied().unwrap_or_default();
         output.index = output.design.design.index_at(usize::MAX);
+        output.is_last = true;
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -230,9 +250,12 @@ impl<'a> OutputTables<'a> {
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        let writer = block_based::Writer::new(file, &path, options);
         Ok(Current {
-            writer,
+            writer: match self.is_last {
+                true => Box::new(writer.caching(self.engine.memory.clone())),
+                false => Box::new(writer),
+            },
             path,
             paced_bytes: 0,
             held_bytes: 0,

@@ -13,15 +13,19 @@
 //! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
 //! also of what was written blindly and of deleted keys, of which no flag of an entry could.
 //!
+//! They are kept in files, too ([`stored`]), so that a database need not build them when it is opened.
+//!
 //! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
 //! older runs; and a copy of the filter.
 //! Memory: a filter is made for the full group at once, since fingerprints do not say where their
 //! keys would go in a larger one; twice that while it is copied, and 24 bytes per key of the run.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+pub(crate) mod stored;
 
-use crate::engine::Engine;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::{Engine, lock};
 use crate::entry::KeyHash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, hash_of};
@@ -36,6 +40,7 @@ use crate::stats::Event;
 use crate::table::Table;
 use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::version::Version;
+use stored::Stored;
 
 /// Begins to build the filters that a tree lacks, if nobody does.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
@@ -54,6 +59,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         let mut on_panic = OnPanic(Some(&partition));
         build_all(&engine, &partition);
         on_panic.0 = None;
+        engine.remove_obsolete();
         engine.scheduler.notify_progress();
     });
 }
@@ -93,6 +99,7 @@ fn build_all(engine: &Engine, partition: &Partition) {
             }
             return;
         }
+        stored::write_due(engine, partition);
     }
 }
 
@@ -214,7 +221,11 @@ impl Addition {
             filter.push(keys)?;
             ids.insert(0, run.id);
         }
-        let filter: Arc<dyn Probe> = Arc::new(Counted::new(filter, engine.memory.clone()));
+        let base = self.base.as_ref().and_then(counted);
+        let mut stored = base.map_or_else(Stored::default, |base| lock(&base.stored).clone());
+        stored.unwritten_bytes += self.runs.iter().map(Run::bytes).sum::<u64>();
+        let filter = Counted::new(filter, engine.memory.clone(), stored);
+        let filter: Arc<dyn Probe> = Arc::new(filter);
         Ok(GroupProbe {
             runs: ids.into(),
             filter,
@@ -303,14 +314,20 @@ fn hash_keys(table: &Arc<Table>, facts: &KeyspaceFacts, hashes: &mut Vec<u64>) -
 struct Counted {
     filter: MultiLevelCuckoo,
     memory: Arc<Memory>,
+    stored: Mutex<Stored>,
 }
 
 impl Counted {
-    fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>) -> Counted {
+    fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>, stored: Stored) -> Counted {
         let bytes = filter.memory_bytes() as u64;
         memory.filters.fetch_add(bytes, Ordering::Relaxed);
         memory.note();
-        Counted { filter, memory }
+        let stored = Mutex::new(stored);
+        Counted {
+            filter,
+            memory,
+            stored,
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         flush_bytes: s.flush_bytes.get(),
         flush_entries: s.flush_entries.get(),
         bulk_load_bytes: s.bulk_load_bytes.get(),
+        filter_write_bytes: s.filter_write_bytes.get(),
         merge_read_bytes: s.merge_read_bytes.get(),
         merge_write_bytes: s.merge_write_bytes.get(),
         merge_entries: s.merge_entries.get(),
@@ -100,7 +101,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     for partition in &state.partitions {
         let tree = partition.tree();
         for memtable in tree.memtables() {
-            stats.memtable_entries += memtable.entries() as u64;
+            stats.memtable_entries += memtable.entries();
             stats.memtable_bytes += memtable.memory_bytes() as u64;
         }
         let targets = compaction::targets(&design, &tree.version);

@@ -156,13 +156,20 @@ pub(crate) fn of_table(bits: f64, table: TableId) -> Option<f32> {
     (place < bits / BITS_MIN).then_some(bits.max(BITS_MIN) as f32)
 }
 
+/// What the filter of one table of so many entries takes on average, in such a level.
+pub(crate) fn table_bytes(bits: f64, entries: u64) -> f64 {
+    let part = (bits / BITS_MIN).min(1.0);
+    entries as f64 * bits / 8.0 + part * bloom::ROUNDING_BYTES
+}
+
 /// Keeps what the filters of a tree take at what they may take, although a table keeps the filter
 /// that it was written with: tables that go down a level without being rewritten bring along the
 /// bits of the level that they come from, so that others have to have fewer.
 ///
 /// It multiplies all rates by theta: `theta *= e^(g (used - wanted) / wanted)`. A rate's logarithm is
 /// its bits times `ln²2`, so `g = wanted ln²2` corrects the whole error, whatever the number of bits,
-/// while a tree is written once; half of the error beside it dampens this.
+/// while a tree is written once; half of the error beside it dampens this. Wanted is what the level that a
+/// table is in is allotted, so that levels that are empty for a while are no error.
 ///
 /// While a tree grows by moves alone, the bits of level 0 grow with the logarithm of its size, and
 /// theta follows: as long as it does, filters have 2 bits per key too many (`1 / ln²2`, or somewhat more
@@ -179,10 +186,10 @@ impl Controller {
         (self.ln_theta + AT_ONCE * self.error).clamp(LN_THETA_MIN, LN_THETA_MAX)
     }
 
-    /// So much of a tree, as a part of its entries, was written anew, and its filters have `used` bits
-    /// per key and should have `wanted`.
-    pub(crate) fn steer(&mut self, used: f64, wanted: f64, written: f64) {
-        self.error = LN2_SQUARED * (used - wanted);
+    /// So much of a tree, as a part of its entries, was written anew, and its filters have `excess` bits
+    /// per key more than they should have.
+    pub(crate) fn steer(&mut self, excess: f64, written: f64) {
+        self.error = LN2_SQUARED * excess;
         let step = self.error * written.clamp(0.0, WRITTEN_MAX);
         self.ln_theta = (self.ln_theta + step).clamp(LN_THETA_MIN, LN_THETA_MAX);
     }

@@ -17,6 +17,8 @@ use super::{Probe, RunMask, gather, remix};
 /// A line is what the processor fetches at once.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
+/// What a filter takes beyond its bits on average, since it consists of whole lines.
+pub(crate) const ROUNDING_BYTES: f64 = LINE_BYTES as f64 / 2.0;
 /// Lines of one page: with what comes with it, a page fits 4 KiB on the device and in memory.
 const PAGE_LINES: usize = 62;
 const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;

@@ -1,5 +1,5 @@
 //! What the files of a database say, byte by byte: the manifest's edits, a table's pages and
-//! entries, the log's records.
+//! entries, filters over several runs, the log's records.
 //!
 //! Nothing is opened as a database and nothing is locked or changed, so all of this works beside a
 //! writer and on a database that is damaged. Damage is an [`Error`](crate::Error) in its place, with
@@ -27,9 +27,11 @@
 //! # Ok::<(), hedgerow::Error>(())
 //! ```
 
+mod filter;
 mod log;
 mod manifest;
 
+pub use filter::GroupFilter;
 pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
 pub use manifest::{Manifest, ManifestRecord, manifest};
 

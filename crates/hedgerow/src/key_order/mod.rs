@@ -13,6 +13,7 @@ use std::fmt::Debug;
 use crate::entry::check_key;
 use crate::error::{Error, Result};
 use crate::options::{KeyOrder, PrefixRule};
+pub(crate) use semi_sorted::SemiSorted;
 
 /// The encoding of one key order. `decode(encode(k)) == k`, and encodings of different keys differ,
 /// for every key that [`Order::check`] accepts.
@@ -55,7 +56,7 @@ pub(crate) trait Order: Debug + Send + Sync {
 pub(crate) fn open(order: KeyOrder, seed: u64) -> Box<dyn Order> {
     match order {
         KeyOrder::Sorted => Box::new(sorted::Sorted),
-        KeyOrder::SemiSorted(rule) => Box::new(semi_sorted::SemiSorted { rule, seed }),
+        KeyOrder::SemiSorted(rule) => Box::new(SemiSorted { rule, seed }),
         KeyOrder::Hashed => Box::new(hashed::Hashed { seed }),
     }
 }

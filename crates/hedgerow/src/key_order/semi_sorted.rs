@@ -49,6 +49,17 @@ pub(crate) struct SemiSorted {
 }
 
 impl SemiSorted {
+    /// The hash of a key's prefix, with which its order key begins.
+    pub(crate) fn prefix_hash(&self, user_key: &[u8]) -> u64 {
+        let (prefix, _) = self.fragments(user_key);
+        xxh3_64_with_seed(prefix, !self.seed)
+    }
+
+    /// A key that [`Order::check`] refuses counts as a prefix with nothing behind it.
+    fn fragments<'a>(&self, user_key: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        self.rule.split(user_key).unwrap_or((user_key, &[]))
+    }
+
     fn hash(&self, fragment: &[u8]) -> [u8; HASHES_BYTES / 2] {
         xxh3_64_with_seed(fragment, !self.seed).to_be_bytes()
     }
@@ -74,9 +85,8 @@ impl Order for SemiSorted {
         }))
     }
 
-    /// A key that [`Order::check`] refuses counts as a prefix with nothing behind it.
     fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>) {
-        let (prefix, suffix) = self.rule.split(user_key).unwrap_or((user_key, &[]));
+        let (prefix, suffix) = self.fragments(user_key);
         order_key.extend(self.hash(prefix));
         order_key.extend(self.hash(suffix));
         order_key.extend_from_slice(user_key);

@@ -11,7 +11,7 @@ pub(crate) use iter::MemtableIter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hedgerow_mem::{ChunkPool, OrderedMap};
+use hedgerow_mem::{Apart, ChunkPool, OrderedMap};
 
 use crate::entry::{LogPosition, SeqNo, Tag};
 
@@ -21,10 +21,18 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
 /// One memtable.
 pub(crate) struct Memtable {
     map: Arc<OrderedMap>,
-    /// Bytes that commits have announced, whether they are in the map yet or not.
-    reserved_bytes: AtomicU64,
     /// The first number that went to the next memtable.
     sealed_at: OnceLock<SeqNo>,
+    /// Written by every commit, while others insert.
+    announced: Apart<Announced>,
+}
+
+/// What commits have announced, whether it is in the map yet or not. Stored inside their critical
+/// section.
+#[derive(Default)]
+struct Announced {
+    entries: AtomicU64,
+    bytes: AtomicU64,
     /// The end of the newest log record with an entry for here, packed.
     log_end: AtomicU64,
 }
@@ -33,17 +41,21 @@ impl Memtable {
     pub(crate) fn new(pool: &Arc<ChunkPool>) -> Arc<Memtable> {
         Arc::new(Memtable {
             map: Arc::new(OrderedMap::new(pool.clone())),
-            reserved_bytes: AtomicU64::new(0),
             sealed_at: OnceLock::new(),
-            log_end: AtomicU64::new(0),
+            announced: Apart::default(),
         })
     }
 
     /// Announces an entry of a record that ends at `log_end`. Inside the commit's critical section.
     pub(crate) fn reserve(&self, bytes: usize, log_end: LogPosition) {
-        let reserved = self.reserved_bytes.load(Ordering::Relaxed) + bytes as u64;
-        self.reserved_bytes.store(reserved, Ordering::Relaxed);
-        self.log_end.store(log_end.packed(), Ordering::Relaxed);
+        let add = |sum: &AtomicU64, n| {
+            sum.store(sum.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        };
+        add(&self.announced.entries, 1);
+        add(&self.announced.bytes, bytes as u64);
+        self.announced
+            .log_end
+            .store(log_end.packed(), Ordering::Relaxed);
     }
 
     pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
@@ -73,12 +85,12 @@ impl Memtable {
     /// The place up to which the log must be durable before tables made from this one may be
     /// installed: else a crash could keep them and lose commits that came before.
     pub(crate) fn log_end(&self) -> LogPosition {
-        LogPosition::unpacked(self.log_end.load(Ordering::Relaxed))
+        LogPosition::unpacked(self.announced.log_end.load(Ordering::Relaxed))
     }
 
     /// Bytes announced: what the flush threshold looks at.
     pub(crate) fn reserved_bytes(&self) -> u64 {
-        self.reserved_bytes.load(Ordering::Relaxed)
+        self.announced.bytes.load(Ordering::Relaxed)
     }
 
     /// Nothing was ever announced.
@@ -91,7 +103,8 @@ impl Memtable {
         self.map.memory_bytes()
     }
 
-    pub(crate) fn entries(&self) -> usize {
-        self.map.len()
+    /// Entries announced.
+    pub(crate) fn entries(&self) -> u64 {
+        self.announced.entries.load(Ordering::Relaxed)
     }
 }

@@ -7,7 +7,7 @@ use crate::options::PolicySpec;
 use super::{LevelSummary, Policy, Summary, Targets, policy};
 
 /// Policies of every kind, with parameters at both ends.
-const SPECS: [&str; 29] = [
+const SPECS: [&str; 30] = [
     "leveling:2",
     "leveling:2.5,one-table",
     "leveling:4,partitioned",
@@ -37,6 +37,7 @@ const SPECS: [&str; 29] = [
     "0=runs:4;1-2=tiering:8;3=leveling:8",
     "0=runs:64;1-30=fluid:4,1000;31=tiering:64",
     "0-1=tiering:8/none;2=leveling:20,partitioned",
+    "slimdb",
 ];
 
 fn policies() -> Vec<Arc<dyn Policy>> {

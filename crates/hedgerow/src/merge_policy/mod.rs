@@ -6,9 +6,9 @@
 //! the same code.
 
 mod anchored;
-pub(crate) mod at_capacity;
 mod garnering;
 mod garnering_paper;
+pub(crate) mod occupancy;
 mod presets;
 mod tiering;
 mod trie;

@@ -63,7 +63,7 @@ pub(crate) trait Facts: Clone {
         let sampled: usize = samples.iter().map(below).sum();
         let distinct: BTreeSet<u64> = samples
             .iter()
-            .flat_map(|sample| sample[..below(&sample)].iter().copied())
+            .flat_map(|sample| sample[..below(sample)].iter().copied())
             .collect();
         let repeated = 1.0 - distinct.len() as f64 / sampled.max(1) as f64;
         match sampled {

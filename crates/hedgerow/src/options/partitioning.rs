@@ -27,7 +27,8 @@ pub enum Partitioning {
     #[default]
     Single,
     /// This many trees, 1 to 256, by a hash of the key: even whatever the keys are, but a scan reads
-    /// all of them.
+    /// all of them. Where keys are semi-sorted it is the hash of their prefix: a scan of one prefix reads
+    /// one tree, and the trees are only as even as the prefixes are.
     Hash(u16),
     /// One tree more than there are keys here, which ascend: the first tree has the keys below the
     /// first of them, every other one the keys from one of them up to the next. A scan reads only

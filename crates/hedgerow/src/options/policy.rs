@@ -253,6 +253,21 @@ impl PolicySpec {
         PolicySpec::Levels(levels.into_iter().collect())
     }
 
+    /// The store of SlimDB's figure 4, a table of five levels of ratio 8: stepped merge with multi-level cuckoo
+    /// filters in the upper three, one run in the others, of which the last has no filter; three-level indexes
+    /// everywhere. For keys in hashed or semi-sorted order.
+    pub fn slimdb() -> PolicySpec {
+        let level = |level: LevelSpec| level.index(IndexSpec::ThreeLevel);
+        let fingerprint_bits = 12;
+        let upper = LevelSpec::tiering(8).filter(FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique: false,
+        });
+        let lower = LevelSpec::leveling(8.0).filter(FilterSpec::Cuckoo { fingerprint_bits });
+        let last = LevelSpec::leveling(8.0).filter(FilterSpec::None);
+        PolicySpec::levels([upper.clone(), upper.clone(), upper, lower, last].map(level))
+    }
+
     /// The same policy with its merges cut so; only leveling and Garnering have a choice, and each
     /// level of a table.
     pub fn cut(mut self, to: CutSpec) -> PolicySpec {
@@ -495,7 +510,7 @@ impl FromStr for PolicySpec {
     /// `,partitioned` or `,whole-level` for the cut. Or a table of levels: `LEVELS=GEOMETRY;…` from
     /// level 0 on, where LEVELS is `N` or `N-M` and GEOMETRY `tiering:RUNS` (or `runs:RUNS`),
     /// `leveling:T` or `fluid:RUNS,T`, with a cut after a comma, then a filter and an index after
-    /// slashes.
+    /// slashes. `slimdb` is the table of [`PolicySpec::slimdb`].
     fn from_str(spec: &str) -> Result<Self> {
         let policy = if spec.contains('=') {
             PolicySpec::Levels(parse_levels(spec)?)
@@ -503,7 +518,7 @@ impl FromStr for PolicySpec {
             parse_named(spec).ok_or_else(|| {
                 Error::invalid(format!(
                     "expected a merge policy such as `leveling:10`, `tiering:8`, `garnering:5,0.8`, `lazy-leveling:4`, \
-                     `front-loaded:5`, `bush:2`, `garnering-paper:2,0.8`, `trie:8` or `0=runs:4;1=leveling:8`, found `{spec}`"
+                     `front-loaded:5`, `bush:2`, `garnering-paper:2,0.8`, `trie:8`, `slimdb` or `0=runs:4;1=leveling:8`, found `{spec}`"
                 ))
             })?
         };
@@ -513,8 +528,10 @@ impl FromStr for PolicySpec {
 }
 
 fn parse_named(spec: &str) -> Option<PolicySpec> {
-    if spec == "trie" {
-        return Some(PolicySpec::trie(FAN_OUT_DEFAULT));
+    match spec {
+        "trie" => return Some(PolicySpec::trie(FAN_OUT_DEFAULT)),
+        "slimdb" => return Some(PolicySpec::slimdb()),
+        _ => {}
     }
     let (name, parameters) = spec.split_once(':')?;
     let parameters = Parameters::of(parameters);
@@ -635,6 +652,15 @@ mod tests {
         let runs: PolicySpec = "0=runs:4;1=leveling:8".parse().unwrap();
         assert_eq!(runs.to_string(), "0=tiering:4;1=leveling:8");
         assert_eq!("trie".parse::<PolicySpec>().unwrap(), PolicySpec::trie(8));
+    }
+
+    #[test]
+    fn the_store_of_slimdb_is_a_table_of_levels() {
+        let table = "0-2=tiering:8/mlcf:12/three-level;3=leveling:8/cuckoo:12/three-level;\
+                     4=leveling:8/none/three-level";
+        let parsed = |text: &str| text.parse::<PolicySpec>().unwrap();
+        assert_eq!(parsed("slimdb"), parsed(table));
+        assert_eq!(PolicySpec::slimdb().to_string(), table);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::ops::{Bound, RangeBounds};
 
 use crate::entry::KeyHash;
-use crate::options::Partitioning;
+use crate::options::{KeyOrder, Layout, Partitioning};
 
-use super::router;
+use super::Router;
 
 const KEYS: u32 = 100_000;
 
@@ -22,6 +22,14 @@ fn partitionings() -> impl Iterator<Item = Partitioning> {
         .into_iter()
         .chain(hashed)
         .chain(ranges)
+}
+
+fn router(partitioning: &Partitioning) -> Box<dyn Router> {
+    let layout = Layout {
+        order: KeyOrder::Sorted,
+        partitioning: partitioning.clone(),
+    };
+    super::router(&layout, 7)
 }
 
 /// Keys, their first bytes even, with their hashes.

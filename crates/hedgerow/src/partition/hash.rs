@@ -1,6 +1,6 @@
 //! Trees by a hash of the key: even whatever the keys are, but every scan visits all of them.
 
-use super::{Covering, KeyBounds, Router};
+use super::{Covering, KeyBounds, Router, scaled};
 use crate::entry::KeyHash;
 
 /// The top 16 bits of the hash, scaled to the number of partitions.
@@ -11,8 +11,7 @@ pub(crate) struct Hash {
 
 impl Router for Hash {
     fn route(&self, _user_key: &[u8], hash: KeyHash) -> usize {
-        let bits = hash.high() >> 48;
-        ((bits * u64::from(self.partitions)) >> 16) as usize
+        scaled((hash.high() >> 48) as u16, self.partitions)
     }
 
     fn covering(&self, _bounds: &KeyBounds) -> Covering {

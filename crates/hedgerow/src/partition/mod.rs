@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod conformance;
 mod hash;
+mod prefix;
 mod range;
 mod single;
 
@@ -13,16 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use hedgerow_mem::ChunkPool;
+use hedgerow_mem::{Apart, ChunkPool};
 
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
 use crate::filter::allocation::Controller;
-use crate::key_order::{self, Order};
+use crate::key_order::{self, Order, SemiSorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
-use crate::options::{Design, Layout, Partitioning};
+use crate::options::{Design, KeyOrder, Layout, Partitioning};
 use crate::stats::OperationCounters;
 use crate::version::state::Keyspace;
 use crate::version::{SuperVersion, Version};
@@ -48,17 +49,24 @@ pub(crate) trait Router: std::fmt::Debug + Send + Sync {
     fn covering(&self, bounds: &KeyBounds) -> Covering;
 }
 
-/// The router of a way to divide a keyspace.
-pub(crate) fn router(partitioning: &Partitioning) -> Box<dyn Router> {
-    match partitioning {
-        Partitioning::Single => Box::new(single::Single),
-        Partitioning::Hash(partitions) => Box::new(hash::Hash {
-            partitions: *partitions,
-        }),
-        Partitioning::Range(splits) => Box::new(range::Range {
+/// The router of the layout of a keyspace with a seed.
+pub(crate) fn router(layout: &Layout, seed: u64) -> Box<dyn Router> {
+    match (&layout.partitioning, layout.order) {
+        (Partitioning::Single, _) => Box::new(single::Single),
+        (&Partitioning::Hash(partitions), KeyOrder::SemiSorted(rule)) => {
+            let order = SemiSorted { rule, seed };
+            Box::new(prefix::Prefix { partitions, order })
+        }
+        (&Partitioning::Hash(partitions), _) => Box::new(hash::Hash { partitions }),
+        (Partitioning::Range(splits), _) => Box::new(range::Range {
             splits: splits.clone(),
         }),
     }
+}
+
+/// 16 bits of a hash as a number below that of partitions.
+fn scaled(bits: u16, partitions: u16) -> usize {
+    ((u32::from(bits) * u32::from(partitions)) >> 16) as usize
 }
 
 /// What all partitions of a keyspace share: its layout, and the design in force.
@@ -123,7 +131,7 @@ impl KeyspaceFacts {
             name: keyspace.name.clone(),
             seed: keyspace.seed,
             order: key_order::open(layout.order, keyspace.seed),
-            router: router(&layout.partitioning),
+            router: router(&layout, keyspace.seed),
             layout,
             design: ArcSwap::new(design),
             operations: OperationCounters::new(keyspace.operations),
@@ -156,7 +164,7 @@ pub(crate) struct Partition {
     /// Held while the tree is replaced by a successor of itself.
     replacing: Mutex<()>,
     /// The number of the latest write; stored inside the commit's critical section.
-    pub(crate) latest_write: Arc<AtomicU64>,
+    pub(crate) latest_write: Arc<Apart<AtomicU64>>,
     /// The log segment that knows of this partition.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
@@ -202,7 +210,7 @@ impl Partition {
             keyspace,
             tree: ArcSwap::from_pointee(tree),
             replacing: Mutex::new(()),
-            latest_write: Arc::new(AtomicU64::new(0)),
+            latest_write: Arc::default(),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
             dropped: AtomicBool::new(false),

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::memory::{Memory, Stored};
 use crate::options::Residency;
-use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource};
+use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, TableId};
 use crate::stats::Stats;
 
 use super::block_based::{self, ResidencyChoice};
@@ -26,13 +26,23 @@ pub(crate) struct TableContext {
     pub(crate) read_mode: ReadMode,
     pub(crate) memory: Arc<Memory>,
     pub(crate) stats: Arc<Stats>,
-    /// Files of obsolete tables that nobody reads any more: removing a large one takes too long to
-    /// be done by the reader that happened to be the last.
-    pub(crate) graveyard: Mutex<Vec<PathBuf>>,
+    /// Obsolete tables that nobody reads any more: removing a large file takes too long to be done by
+    /// the reader that happened to be the last.
+    pub(crate) graveyard: Mutex<Vec<Obsolete>>,
+}
+
+/// A file that is to be removed, of a table or of a filter over several runs.
+#[derive(Debug)]
+pub(crate) struct Obsolete {
+    /// Filters are numbered with tables.
+    pub(crate) id: TableId,
+    pub(crate) path: PathBuf,
+    /// Of its pages, the most that may be in the cache.
+    pub(crate) cached_bytes_max: u64,
 }
 
 /// The name of a table's file.
-pub(crate) fn table_name(id: crate::page::TableId) -> String {
+pub(crate) fn table_name(id: TableId) -> String {
     format!("{:010}.table", id.0)
 }
 
@@ -262,7 +272,11 @@ impl Drop for Table {
                 .graveyard
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            graveyard.push(std::mem::take(&mut self.path));
+            graveyard.push(Obsolete {
+                id: self.meta.id,
+                path: std::mem::take(&mut self.path),
+                cached_bytes_max: self.meta.file_bytes,
+            });
         }
     }
 }

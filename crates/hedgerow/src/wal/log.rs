@@ -20,10 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use arc_swap::{ArcSwap, Guard};
 use hedgerow_io::{Segment, Storage};
+use hedgerow_mem::Apart;
 
 use crate::entry::{LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
+use crate::stats::Counter;
 
 use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
@@ -62,16 +65,19 @@ pub(crate) struct LiveSegment {
 /// Where the next record goes. Part of the state that the commit's lock guards.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    segment: Arc<LiveSegment>,
+    /// Each commit looks at it for a moment, and counting those looks would cost more than they do.
+    segment: ArcSwap<LiveSegment>,
+    number: u32,
+    capacity_bytes: u64,
     offset: u64,
     /// The partitions that wrote into this segment, with the number of their latest write.
-    touched: Vec<(PartitionId, Arc<AtomicU64>)>,
+    touched: Vec<(PartitionId, Arc<Apart<AtomicU64>>)>,
 }
 
 /// A place in the log that one commit owns.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    segment: Arc<LiveSegment>,
+    segment: Guard<Arc<LiveSegment>>,
     offset: u64,
     end: u64,
 }
@@ -87,29 +93,39 @@ impl Reservation {
 }
 
 impl Tail {
+    fn new(segment: Arc<LiveSegment>) -> Tail {
+        Tail {
+            number: segment.number,
+            capacity_bytes: segment.file.capacity_bytes(),
+            segment: ArcSwap::new(segment),
+            offset: SEGMENT_HEADER_BYTES as u64,
+            touched: Vec::new(),
+        }
+    }
+
     /// The number of the segment being written: a partition whose number differs has to be
     /// [`touched`](Tail::touch).
     pub(crate) fn segment_number(&self) -> u32 {
-        self.segment.number
+        self.number
     }
 
     /// The end of everything reserved so far.
     pub(crate) fn position(&self) -> LogPosition {
         LogPosition {
-            segment: self.segment.number,
+            segment: self.number,
             offset: self.offset as u32,
         }
     }
 
     /// Remembers that a partition writes into this segment; `latest` will say its highest number.
-    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<AtomicU64>) {
+    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<Apart<AtomicU64>>) {
         self.touched.push((partition, latest.clone()));
     }
 
     /// Takes back the place that was taken last.
     pub(crate) fn give_back(&mut self, place: Reservation) {
         debug_assert!(
-            place.end == self.offset && Arc::ptr_eq(&place.segment, &self.segment),
+            place.end == self.offset && place.segment.number == self.number,
             "only the last place can be given back"
         );
         self.offset = place.offset;
@@ -118,16 +134,19 @@ impl Tail {
     /// Takes the place for a record of so many payload bytes, if this segment has room for it and
     /// for its seal.
     pub(crate) fn reserve(&mut self, payload_bytes: usize) -> Option<Reservation> {
-        let end = self.offset + record::record_bytes(payload_bytes as u64);
-        if end + RECORD_HEADER_BYTES as u64 > self.segment.file.capacity_bytes() {
-            return None;
-        }
-        let offset = std::mem::replace(&mut self.offset, end);
-        Some(Reservation {
-            segment: self.segment.clone(),
+        let bytes = record::record_bytes(payload_bytes as u64);
+        let with_seal = self.offset + bytes + RECORD_HEADER_BYTES as u64;
+        (with_seal <= self.capacity_bytes).then(|| self.take(bytes))
+    }
+
+    fn take(&mut self, bytes: u64) -> Reservation {
+        let offset = self.offset;
+        self.offset += bytes;
+        Reservation {
+            segment: self.segment.load(),
             offset,
-            end,
-        })
+            end: self.offset,
+        }
     }
 }
 
@@ -145,7 +164,7 @@ pub(crate) struct Log {
     /// One preparation of spares at a time.
     preparing: Mutex<()>,
     poison: OnceLock<Error>,
-    bytes_written: AtomicU64,
+    bytes_written: Counter,
     syncs: AtomicU64,
 }
 
@@ -198,19 +217,12 @@ impl Log {
             }),
             preparing: Mutex::new(()),
             poison: OnceLock::new(),
-            bytes_written: AtomicU64::new(0),
+            bytes_written: Counter::default(),
             syncs: AtomicU64::new(0),
         };
         log.prepare_spare(0, first_seqno)?;
         let segment = log.take_spare(0).expect("a spare was just prepared");
-        Ok((
-            log,
-            Tail {
-                segment,
-                offset: SEGMENT_HEADER_BYTES as u64,
-                touched: Vec::new(),
-            },
-        ))
+        Ok((log, Tail::new(segment)))
     }
 
     // ---- writing ----
@@ -226,23 +238,17 @@ impl Log {
         let Some(segment) = self.take_spare(payload_bytes) else {
             return Ok(false);
         };
-        let seal = Reservation {
-            segment: tail.segment.clone(),
-            offset: tail.offset,
-            end: tail.offset + RECORD_HEADER_BYTES as u64,
-        };
+        let seal = tail.take(RECORD_HEADER_BYTES as u64);
         self.write(&seal, b"", 0, next_seqno)?;
         let highest = tail
             .touched
             .drain(..)
             .map(|(partition, latest)| (partition, SeqNo(latest.load(Ordering::Relaxed))))
             .collect();
-        tail.segment
-            .highest
+        (seal.segment.highest)
             .set(highest)
             .expect("a segment is sealed once");
-        tail.segment = segment;
-        tail.offset = SEGMENT_HEADER_BYTES as u64;
+        *tail = Tail::new(segment);
         Ok(true)
     }
 
@@ -274,8 +280,7 @@ impl Log {
             })
             .and_then(|()| place.segment.file.write_at(place.offset, &header));
         written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
-        self.bytes_written
-            .fetch_add(place.end - place.offset, Ordering::Relaxed);
+        self.bytes_written.add(place.end - place.offset);
         if place.offset / PREPARED_BYTES != place.end / PREPARED_BYTES {
             let start = place.end.next_multiple_of(PREPARED_BYTES);
             let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
@@ -537,10 +542,8 @@ impl Log {
 
     /// Bytes of records written and syncs made since the log was opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (
-            self.bytes_written.load(Ordering::Relaxed),
-            self.syncs.load(Ordering::Relaxed),
-        )
+        let syncs = self.syncs.load(Ordering::Relaxed);
+        (self.bytes_written.get(), syncs)
     }
 }
 

@@ -559,14 +559,14 @@ fn a_get_from_memory_is_answered_on_the_spot() {
     assert!(keyspace.get_async(key(299)).is_ready());
     keyspace.flush().unwrap();
     keyspace.wait_until_merged().unwrap();
-    assert_eq!(
-        keyspace.get_async(key(3)).wait().unwrap().as_deref(),
-        Some(&value(3)[..])
-    );
-    db.barrier().wait().unwrap();
-    let again = keyspace.get_async(key(3));
-    assert!(again.is_ready(), "its block is in the cache");
-    assert_eq!(again.wait().unwrap().as_deref(), Some(&value(3)[..]));
+    // The worker answers before it counts the task as done: ask until it has.
+    let on_the_spot = (0..10_000).any(|_| {
+        let get = keyspace.get_async(key(3));
+        let ready = get.is_ready();
+        assert_eq!(get.wait().unwrap().as_deref(), Some(&value(3)[..]));
+        ready
+    });
+    assert!(on_the_spot, "its block is in the cache");
     assert_eq!(keyspace.worker(key(3)), Some(0));
     // Not past a write that is in the queue.
     let busy = Busy::new(&keyspace);

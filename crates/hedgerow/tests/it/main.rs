@@ -21,6 +21,7 @@ mod concurrency;
 mod corruption;
 mod explain;
 mod faults;
+mod filter_files;
 mod filters;
 mod golden;
 mod inspect;

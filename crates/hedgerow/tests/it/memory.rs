@@ -1,7 +1,7 @@
 //! Counters: what reads cost, what is held back, and where the memory is.
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, Design, FilterSpec, Keyspace, Layout, Residency};
+use hedgerow::{Db, Design, FilterSpec, Keyspace, Layout, PrefixRule, Residency};
 
 use crate::support::{builder, contents, key, open, plain, small, value};
 
@@ -47,6 +47,35 @@ fn get_reads_one_page_when_uncached_and_none_when_cached() {
         let before = disk.counters().reads;
         keyspace.get(key(i)).unwrap();
         assert_eq!(disk.counters().reads, before);
+    }
+}
+
+/// A merge leaves its blocks in the page cache, in every order of keys.
+#[test]
+fn gets_after_a_merge_read_nothing() {
+    for layout in [
+        Layout::sorted(),
+        Layout::semi_sorted(PrefixRule::Bytes(4)),
+        Layout::hashed(),
+    ] {
+        let disk = SimStorage::new(7);
+        let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+        let keyspace = db
+            .keyspace_with("k", layout.clone(), Design::default())
+            .unwrap();
+        for round in 0..2 {
+            for i in 0..5000 {
+                keyspace.put(key(i), value(i + round)).unwrap();
+            }
+            keyspace.compact::<&[u8]>(..).unwrap();
+        }
+        let before = db.stats();
+        for i in 0..5000 {
+            assert_eq!(keyspace.get(key(i)).unwrap().unwrap(), value(i + 1));
+        }
+        let after = db.stats();
+        assert_eq!(after.block_reads - before.block_reads, 5000, "{layout:?}");
+        assert_eq!(after.device_reads, before.device_reads, "{layout:?}");
     }
 }
 

@@ -422,3 +422,33 @@ fn a_bulk_load_of_a_key_that_comes_twice_loads_nothing() {
         }
     }
 }
+
+/// Where keys are divided by the hash of their prefix, no other tree is asked for it.
+#[test]
+fn a_scan_of_a_prefix_reads_one_tree() {
+    let blocks_read = |order, partitions| {
+        let disk = SimStorage::new(31);
+        let db = open(&disk);
+        let layout = Layout {
+            order,
+            partitioning: Partitioning::Hash(partitions),
+        };
+        let keyspace = db.keyspace_with("k", layout, small()).unwrap();
+        for i in 0..3000 {
+            let key = key_of(order, i % 100, i / 100);
+            keyspace.put(key, value(i)).unwrap();
+        }
+        keyspace.compact::<&[u8]>(..).unwrap();
+        let before = db.stats().block_reads;
+        for group in 0..100 {
+            let found = keyspace.scan_prefix(prefix_of(group)).unwrap();
+            assert_eq!(found.map(Result::unwrap).count(), 30);
+        }
+        db.stats().block_reads - before
+    };
+    for order in &HASHING[..3] {
+        let (one, eight) = (blocks_read(*order, 1), blocks_read(*order, 8));
+        // Each of the seven other trees would be asked for a block at least.
+        assert!(eight <= one + 100, "{order}: {one}, {eight}");
+    }
+}

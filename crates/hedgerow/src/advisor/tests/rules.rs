@@ -2,8 +2,9 @@
 
 use crate::advisor::{
     Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree, Workload,
-    advise, false_positives,
+    advise, expect, false_positives,
 };
+use crate::options::KeyOrder;
 
 fn filtered(entries: f64, false_positives: f64) -> Level {
     Level {
@@ -232,4 +233,58 @@ fn what_does_not_fit_has_no_tree() {
     let small = Workload::new("get=1".parse().unwrap(), 1e6);
     let some = advise(&small, &Device::nvme(), &Constraints::new(1 << 30)).unwrap();
     assert!(some[0].prediction.hit_reads < 1e-9, "{:?}", some[0]);
+}
+
+/// With the structures of SlimDB there is a store that mixes them, and it is cheaper than without.
+#[test]
+fn semi_sorted_keys_get_the_designs_of_slimdb() {
+    let order: KeyOrder = "semi-sorted:8".parse().unwrap();
+    let mut shared = 0;
+    for (mix, mib) in [
+        ("miss=0.5,put=0.5", 128),
+        ("miss=0.5,put=0.5", 256),
+        ("get=0.5,put=0.5", 128),
+        ("get=0.5,put=0.5", 256),
+        ("get=0.5,miss=0.25,put=0.25", 256),
+    ] {
+        let workload = Workload::new(mix.parse().unwrap(), 1e8);
+        let best = |constraints: Constraints| {
+            let constraints = Constraints {
+                space_max: 10.0,
+                ..constraints
+            };
+            advise(&workload, &Device::preset("ssd").unwrap(), &constraints)
+                .unwrap()
+                .remove(0)
+        };
+        let plain = best(Constraints::new(mib << 20));
+        let with = best(Constraints::new(mib << 20).of_order(order));
+        println!(
+            "{mix}, {mib} MiB: {} {:.2} | {} {:.2}",
+            plain.tree, plain.prediction.cost_us, with.tree, with.prediction.cost_us
+        );
+        assert!(with.prediction.cost_us <= plain.prediction.cost_us * 1.001);
+        let design = with.design(&Device::nvme());
+        design.check_order(order).unwrap();
+        assert!(
+            with.tree
+                .levels
+                .iter()
+                .any(|level| level.index == Index::ThreeLevel)
+        );
+        shared += { with.tree.levels.iter() }
+            .filter(|level| level.filter == Filter::MultiLevelCuckoo)
+            .count();
+        // What it makes of the design is what was found.
+        let expected = expect(&design, &workload, &Device::nvme(), mib << 20).unwrap();
+        let all_three_level = with
+            .tree
+            .levels
+            .iter()
+            .all(|it| it.index == Index::ThreeLevel);
+        let indexes = expected.tree.levels.iter();
+        assert!(!all_three_level || indexes.clone().all(|it| it.index == Index::ThreeLevel));
+    }
+    // The last one mixes them.
+    assert!(shared > 0);
 }

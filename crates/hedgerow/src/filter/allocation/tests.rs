@@ -264,7 +264,7 @@ fn grown(wanted: f64, moves: bool) -> Vec<f64> {
         bits += written * with - (written - 1.0) * bits / f64::max(entries, 1.0);
         entries += 1.0;
         averages.push(bits / entries);
-        controller.steer(bits / entries, wanted, written / entries);
+        controller.steer(bits / entries - wanted, written / entries);
     }
     averages
 }

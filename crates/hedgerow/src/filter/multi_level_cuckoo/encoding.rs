@@ -40,6 +40,12 @@ impl Mode {
 }
 
 impl MultiLevelCuckoo {
+    /// How many bytes [`MultiLevelCuckoo::encode`] hands out.
+    pub(crate) fn encoded_bytes(&self) -> u64 {
+        let tail = 16 * self.whole.len() + 8 * self.runs() + FOOTER_BYTES;
+        self.geometry.bytes() + tail as u64
+    }
+
     /// Hands the bytes of the filter, in order, to `write`. `names` are those of its runs, newest
     /// first; `seed` names the place where the bytes will be.
     ///

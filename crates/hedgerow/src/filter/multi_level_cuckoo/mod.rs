@@ -27,6 +27,7 @@
 //! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
 mod encoding;
+pub(crate) mod file;
 mod ring;
 pub(crate) mod run_hashes;
 
@@ -230,6 +231,16 @@ impl MultiLevelCuckoo {
     /// The runs of the filter.
     pub(crate) fn runs(&self) -> usize {
         self.ring.runs()
+    }
+
+    /// Slots in use.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Buckets, and bits of a fingerprint.
+    pub(crate) fn dimensions(&self) -> (u32, u8) {
+        (self.geometry.buckets(), self.geometry.fingerprint_bits())
     }
 
     /// Entries that are kept by their whole hash.

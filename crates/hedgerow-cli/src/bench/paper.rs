@@ -1,34 +1,41 @@
-//! `hedgerow bench paper-autumn`: the experiments of the Autumn paper, on ours alone.
+//! `hedgerow bench paper-autumn` and `paper-slimdb`: the experiments of papers, on ours alone.
 
 use std::path::PathBuf;
 
-use hedgerow_bench::experiments::autumn::{EXPERIMENTS, Size};
-use hedgerow_bench::experiments::{Runner, ours, summary};
+use hedgerow_bench::experiments::autumn::Size;
+use hedgerow_bench::experiments::{EXPERIMENTS, Paper, Runner, ours, summary};
 
 use super::{failure, read_all, write_report};
 use crate::advise::profile;
 use crate::exit::Failure;
 use crate::output::{self, Output};
 
-const HELP: &str = "\
+pub(super) const AUTUMN: &str = "\
 Experiments: 1 leveling and garnering (figure 2), 2 sensitivity to c and T (figure 3), 3 YCSB (figure 4,
 table 3), 4 growing data with few filter bits (figure 5), 5 predicted and measured cost of 24 designs.
+Scale 1 is the paper's size, 20 GB for YCSB.
 
 Examples:
   hedgerow bench paper-autumn --experiment 1 --scale 0.25 --report page
   hedgerow bench paper-autumn --experiment 2 --only 'T = 3' --json >> rows.jsonl
   hedgerow bench paper-autumn --from rows.jsonl --report page";
 
-/// Runs the experiments of the Autumn paper: leveling beside garnering.
-///
-/// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+pub(super) const SLIMDB: &str = "\
+Experiments: 1 the index of one table (tables 3 and 4), 2 filters of eight runs (tables 5 and 6, figure
+10), 3 groups, out of memory (figures 11 to 13), 4 much data (table 7, figure 14), 5 the paper's model of
+cost against memory (figure 9). At scale 1, 50 and 200 million entries, and 80 million in filters.
+
+Examples:
+  hedgerow bench paper-slimdb --experiment 2 --only '0 % duplicates' --scale 1
+  hedgerow bench paper-slimdb --experiment 3 --only 'groups of 128, memory a third' --json >> rows.jsonl
+  hedgerow bench paper-slimdb --from rows.jsonl --report page";
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
 pub(super) struct Arguments {
     /// Which of them; all unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(EXPERIMENTS)))]
     experiment: Option<u8>,
-    /// The size of data and memory; 1 is the paper's, 20 GB for YCSB
+    /// The size of data and memory
     #[arg(long, value_name = "FACTOR", default_value_t = 0.05)]
     scale: f64,
     /// Operations of each workload that reads, instead of what the scale says
@@ -57,7 +64,7 @@ pub(super) struct Arguments {
     from: Vec<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(paper: Paper, arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut rows = read_all(&arguments.from)?;
     if arguments.from.is_empty() {
         let runner = Runner {
@@ -75,9 +82,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let wheel = output::waiting("the experiments");
         let numbers = arguments.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
         for number in numbers {
-            let experiment = size.experiment(number, &runner.device).map_err(failure)?;
-            let ran = runner.run(
-                &experiment,
+            let ran = paper.run(
+                &size,
+                number,
+                &runner,
                 &mut |trial, step| wheel.set_prefix(format!("{}: {}", trial.label(), step.name)),
                 &mut |row| {
                     output.object(&row);

@@ -1,12 +1,12 @@
-//! The experiments of the Autumn paper, on all stores that they name.
+//! The experiments of papers, on all stores that they name.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hedgerow::advisor::Device;
-use hedgerow_bench::experiments::autumn::{EXPERIMENTS, Size};
-use hedgerow_bench::experiments::{Engine, Runner, Step, Trial, summary};
+use hedgerow_bench::experiments::autumn::Size;
+use hedgerow_bench::experiments::{EXPERIMENTS, Engine, Paper, Runner, Step, Trial, summary};
 use hedgerow_bench::{Open, Result, device, read_results};
 
 use crate::machine;
@@ -15,11 +15,11 @@ use crate::stores::Kind;
 
 /// How they are run.
 #[derive(Debug, Args)]
-pub(crate) struct PaperAutumn {
+pub(crate) struct PaperArguments {
     /// Which of them; all unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=i64::from(EXPERIMENTS)))]
     experiment: Option<u8>,
-    /// The size of data and memory; 1 is the paper's, 20 GB for YCSB
+    /// The size of data and memory
     #[arg(long, default_value_t = 0.05)]
     scale: f64,
     /// Operations of each workload that reads, instead of what the scale says
@@ -55,9 +55,9 @@ pub(crate) struct PaperAutumn {
 const DEVICE_FILE_BYTES: u64 = 1 << 30;
 const DEVICE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
-impl PaperAutumn {
+impl PaperArguments {
     /// Runs the trials in this process, one after the other.
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(self, paper: Paper) -> Result<()> {
         let mut rows = Vec::new();
         for path in &self.from {
             let text = std::fs::read_to_string(path);
@@ -84,10 +84,9 @@ impl PaperAutumn {
         };
         let numbers = self.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
         for number in numbers {
-            let experiment = size.experiment(number, &runner.device)?;
             let mut begun =
                 |trial: &Trial, step: &Step| eprintln!("{}: {}", trial.label(), step.name);
-            runner.run(&experiment, &mut begun, &mut |mut row| {
+            paper.run(&size, number, &runner, &mut begun, &mut |mut row| {
                 row["machine"] = machine.clone();
                 if self.json {
                     writeln!(std::io::stdout(), "{row}")?;

@@ -1,0 +1,114 @@
+//! Tables 3 and 4: what the index of one table takes, and how fast it is asked, alone and in memory.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time of the machine"
+)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use hedgerow::IndexSpec;
+use hedgerow::internals::parts;
+use serde_json::json;
+
+use super::leveldb_index::{Form, LevelDbIndex};
+use super::{Micro, group_sizes};
+use crate::permutation::mix;
+use crate::store::Result;
+
+/// The paper's table and its entries.
+const TABLE_BYTES: usize = 32 << 20;
+const ENTRY_BYTES: usize = 256;
+const BLOCK_BYTES: usize = 4096;
+
+/// Answers the block of a key.
+type Locate = Box<dyn Fn(&[u8]) -> Result<usize>>;
+
+/// An index by its name: its bytes, and how it is asked.
+fn build(name: &str, blocks: &[Vec<Vec<u8>>]) -> Result<(u64, Locate)> {
+    let ours = |spec: IndexSpec| -> Result<(u64, Locate)> {
+        let index = parts::Index::build(spec, BLOCK_BYTES as u32, blocks)?;
+        let bytes = index.bytes();
+        Ok((bytes, Box::new(move |key| Ok(index.locate(key)?.start))))
+    };
+    let leveldb = |form| -> Result<(u64, Locate)> {
+        let index = LevelDbIndex::build(form, BLOCK_BYTES, blocks);
+        let bytes = index.bytes() as u64;
+        Ok((bytes, Box::new(move |key| index.locate(key))))
+    };
+    match name {
+        "leveldb" => leveldb(Form::Default),
+        "leveldb, keys compressed" => leveldb(Form::KeysCompressed),
+        "leveldb, fixed blocks" => leveldb(Form::FixedBlocks),
+        ours_by_name => ours(ours_by_name.parse()?),
+    }
+}
+
+const INDEXES: [&str; 6] = [
+    "three-level",
+    "three-level:array",
+    "fence",
+    "leveldb",
+    "leveldb, keys compressed",
+    "leveldb, fixed blocks",
+];
+
+pub(super) fn run(micro: &mut Micro<'_>) -> Result<()> {
+    for kind in ["16", "32", "64", "zipf"] {
+        let case = format!("groups of {kind}");
+        let entries = micro.size.count((TABLE_BYTES / ENTRY_BYTES) as u64) as usize;
+        let keys = keys(&group_sizes(kind, entries), micro.size.seed);
+        let blocks: Vec<Vec<Vec<u8>>> = keys
+            .chunks(BLOCK_BYTES / ENTRY_BYTES)
+            .map(<[Vec<u8>]>::to_vec)
+            .collect();
+        let asked: Vec<usize> = (0..micro.size.reads(1_000_000))
+            .map(|i| (mix(i ^ micro.size.seed) % keys.len() as u64) as usize)
+            .collect();
+        for name in INDEXES {
+            if !micro.wants(name, &case) {
+                continue;
+            }
+            let (bytes, locate) = build(name, &blocks)?;
+            let seconds = time(&keys, &asked, &locate)?;
+            let bits_per_key = bytes as f64 * 8.0 / keys.len() as f64;
+            let timed = Some((asked.len() as u64, seconds));
+            let bits = json!({ "bits_per_key": bits_per_key });
+            micro.row((name, &case), "locate", timed, bits)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ascending order keys of groups of these sizes: two hashes.
+fn keys(sizes: &[usize], seed: u64) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    for (group, size) in sizes.iter().enumerate() {
+        let prefix = mix(seed ^ mix(group as u64));
+        let suffix = |i: usize| mix(prefix ^ mix(i as u64 + 1));
+        let key = |i| [prefix.to_be_bytes(), suffix(i).to_be_bytes()].concat();
+        keys.extend((0..*size).map(key));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Every answer is checked once; then the quickest of three passes.
+fn time(keys: &[Vec<u8>], asked: &[usize], locate: &Locate) -> Result<f64> {
+    for &at in asked {
+        let (found, expected) = (locate(&keys[at])?, at / (BLOCK_BYTES / ENTRY_BYTES));
+        if found != expected {
+            return Err(format!("expected a key in block {expected}, found it in {found}").into());
+        }
+    }
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let began = Instant::now();
+        for &at in asked {
+            black_box(locate(black_box(&keys[at]))?);
+        }
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}

@@ -1,0 +1,286 @@
+//! The experiments of Ren, Zheng, Arulraj, Gibson, "SlimDB: A Space-Efficient Key-Value Storage Engine For
+//! Semi-Sorted Data", 2017.
+//!
+//! Indexes and filters are measured alone and in memory (1, 2), stores as all stores are (3, 4), and the
+//! paper's model is computed (5). At scale 1, 50 million entries of 16 + 100 bytes in groups of 128 take
+//! the place of the paper's data, and 200 million that of its largest; tables of 32 MiB and memtables of
+//! 64 MiB are the paper's. Memory shrinks with the data, and so do memtables and tables.
+
+mod filter;
+mod index;
+mod leveldb_index;
+mod model;
+
+use hedgerow::{KeyOrder, Layout, PrefixRule};
+use serde_json::{Value, json};
+
+use super::autumn::{Base, Size};
+use super::{EXPERIMENTS, Experiment, Runner, Step, Trial};
+use crate::store::Result;
+use crate::workload::{Settings, Workload};
+
+const MIB: u64 = 1 << 20;
+
+/// Bits per key of the filters of peers.
+const PEER_FILTER: &str = "bloom:16";
+
+/// What ours is made of, by name: stepped merge everywhere, as the paper's insertions; the mixture of
+/// its figure 4 and one for less data; and a tree as the peers have it.
+const DESIGNS: [(&str, &str, &str, &str); 4] = [
+    ("stepped merge", "tiering:8", "mlcf:12", "three-level"),
+    ("slimdb", "slimdb", "mlcf:12", "three-level"),
+    (
+        "mixed",
+        "0-1=tiering:8/mlcf:12;2=leveling:8/none",
+        "none",
+        "three-level",
+    ),
+    ("leveling, sorted", "leveling:10", "bloom:16", "fence"),
+];
+
+/// Runs an experiment by its number. `begun` hears of each step of a store, `done` gets the rows.
+///
+/// # Errors
+/// A number or a scale that is none, and those of [`Runner::run`].
+pub(super) fn run(
+    size: &Size,
+    number: u8,
+    runner: &Runner<'_>,
+    begun: &mut dyn FnMut(&Trial, &Step),
+    done: &mut dyn FnMut(Value) -> Result<()>,
+) -> Result<()> {
+    size.check()?;
+    let title = match number {
+        1 => "Tables 3 and 4: the index of a table of 32 MiB",
+        2 => "Tables 5 and 6, figure 10: filters of 8 runs",
+        3 => "Figures 11 to 13: groups, out of memory",
+        4 => "Table 7 and figure 14: much data",
+        5 => "Figure 9: cost against memory, as modeled",
+        _ => {
+            return Err(
+                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
+            );
+        }
+    };
+    let title = format!("SlimDB {number}. {title}");
+    let trials = match number {
+        3 => figures_11_to_13(size)?,
+        4 => table_7(size)?,
+        _ => {
+            let mut micro = Micro {
+                size,
+                number,
+                title: &title,
+                runner,
+                round: 0,
+                rows: 0,
+                done,
+            };
+            return micro.run();
+        }
+    };
+    let experiment = Experiment {
+        number,
+        title,
+        trials,
+    };
+    runner.run(&experiment, begun, done)
+}
+
+/// Experiments without a store.
+struct Micro<'a> {
+    size: &'a Size,
+    number: u8,
+    title: &'a str,
+    runner: &'a Runner<'a>,
+    round: usize,
+    rows: usize,
+    done: &'a mut dyn FnMut(Value) -> Result<()>,
+}
+
+impl Micro<'_> {
+    fn run(&mut self) -> Result<()> {
+        for round in 0..self.runner.rounds {
+            self.round = round;
+            match self.number {
+                1 => index::run(self)?,
+                2 => filter::run(self)?,
+                _ => model::run(self)?,
+            }
+        }
+        match (&self.runner.only, self.rows) {
+            (Some(only), 0) => Err(format!(
+                "expected `{only}` in a design or a case of experiment {}, found it in none",
+                self.number
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it is to be run.
+    fn wants(&self, design: &str, case: &str) -> bool {
+        let only = self.runner.only.as_deref().unwrap_or_default();
+        format!("{design}, {case}").contains(only)
+    }
+
+    /// A row: operations and their seconds, and what is special about it.
+    fn row(
+        &mut self,
+        (design, case): (&str, &str),
+        workload: &str,
+        timed: Option<(u64, f64)>,
+        special: Value,
+    ) -> Result<()> {
+        let mut row = json!({
+            "experiment": self.number,
+            "title": self.title,
+            "round": self.round,
+            "design": design,
+            "case": case,
+            "workload": workload,
+            "threads": 1,
+        });
+        let timed = timed.map_or(json!({}), |(ops, seconds)| {
+            json!({ "ops": ops, "seconds": seconds, "ops_per_second": ops as f64 / seconds })
+        });
+        for more in [timed, special] {
+            if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
+                row.extend(more);
+            }
+        }
+        self.rows += 1;
+        (self.done)(row)
+    }
+}
+
+/// Groups of one size, or of 26 sizes up to 8000 after Zipf.
+fn group_sizes(kind: &str, entries: usize) -> Vec<usize> {
+    let sizes: Vec<usize> = match kind.parse() {
+        Ok(size) => vec![size],
+        Err(_) => (1..=26).map(|rank| 8000 / rank).collect(),
+    };
+    let mut left = entries;
+    let mut groups = Vec::new();
+    for size in sizes.into_iter().cycle() {
+        if left == 0 {
+            return groups;
+        }
+        groups.push(size.min(left));
+        left -= size.min(left);
+    }
+    groups
+}
+
+/// Create in random order; then random reads, updates that are blind and that are not, scans of prefixes.
+fn figures_11_to_13(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(50_000_000);
+    let data = num * 116;
+    let reads = size.reads(2_000_000);
+    let create = Step::new(Workload::FillRandom, 1);
+    let read = Step::new(Workload::ReadRandom, reads);
+    let scan = Step::new(Workload::PrefixScan, (reads / 10).max(1));
+    let all = vec![
+        create.clone(),
+        read.clone(),
+        Step::new(Workload::ReadMissing, reads),
+        Step::mixed("blind updates", "get=0.5,put=0.5".parse()?, reads),
+        Step::new(Workload::UpdateRandom, reads / 2),
+        scan.clone(),
+    ];
+    let mut trials = Vec::new();
+    let mut add = |group: u64, part: u64, steps: &[Step], designs: &[&str]| -> Result<()> {
+        let case = format!("groups of {group}, memory a {part}th");
+        let case = case.replace("3th", "third");
+        let base = base(size, num, group, data / part, steps.to_vec())?;
+        trials.extend(of_designs(&base, &case, designs)?);
+        Ok(())
+    };
+    let names = DESIGNS.map(|design| design.0);
+    let peers = ["rocksdb", "leveldb"];
+    add(128, 3, &all, &[&names[..], &peers].concat())?;
+    let few = ["stepped merge", "rocksdb"];
+    for group in [256, 512] {
+        add(
+            group,
+            3,
+            &[create.clone(), read.clone(), scan.clone()],
+            &few,
+        )?;
+    }
+    for part in [6, 12] {
+        add(128, part, &[create.clone(), read.clone()], &few)?;
+    }
+    Ok(trials)
+}
+
+/// The largest data: insertion, and reads while a thread writes.
+fn table_7(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(200_000_000);
+    let reads = size.reads(2_000_000);
+    let steps = vec![
+        Step::new(Workload::FillRandom, 1),
+        Step::new(Workload::ReadRandom, reads),
+        Step::new(Workload::ReadWhileWriting, reads),
+    ];
+    let base = base(size, num, 128, num * 116 / 6, steps)?;
+    let designs = ["stepped merge", "slimdb", "mixed", "rocksdb", "leveldb"];
+    of_designs(&base, "", &designs)
+}
+
+/// What the trials share: two threads, memtables of 64 MiB and tables of 32 MiB at scale 1.
+fn base(size: &Size, num: u64, group: u64, budget: u64, steps: Vec<Step>) -> Result<Base> {
+    let sizes = (budget, 64 * MIB, 32 * MIB);
+    let mut base = size.base(num, 16, 100, steps, sizes)?;
+    // The scale is in the number of keys already.
+    base.0.options.memory_budget = budget.max(4 * MIB);
+    let settings = Settings {
+        threads: 2,
+        ..base.0.settings
+    };
+    base.0.settings = settings;
+    base.0.settings.records.group_size = group;
+    base.0.options.threads = settings.threads;
+    Ok(base)
+}
+
+fn of_designs(base: &Base, case: &str, names: &[&str]) -> Result<Vec<Trial>> {
+    let trial = |name: &&str| -> Result<Trial> {
+        let Some((_, policy, filter, index)) = DESIGNS.iter().find(|it| it.0 == *name) else {
+            let peer = if *name == "rocksdb" {
+                "rocksdb"
+            } else {
+                "leveldb"
+            };
+            let mut trial = base.peer(case, peer, "", "");
+            trial.design = peer.to_owned();
+            trial.options.design.filter = PEER_FILTER.parse()?;
+            return Ok(trial);
+        };
+        let mut trial = base.of(case, policy, filter)?;
+        trial.design = (*name).to_owned();
+        trial.options.design.index = index.parse()?;
+        if *index != "fence" {
+            trial.options.layout = Layout {
+                order: KeyOrder::SemiSorted(PrefixRule::Bytes(8)),
+                ..Layout::sorted()
+            };
+        }
+        Ok(trial)
+    };
+    names.iter().map(trial).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_all_entries() {
+        for kind in ["16", "64", "zipf"] {
+            for entries in [0, 1, 100, 131_072] {
+                assert_eq!(group_sizes(kind, entries).iter().sum::<usize>(), entries);
+            }
+        }
+    }
+}
