@@ -108,8 +108,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOW", default_value_t)]
     partitions: Partitioning,
     /// The merge policy: leveling:T, tiering:RUNS, garnering:T,C, lazy-leveling:RUNS, front-loaded:T,
-    /// bush:T, garnering-paper:T,C; leveling and garnering also with ,one-table ,partitioned
-    /// ,whole-level
+    /// bush:T, garnering-paper:T,C, trie[:FANOUT] (with --order hashed); leveling and garnering also
+    /// with ,one-table ,partitioned ,whole-level
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
     /// A table of levels in place of a policy: slimdb, or such as

@@ -115,7 +115,9 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         setup.design = design;
         setup.order = ORDERS[i % 3 * usize::from(random.one_in(2))];
         if setup.design.check_order(setup.order).is_err() {
-            setup.order = ORDERS[1 + random.below(2) as usize];
+            let suits = |order: &KeyOrder| setup.design.check_order(*order).is_ok();
+            let orders: Vec<KeyOrder> = ORDERS.into_iter().filter(suits).collect();
+            setup.order = *random.pick(&orders);
         }
         if i > 0 {
             setup.partitioning = any_partitioning(&mut random, setup.order);
@@ -180,7 +182,7 @@ fn by_range(random: &mut Random) -> Partitioning {
 }
 
 /// One policy of each kind beside leveling.
-fn policies() -> [PolicySpec; 11] {
+fn policies() -> [PolicySpec; 13] {
     let paged = FilterSpec::Bloom { bits_per_key: 14.0 };
     let shared = |unique| FilterSpec::MultiLevelCuckoo {
         fingerprint_bits: 9,
@@ -194,6 +196,8 @@ fn policies() -> [PolicySpec; 11] {
         PolicySpec::front_loaded(3.0),
         PolicySpec::bush(2.0),
         PolicySpec::garnering_paper(2.0, 0.8),
+        PolicySpec::trie(4),
+        PolicySpec::trie(8),
         PolicySpec::slimdb(),
         PolicySpec::levels([
             LevelSpec::tiering(2),
@@ -220,7 +224,7 @@ fn any_policy(random: &mut Random) -> PolicySpec {
         CutSpec::PartitionedFull,
         CutSpec::WholeLevel,
     ]);
-    match random.below(8) {
+    match random.below(9) {
         0 => PolicySpec::leveling(ratio).cut(cut),
         1 => PolicySpec::tiering(runs),
         2 => PolicySpec::garnering(ratio, scaling).cut(cut),
@@ -228,6 +232,7 @@ fn any_policy(random: &mut Random) -> PolicySpec {
         4 => PolicySpec::front_loaded(ratio),
         5 => PolicySpec::bush(ratio),
         6 => PolicySpec::garnering_paper(ratio, scaling),
+        7 => PolicySpec::trie(random.range(4, 16) as u32),
         _ => {
             let level = |random: &mut Random| {
                 let runs = random.range(1, 5) as u32;

@@ -83,10 +83,15 @@ impl Setup {
     }
 }
 
-/// A design, with fence pointers where its index is not for this order of keys.
+/// A design, with fence pointers where its index is not for this order of keys, and tiering where a trie is
+/// not.
 pub fn suited(mut design: Design, order: KeyOrder) -> Design {
     if design.check_order(order).is_ok() {
         return design;
+    }
+    if let PolicySpec::Trie { fan_out } = design.policy {
+        design.policy = PolicySpec::tiering(fan_out);
+        return suited(design, order);
     }
     design.index = IndexSpec::Fence;
     if let PolicySpec::Levels(levels) = &design.policy {

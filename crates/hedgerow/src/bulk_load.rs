@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::flush;
 use crate::iter::{Entry, ValueSource};
 use crate::memory::MergeMemory;
-use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RunId;
 use crate::partition::Partition;
 use crate::table::TableMeta;
@@ -180,21 +180,13 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     let mut claims = Vec::with_capacity(loaded.len());
     let mut edits = Vec::with_capacity(loaded.len());
     for (partition, tables) in loaded {
-        let bounds = (
-            &tables[0].smallest_key[..],
-            &tables[tables.len() - 1].largest_key[..],
-        );
-        let claim = compaction::claim(engine, partition, bounds)?;
+        let claim = compaction::claim(engine, partition, tables)?;
         let run = claim.target.run;
         let run = run.unwrap_or(RunId(engine.writer()?.next_table().0));
-        let level = &partition.tree_owned().version.levels[claim.target.level];
+        let version = &partition.tree_owned().version;
         let mut edit = TreeEdit::new(partition.id);
         let placed = tables.iter().map(|meta| {
-            let placement = Placement {
-                level: claim.target.level as u8,
-                group: level.group_for(&meta.smallest_key) as u32,
-                run,
-            };
+            let placement = version.placement(claim.target.level, run, meta);
             (placement, meta.clone().renumbered(Some(seqno)))
         });
         edit.added = placed.collect();

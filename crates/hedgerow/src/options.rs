@@ -271,13 +271,21 @@ impl Design {
         named.unwrap_or(self.index)
     }
 
-    /// Refuses an index of hashes for keys that are not in the order of theirs.
+    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie of hashes for keys
+    /// that are not in the order of their own.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check_order(&self, order: KeyOrder) -> Result<()> {
         let levels = match &self.policy {
             PolicySpec::Levels(levels) => &levels[..],
+            PolicySpec::Trie { .. } if order != KeyOrder::Hashed => {
+                return Err(Error::invalid(format!(
+                    "expected keys of the order hashed for the policy {}, found {order}: \
+                     its nodes are ranges of hashes of keys",
+                    self.policy
+                )));
+            }
             _ => &[],
         };
         let named = levels.iter().filter_map(|level| level.index);

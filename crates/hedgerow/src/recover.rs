@@ -518,6 +518,7 @@ fn assemble(
             if let Some(tree) = tree {
                 edit.added = tree.tables.values().cloned().collect();
                 edit.nominal_depth = Some(tree.nominal_depth);
+                edit.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
                 edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             }
             version.apply(&edit, |meta| engine.table(meta, facts))?;

@@ -28,7 +28,7 @@ use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
 use crate::key_order;
 use crate::merge_policy;
-use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
@@ -506,15 +506,9 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
         merged.advance()?;
     }
     let mut edit = TreeEdit::new(partition.id);
-    let placement = Placement {
-        level: level as u8,
-        group: 0,
-        run,
-    };
-    edit.added = output
-        .finish()?
-        .into_iter()
-        .map(|meta| (placement, meta))
-        .collect();
+    let version = &partition.tree_owned().version;
+    let tables = output.finish()?.into_iter();
+    let placed = tables.map(|meta| (version.placement(level, run, &meta), meta));
+    edit.added = placed.collect();
     engine.install(partition, edit, None)
 }

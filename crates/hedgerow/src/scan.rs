@@ -128,18 +128,64 @@ fn sources(tree: &SuperVersion) -> Vec<Box<dyn InternalIter>> {
     for memtable in tree.memtables().filter(|m| !m.is_empty()) {
         sources.push(Box::new(memtable.iter()));
     }
-    for (l, level) in tree.version.levels.iter().enumerate() {
-        for (g, group) in level.groups.iter().enumerate() {
-            for r in 0..group.runs.len() {
-                let run = RunTables {
-                    version: tree.version.clone(),
-                    place: (l, g, r),
-                };
-                sources.push(Box::new(ConcatIter::new(run)));
-            }
+    let version = &tree.version;
+    for (level, it) in version.levels.iter().enumerate() {
+        // Groups follow one another, and so do their newest runs, those before them, and so on.
+        for run in 0..it.summary().runs as usize {
+            let has_run = |group: &usize| it.groups[*group].runs.len() > run;
+            let groups: Vec<usize> = (0..it.groups.len()).filter(has_run).collect();
+            let version = version.clone();
+            sources.push(match groups.as_slice() {
+                [group] => {
+                    let place = (level, *group, run);
+                    Box::new(ConcatIter::new(RunTables { version, place }))
+                }
+                _ => Box::new(ConcatIter::new(GroupRuns {
+                    version,
+                    groups,
+                    place: (level, run),
+                })),
+            });
         }
     }
     sources
+}
+
+/// One run of each of some groups of a level.
+struct GroupRuns {
+    version: Arc<Version>,
+    groups: Vec<usize>,
+    /// Level, and the run's place in its group.
+    place: (usize, usize),
+}
+
+impl GroupRuns {
+    fn run(&self, index: usize) -> RunTables {
+        let (level, run) = self.place;
+        RunTables {
+            version: self.version.clone(),
+            place: (level, self.groups[index], run),
+        }
+    }
+}
+
+impl Parts for GroupRuns {
+    fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>) {
+        let (level, run) = self.place;
+        let tables = &self.version.levels[level].groups[self.groups[index]].runs[run].tables;
+        let largest = tables
+            .last()
+            .map(|table| table.meta().largest_key.as_slice());
+        (&tables[0].meta().smallest_key, largest)
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
+        Ok(Box::new(ConcatIter::new(self.run(index))))
+    }
 }
 
 /// Trees whose keys follow one another.

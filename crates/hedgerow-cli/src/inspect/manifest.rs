@@ -153,6 +153,10 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.nominal_depth {
         lines[0] += &format!(", nominal depth {depth}");
     }
+    for (level, ranges) in &edit.ranges {
+        let groups = counted(u64::from(*ranges), "group");
+        lines.push(format!("level {level} is cut into {groups}"));
+    }
     for (level, through) in &edit.draining {
         lines.push(match through {
             Some(run) => format!("level {level} drains through run {}", run.0),
@@ -264,6 +268,8 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         .draining
         .iter()
         .map(|(level, through)| json!({ "level": level, "through": through.map(|id| id.0) }));
+    let groups = edit.ranges.iter();
+    let groups = groups.map(|(level, groups)| json!({ "level": level, "groups": groups }));
     json!({
         "change": "tree",
         "partition": edit.partition.0,
@@ -274,6 +280,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "draining": draining.collect::<Vec<_>>(),
         "levels": edit.depth,
         "shifted_to_levels": edit.shift_to,
+        "groups": groups.collect::<Vec<_>>(),
         "nominal_depth": edit.nominal_depth,
     })
 }

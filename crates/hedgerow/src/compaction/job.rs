@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::MergeIter;
 use crate::iter::{InternalIter, ValueSource};
-use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::plan::{Input, Plan, Target};
 use crate::merge_policy::shape::{Facts, RunId};
 use crate::page::TableId;
@@ -46,7 +46,7 @@ pub(crate) fn run(
     match plan {
         Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
         Plan::Merge { inputs, target, .. } => merge(engine, partition, design, inputs, target),
-        Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {
+        Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
             engine.install(partition, plan.edit(partition.id), None)?;
             Ok(0)
         }
@@ -67,15 +67,8 @@ fn move_down(
     for &id in &input.tables {
         let table = table_of(&version, id)?;
         bytes += table.meta().file_bytes;
-        let group = version.levels[target.level].group_for(&table.meta().smallest_key) as u32;
-        edit.moved.push((
-            id,
-            Placement {
-                level: target.level as u8,
-                group,
-                run,
-            },
-        ));
+        let place = version.placement(target.level, run, table.meta());
+        edit.moved.push((id, place));
     }
     engine.install(partition, edit, None)?;
     engine.stats.moves.add(1);
@@ -147,17 +140,8 @@ fn merge(
     let mut edit = TreeEdit::new(partition.id);
     edit.removed = merge.by_id.keys().copied().collect();
     edit.removed.sort_unstable();
-    let placed = outputs.iter().map(|meta| {
-        let group = version.levels[target.level].group_for(&meta.smallest_key) as u32;
-        (
-            Placement {
-                level: target.level as u8,
-                group,
-                run,
-            },
-            meta.clone(),
-        )
-    });
+    let outputs_of = outputs.iter();
+    let placed = outputs_of.map(|meta| (version.placement(target.level, run, meta), meta.clone()));
     edit.added = placed.collect();
     let puts = |meta: &TableMeta| meta.entries - meta.tombstones;
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();

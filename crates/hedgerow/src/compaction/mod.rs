@@ -27,6 +27,7 @@ use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition, Work};
 use crate::runtime::{Pressure, Priority};
 use crate::stats::Event;
+use crate::table::TableMeta;
 use crate::version::{SuperVersion, Version};
 
 use planner::{
@@ -245,7 +246,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Chooses a place for tables of these keys, both inclusive. What is still in memtables must be
+/// Chooses a place for tables, at least one, in key order. What is still in memtables must be
 /// newer than they are.
 ///
 /// # Errors
@@ -253,14 +254,14 @@ impl Drop for Claim<'_> {
 pub(crate) fn claim<'a>(
     engine: &Engine,
     partition: &'a Partition,
-    (lo, hi): (&[u8], &[u8]),
+    tables: &[TableMeta],
 ) -> Result<Claim<'a>> {
     let mut work = partition.work();
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
     let targets = targets(&design, &tree.version);
     let limits = limits(engine, &design);
-    let target = place(&tree.version, &targets, &work.running, &limits, (lo, hi));
+    let target = place(&tree.version, &targets, &work.running, &limits, tables);
     let target = target.ok_or_else(|| {
         Error::new(
             ErrorKind::Conflict,
@@ -272,8 +273,8 @@ pub(crate) fn claim<'a>(
         inputs: Vec::new(),
         top: 0,
         target,
-        lo: lo.to_vec(),
-        hi: hi.to_vec(),
+        lo: tables[0].smallest_key.clone(),
+        hi: tables[tables.len() - 1].largest_key.clone(),
         is_alone: false,
     });
     work.running.extend(job.clone());

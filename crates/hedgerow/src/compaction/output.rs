@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::iter::Entry;
-use crate::merge_policy::shape::RunId;
+use crate::merge_policy::Cut;
+use crate::merge_policy::shape::{Level, RunId, range_of};
 use crate::options::IndexSpec;
 use crate::partition::{DesignInForce, Partition};
 use crate::table::block_based::{self, TableOptions};
@@ -20,6 +21,10 @@ use super::filters::{self, Allotted};
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
 pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
+/// A run of a node is about a table; it may be so many times larger before it becomes two.
+pub(crate) const NODE_TABLES: u64 = 2;
+/// A bulk load does not know how large it will be: it has tables for levels of so many groups at most.
+const LOADED_RANGES_MAX: u32 = 64;
 /// How often a long output asks whether to go on and how fast.
 const PACE_BYTES: u64 = 128 << 10;
 
@@ -43,6 +48,10 @@ pub(crate) struct OutputTables<'a> {
     seqno_override: Option<SeqNo>,
     /// See [`TableOptions::settled`].
     pub(crate) settled: Option<SeqNo>,
+    /// Tables are cut at the borders of these ranges, and of those.
+    ranges: [u32; 2],
+    /// A table has at most so many bytes.
+    table_bytes_max: u64,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
@@ -84,12 +93,18 @@ impl<'a> OutputTables<'a> {
         filter: Allotted,
         below: Vec<Below>,
     ) -> OutputTables<'a> {
-        let mut below = below.into_iter();
+        let tree = partition.tree_owned();
+        let target = super::targets(&design, &tree.version).get(level).cloned();
+        let of_nodes = target.as_ref().is_some_and(|it| it.cut == Cut::OldestRuns);
+        let ranges = target.map_or(1, |target| target.ranges);
+        let found = tree.version.levels.get(level).map_or(1, Level::ranges);
+        let mut below = if of_nodes { Vec::new() } else { below }.into_iter();
         let next_below = below.next();
-        let tree = partition.tree();
         let mut deeper = tree.version.levels.iter().skip(level + 1);
         OutputTables {
             is_last: deeper.all(|level| level.groups.is_empty()),
+            ranges: [ranges, found],
+            table_bytes_max: design.table_bytes * if of_nodes { NODE_TABLES } else { 1 },
             engine,
             partition,
             index: design.design.index_at(level),
@@ -122,10 +137,14 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
         let filters = filters::allot(engine, partition, &design, &partition.tree().version);
-        // It will be put as deep as it can.
+        // It will be put as deep as it can: where it is cut at the borders.
         let filter = filters.last().copied().unwrap_or_default();
         let mut output =
             OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
+        let version = &partition.tree_owned().version;
+        let ranges = version.levels.iter().map(Level::ranges);
+        let ranges = ranges.filter(|ranges| *ranges <= LOADED_RANGES_MAX);
+        output.ranges = [ranges.max().unwrap_or(1), 1];
         output.index = output.design.design.index_at(usize::MAX);
         output.is_last = true;
         output.held_bytes_max = held_bytes_max;
@@ -138,10 +157,12 @@ impl<'a> OutputTables<'a> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
         if !same_key {
             self.pass(entry.key);
-            let table_bytes = self.design.table_bytes;
-            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * table_bytes;
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.design.table_bytes;
+            let is_beyond =
+                |ranges| range_of(&self.last_key, ranges) != range_of(entry.key, ranges);
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= table_bytes
+                c.writer.estimated_bytes() >= self.table_bytes_max
+                    || self.ranges.into_iter().any(is_beyond)
                     || c.held_bytes >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };

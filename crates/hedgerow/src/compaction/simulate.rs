@@ -10,7 +10,7 @@ use super::retain::Retain;
 use crate::entry::{PartitionId, SeqNo, Tag};
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, RunId, Shape};
+use crate::merge_policy::shape::{Facts, RunId, Shape, range_of};
 use crate::merge_policy::{self, Policy, Summary, Targets};
 use crate::options::{CutSpec, PolicySpec};
 use crate::page::TableId;
@@ -75,7 +75,7 @@ pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> Tabl
         seqno_override: None,
         expiry: None,
         transform: 0,
-        hash_range: None,
+        hash_sample: Vec::new(),
     }
 }
 
@@ -94,6 +94,8 @@ pub(super) struct Tree {
     pub(super) memtable_entries: u64,
     pub(super) table_entries: u64,
     pub(super) merge_bytes_max: u64,
+    /// Keys are scattered over all numbers, as hashes are: multiplied by an odd one, so that they stay apart.
+    scattered: bool,
     pub(super) snapshots: Vec<SeqNo>,
     /// The newest number of each key that has a value.
     model: BTreeMap<u32, u64>,
@@ -108,12 +110,15 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new(policy: Arc<dyn Policy>, depth: usize) -> Self {
+        let targets = policy.targets(&Summary::default());
+        let scattered = targets.iter().any(|target| target.ranges > 1);
         Tree {
             shape: Shape::new(depth),
             policy,
             memtable_entries: 64,
             table_entries: 32,
             merge_bytes_max: 200 * ENTRY_BYTES,
+            scattered,
             snapshots: Vec::new(),
             model: BTreeMap::new(),
             history: Vec::new(),
@@ -159,6 +164,10 @@ impl Tree {
         let mut entries: Vec<Version> = Vec::new();
         for (key, is_delete) in keys {
             self.seqno += 1;
+            let key = match self.scattered {
+                true => key.wrapping_mul(0x9e37_79b1),
+                false => key,
+            };
             entries.push((key, self.seqno, is_delete));
             match is_delete {
                 true => self.model.remove(&key),
@@ -173,7 +182,7 @@ impl Tree {
             group: 0,
             run: RunId(self.take_run()),
         };
-        let tables = self.cut(&entries);
+        let tables = self.cut(&entries, 1);
         self.flushed_bytes += tables.iter().map(|it| it.meta.file_bytes).sum::<u64>();
         let mut edit = TreeEdit::new(PartitionId(1));
         edit.added = tables
@@ -189,12 +198,14 @@ impl Tree {
     }
 
     /// Tables of about `table_entries` entries; versions of one key stay together.
-    fn cut(&mut self, entries: &[Version]) -> Vec<Table> {
+    fn cut(&mut self, entries: &[Version], ranges: u32) -> Vec<Table> {
         let mut tables = Vec::new();
         let mut rest = entries;
         while !rest.is_empty() {
-            let mut count = rest.len().min(self.table_entries as usize);
-            while count < rest.len() && rest[count].0 == rest[count - 1].0 {
+            let range = |version: &Version| range_of(&version.0.to_be_bytes(), ranges);
+            let here = rest.partition_point(|version| range(version) == range(&rest[0]));
+            let mut count = here.min(self.table_entries as usize);
+            while count < here && rest[count].0 == rest[count - 1].0 {
                 count += 1;
             }
             let (piece, after) = rest.split_at(count);
@@ -205,6 +216,11 @@ impl Tree {
             meta.file_bytes = count as u64 * ENTRY_BYTES;
             meta.entries = count as u64;
             meta.tombstones = piece.iter().filter(|it| it.2).count() as u64;
+            if self.scattered {
+                for (key, ..) in piece {
+                    meta.sample(&(u64::from(*key) << 32).to_be_bytes());
+                }
+            }
             let numbers = || piece.iter().map(|it| SeqNo(it.1));
             meta.smallest_seqno = numbers().min().unwrap();
             meta.largest_seqno = numbers().max().unwrap();
@@ -234,6 +250,8 @@ impl Tree {
         let metas = tables.iter().map(|(at, table)| (*at, table.meta.clone()));
         edit.added = metas.collect();
         edit.nominal_depth = Some(self.shape.nominal_depth);
+        let cut = self.shape.levels.iter().map(|level| level.ranges());
+        edit.ranges = (0..).zip(cut).collect();
         let levels = (0..).zip(&self.shape.levels);
         let sweeps = levels.filter(|(_, level)| level.draining.is_some());
         edit.draining = sweeps.map(|(at, level)| (at, level.draining)).collect();
@@ -247,7 +265,10 @@ impl Tree {
         self.plans += 1;
         let mut edit = plan.edit(PartitionId(1));
         let (target, inputs, is_move) = match plan {
-            Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {
+            Plan::Drain { .. }
+            | Plan::SetDepth { .. }
+            | Plan::SetRanges { .. }
+            | Plan::Shift(_) => {
                 if let Plan::SetDepth { depth, .. } = plan {
                     self.written_bytes.resize(*depth, 0);
                 }
@@ -258,14 +279,12 @@ impl Tree {
             Plan::Move { input, target, .. } => (*target, vec![input.clone()], true),
         };
         let running = RunningJob::of(&self.shape, plan).unwrap();
-        let to = Placement {
-            level: target.level as u8,
-            group: target.group as u32,
-            run: target.run.unwrap_or(RunId(0)),
-        };
+        let run = target.run.unwrap_or(RunId(0));
+        let to = |meta: &TableMeta| self.shape.placement(target.level, run, meta);
         let mut outputs = Vec::new();
         if is_move {
-            edit.moved = running.inputs.iter().map(|id| (*id, to)).collect();
+            let place = |id: &TableId| (*id, to(&self.shape.table(*id).unwrap().1.meta));
+            edit.moved = running.inputs.iter().map(place).collect();
         } else {
             let mut entries: Vec<Version> = Vec::new();
             for input in &inputs {
@@ -284,11 +303,15 @@ impl Tree {
                     .shape
                     .older_may_hold(target.level, target.run, &key, is_input)
             });
-            outputs = self.cut(&kept);
+            let ranges = self.targets()[target.level].ranges;
+            outputs = self.cut(&kept, ranges.max(self.shape.levels[target.level].ranges()));
             edit.removed = running.inputs.clone();
             edit.added = outputs
                 .iter()
-                .map(|table| (to, table.meta.clone()))
+                .map(|table| {
+                    let place = self.shape.placement(target.level, run, &table.meta);
+                    (place, table.meta.clone())
+                })
                 .collect();
             let bytes: u64 = outputs.iter().map(|it| it.meta.file_bytes).sum();
             self.written_bytes[target.level] += bytes;

@@ -7,7 +7,7 @@ use crate::options::PolicySpec;
 use super::{LevelSummary, Policy, Summary, Targets, policy};
 
 /// Policies of every kind, with parameters at both ends.
-const SPECS: [&str; 27] = [
+const SPECS: [&str; 30] = [
     "leveling:2",
     "leveling:2.5,one-table",
     "leveling:4,partitioned",
@@ -30,6 +30,9 @@ const SPECS: [&str; 27] = [
     "garnering-paper:2,0.8",
     "garnering-paper:5,0.4",
     "garnering-paper:10,0.001",
+    "trie:4",
+    "trie:8",
+    "trie:16",
     "0=runs:1;1=leveling:2",
     "0=runs:4;1-2=tiering:8;3=leveling:8",
     "0=runs:64;1-30=fluid:4,1000;31=tiering:64",

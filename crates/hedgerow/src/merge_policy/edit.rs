@@ -40,6 +40,9 @@ pub struct TreeEdit {
     /// those below change their numbers. It comes before all else: the rest of the edit, and every
     /// later one, names levels by their new numbers.
     pub shift_to: Option<u8>,
+    /// A level is cut into so many groups from now on, whose runs are numbered anew where groups become one;
+    /// a sweep of it begins again. It comes after the change of depth, before removals.
+    pub ranges: Vec<(u8, u32)>,
     /// The merge policy counts so many levels from now on.
     pub nominal_depth: Option<u8>,
 }
@@ -55,6 +58,7 @@ impl TreeEdit {
             draining: Vec::new(),
             depth: None,
             shift_to: None,
+            ranges: Vec::new(),
             nominal_depth: None,
         }
     }

@@ -11,6 +11,7 @@ mod garnering_paper;
 pub(crate) mod occupancy;
 mod presets;
 mod tiering;
+mod trie;
 
 #[cfg(test)]
 mod conformance;
@@ -48,6 +49,10 @@ pub(crate) enum Cut {
     PartitionedFull,
     /// The whole level at once (the first seed's merge).
     WholeLevel,
+    /// The oldest runs of one group at a time, about half of its share of the capacity; they become a new
+    /// run in each group below that they overlap. Groups do so in turn, each when it is between half
+    /// full and full, or has too many runs \[LSM-trie\].
+    OldestRuns,
 }
 
 /// What a policy wants of one level.
@@ -169,6 +174,7 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
                 scaling: *scaling,
             })
         }
+        PolicySpec::Trie { fan_out } => Arc::new(trie::Trie { fan_out: *fan_out }),
         PolicySpec::Levels(levels) => Arc::new(presets::Table {
             levels: levels.to_vec(),
         }),

@@ -60,6 +60,9 @@ pub(crate) enum Plan {
     Drain { level: usize, through: RunId },
     /// Append or drop empty levels at the bottom, and remember how many the policy counts.
     SetDepth { depth: usize, nominal_depth: u8 },
+    /// Cut a level into so many groups: every table lies within one of them. No job has anything to do with
+    /// the level.
+    SetRanges { level: usize, ranges: u32 },
     /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
     /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
     Shift(usize),
@@ -78,6 +81,7 @@ impl Plan {
                 edit.depth = Some(*depth as u8);
                 edit.nominal_depth = Some(*nominal_depth);
             }
+            Plan::SetRanges { level, ranges } => edit.ranges.push((*level as u8, *ranges)),
             Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
             Plan::Merge { .. } | Plan::Move { .. } => {}
         }
@@ -107,7 +111,9 @@ impl RunningJob {
             Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
             Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
             Plan::Drain { .. } => return None,
-            Plan::SetDepth { .. } | Plan::Shift(_) => return Some(RunningJob::alone()),
+            Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
+                return Some(RunningJob::alone());
+            }
         };
         let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
         let mut job = RunningJob {

@@ -11,7 +11,7 @@
 //!   lies within its group.
 //! - S4: a tree has 1 to [`LEVELS_MAX`] levels.
 //! - S5: a table is in one place, and can be found by its number.
-//! - S6: the totals of a level are the sums over its tables.
+//! - S6: the totals of a level and of its groups are the sums over their tables.
 //!
 //! That newer versions of a key are above older ones cannot be seen from these facts: it is what
 //! the planner keeps, by taking along everything between the source and the target of a merge that
@@ -20,8 +20,9 @@
 mod apply;
 mod check;
 mod probes;
+mod regroup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::merge_policy::edit::Placement;
 use crate::page::TableId;
@@ -29,11 +30,14 @@ use crate::table::TableMeta;
 
 use super::{LevelSummary, Summary};
 pub(crate) use probes::GroupProbe;
+pub(crate) use regroup::{check_ranges, is_within, regrouped};
 
 /// A group holds at most this many runs: a set of runs is the bits of a `u64`.
 pub(crate) const RUNS_MAX: usize = 64;
 /// A tree has at most this many levels.
 pub(crate) const LEVELS_MAX: usize = 64;
+/// A level has at most this many groups: what a tree of every policy needs, and little memory.
+pub(crate) const RANGES_MAX: u32 = 1 << 16;
 
 /// Anything that knows a table's facts.
 pub(crate) trait Facts: Clone {
@@ -42,6 +46,30 @@ pub(crate) trait Facts: Clone {
     /// How many tables it stands for: the simulator's stand for many that lie side by side.
     fn stands_for(&self) -> u64 {
         1
+    }
+
+    /// Which part of the entries of runs over one range, newest first, a merge of all of them would leave out,
+    /// if nothing older is anywhere: about as good as the samples of their first tables. A tombstone
+    /// is taken to hide one entry.
+    fn stale_share(runs: &[Run<Self>]) -> f64 {
+        let tables = || runs.iter().flat_map(|run| &run.tables).map(Facts::meta);
+        let sum = |of: fn(&TableMeta) -> u64| tables().map(of).sum::<u64>() as f64;
+        let tombstones = sum(|it| it.tombstones) / sum(|it| it.entries).max(1.0);
+        let first = runs.iter().filter_map(|run| run.tables.first());
+        let samples: Vec<&[u64]> = first.map(|it| it.meta().hash_sample.as_slice()).collect();
+        // Up to here all samples are whole.
+        let end = samples.iter().filter_map(|sample| sample.last()).min();
+        let below = |sample: &&[u64]| sample.partition_point(|hash| Some(hash) <= end);
+        let sampled: usize = samples.iter().map(below).sum();
+        let distinct: BTreeSet<u64> = samples
+            .iter()
+            .flat_map(|sample| sample[..below(sample)].iter().copied())
+            .collect();
+        let repeated = 1.0 - distinct.len() as f64 / sampled.max(1) as f64;
+        match sampled {
+            0 => tombstones,
+            _ => (repeated + tombstones).min(1.0),
+        }
     }
 
     /// What a merge of the keys from `lo` to `hi`, both inclusive, which it overlaps, takes of it:
@@ -113,11 +141,17 @@ pub(crate) struct Group<T> {
     pub(crate) runs: Vec<Run<T>>,
     /// Filters over several of the runs, asked before any run is.
     pub(crate) probes: Vec<GroupProbe>,
+    totals: Totals,
 }
 
 impl<T: Facts> Group<T> {
     pub(crate) fn run(&self, id: RunId) -> Option<&Run<T>> {
         self.place_of(id).ok().map(|at| &self.runs[at])
+    }
+
+    /// The size of all tables; sums stop at the largest number.
+    pub(crate) fn bytes(&self) -> u64 {
+        clamp(self.totals.bytes)
     }
 
     /// Where the run is, or where it would be inserted.
@@ -149,6 +183,7 @@ impl<T: Facts> Level<T> {
                     lower: lower_bound(index, u64::from(ranges.max(1))),
                     runs: Vec::new(),
                     probes: Vec::new(),
+                    totals: Totals::default(),
                 })
                 .collect(),
             draining: None,
@@ -157,8 +192,13 @@ impl<T: Facts> Level<T> {
         }
     }
 
+    /// Into how many groups it is cut.
+    pub(crate) fn ranges(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.groups.iter().all(|group| group.runs.is_empty())
+        self.totals.tables == 0
     }
 
     /// The size of all tables; sums stop at the largest number.
@@ -232,6 +272,14 @@ fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
     bytes
 }
 
+/// Which of so many ranges a key belongs to. Cost: a multiplication.
+pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
+    let mut head = [0; 8];
+    let bytes = key.len().min(8);
+    head[..bytes].copy_from_slice(&key[..bytes]);
+    ((u128::from(u64::from_be_bytes(head)) * u128::from(ranges)) >> 64) as u64
+}
+
 /// A whole tree on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape<T> {
@@ -290,6 +338,15 @@ impl<T: Facts> Shape<T> {
             .map(|(placement, table)| (*placement, table))
     }
 
+    /// Where a table that goes to a run of a level belongs.
+    pub(crate) fn placement(&self, level: usize, run: RunId, table: &TableMeta) -> Placement {
+        Placement {
+            level: level as u8,
+            group: self.levels[level].group_for(&table.smallest_key) as u32,
+            run,
+        }
+    }
+
     /// What policies read of the tree.
     pub(crate) fn summary(&self, memtable_bytes: u64, table_bytes: u64) -> Summary {
         Summary {
@@ -341,6 +398,7 @@ impl<T: Facts> Shape<T> {
 /// Sums over tables, wide enough that what was added can be taken away again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Totals {
+    tables: u128,
     bytes: u128,
     entries: u128,
     tombstones: u128,
@@ -348,12 +406,14 @@ struct Totals {
 
 impl Totals {
     fn add(&mut self, table: &TableMeta) {
+        self.tables += 1;
         self.bytes += u128::from(table.file_bytes);
         self.entries += u128::from(table.entries);
         self.tombstones += u128::from(table.tombstones);
     }
 
     fn remove(&mut self, table: &TableMeta) {
+        self.tables -= 1;
         self.bytes -= u128::from(table.file_bytes);
         self.entries -= u128::from(table.entries);
         self.tombstones -= u128::from(table.tombstones);

@@ -170,7 +170,7 @@ pub(crate) fn parse_table(text: &str) -> Result<TableMeta> {
         seqno_override: None,
         expiry: None,
         transform: 0,
-        hash_range: None,
+        hash_sample: Vec::new(),
     };
     for detail in details.split(',').filter(|detail| !detail.is_empty()) {
         match detail.split_once('=').ok_or_else(wrong)? {
@@ -291,6 +291,7 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_target(target)
         ),
         Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),
+        Plan::SetRanges { level, ranges } => format!("cut L{level} into {ranges} groups"),
         Plan::Shift(depth) => format!("shift to depth {depth}"),
         Plan::SetDepth {
             depth,

@@ -13,6 +13,10 @@ use super::{FilterSpec, IndexSpec};
 pub(crate) const RUNS_MAX: u32 = 64;
 /// Larger ratios are beyond any tree: three levels of this one hold 2^60 memtables.
 const RATIO_MAX: f64 = (1 << 20) as f64;
+/// Children of a node of the trie.
+const FAN_OUT_MIN: u32 = 4;
+const FAN_OUT_MAX: u32 = 16;
+const FAN_OUT_DEFAULT: u32 = 8;
 /// A table of levels has at most this many.
 const LEVELS_MAX: usize = 32;
 
@@ -43,6 +47,7 @@ pub enum CutSpec {
 /// | Garnering, `T`, `c` | √log_{1/c} n | T c^-√(2 log_{1/c} n) | 1/T |
 /// | lazy leveling, `r` | r log_r n | r + log_r n | 1/r |
 /// | LSM-bush, `T` | √n | T + log log n | 1/T |
+/// | trie, `f` | f log_f n | log_f n | 1, of what was overwritten |
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PolicySpec {
@@ -92,6 +97,12 @@ pub enum PolicySpec {
         ratio: f64,
         /// The scaling factor c: above 0, at most 1.
         scaling: f64,
+    },
+    /// A trie of hash prefixes whose nodes hold piles of runs: of a full node the oldest runs become one
+    /// run in each of its children \[LSM-trie\]. For keys of the order hashed.
+    Trie {
+        /// Children of a node, 4 to 16.
+        fan_out: u32,
     },
     /// A table of levels: level 0 first, the last takes everything.
     Levels(Arc<[LevelSpec]>),
@@ -232,6 +243,11 @@ impl PolicySpec {
         PolicySpec::GarneringPaper { ratio, scaling }
     }
 
+    /// 4 to 16 children of a node.
+    pub fn trie(fan_out: u32) -> PolicySpec {
+        PolicySpec::Trie { fan_out }
+    }
+
     /// A table of 2 to 32 levels, level 0 first.
     pub fn levels(levels: impl IntoIterator<Item = LevelSpec>) -> PolicySpec {
         PolicySpec::Levels(levels.into_iter().collect())
@@ -285,6 +301,7 @@ impl PolicySpec {
                 check_ratio(*ratio)?;
                 check_scaling(*scaling)
             }
+            PolicySpec::Trie { fan_out } => check_fan_out(*fan_out),
             PolicySpec::Levels(levels) => {
                 if !(2..=LEVELS_MAX).contains(&levels.len()) {
                     return Err(Error::invalid(format!(
@@ -326,6 +343,17 @@ fn check_runs(runs: u32) -> Result<()> {
     };
     Err(Error::invalid(format!(
         "expected 2 to {RUNS_MAX} runs per level, found {runs}: {effect}"
+    )))
+}
+
+fn check_fan_out(fan_out: u32) -> Result<()> {
+    let effect = match fan_out {
+        FAN_OUT_MIN..=FAN_OUT_MAX => return Ok(()),
+        0..FAN_OUT_MIN => "the trie would be so deep that tiering writes less",
+        _ => "a pile would not hold what its node gives to its children",
+    };
+    Err(Error::invalid(format!(
+        "expected a fan-out of {FAN_OUT_MIN} to {FAN_OUT_MAX}, found {fan_out}: {effect}"
     )))
 }
 
@@ -400,6 +428,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::GarneringPaper { ratio, scaling } => {
                 write!(f, "garnering-paper:{ratio},{scaling}")
             }
+            PolicySpec::Trie { fan_out } => write!(f, "trie:{fan_out}"),
             PolicySpec::Levels(levels) => write_levels(f, levels),
         }
     }
@@ -477,7 +506,7 @@ impl FromStr for PolicySpec {
     type Err = Error;
 
     /// `leveling:T`, `tiering:RUNS`, `garnering:T,C`, `lazy-leveling:RUNS`, `front-loaded:T`,
-    /// `bush:T`, `garnering-paper:T,C`; of the first and the third also with `,one-table`,
+    /// `bush:T`, `garnering-paper:T,C`, `trie[:FANOUT]`; of the first and the third also with `,one-table`,
     /// `,partitioned` or `,whole-level` for the cut. Or a table of levels: `LEVELS=GEOMETRY;…` from
     /// level 0 on, where LEVELS is `N` or `N-M` and GEOMETRY `tiering:RUNS` (or `runs:RUNS`),
     /// `leveling:T` or `fluid:RUNS,T`, with a cut after a comma, then a filter and an index after
@@ -489,7 +518,7 @@ impl FromStr for PolicySpec {
             parse_named(spec).ok_or_else(|| {
                 Error::invalid(format!(
                     "expected a merge policy such as `leveling:10`, `tiering:8`, `garnering:5,0.8`, `lazy-leveling:4`, \
-                     `front-loaded:5`, `bush:2`, `garnering-paper:2,0.8`, `slimdb` or `0=runs:4;1=leveling:8`, found `{spec}`"
+                     `front-loaded:5`, `bush:2`, `garnering-paper:2,0.8`, `trie:8`, `slimdb` or `0=runs:4;1=leveling:8`, found `{spec}`"
                 ))
             })?
         };
@@ -499,8 +528,10 @@ impl FromStr for PolicySpec {
 }
 
 fn parse_named(spec: &str) -> Option<PolicySpec> {
-    if spec == "slimdb" {
-        return Some(PolicySpec::slimdb());
+    match spec {
+        "trie" => return Some(PolicySpec::trie(FAN_OUT_DEFAULT)),
+        "slimdb" => return Some(PolicySpec::slimdb()),
+        _ => {}
     }
     let (name, parameters) = spec.split_once(':')?;
     let parameters = Parameters::of(parameters);
@@ -518,6 +549,7 @@ fn parse_named(spec: &str) -> Option<PolicySpec> {
             let (ratio, scaling) = parameters.two()?;
             PolicySpec::garnering_paper(ratio, scaling)
         }
+        "trie" => PolicySpec::trie(parameters.one()?),
         _ => return None,
     };
     let cut = parameters.cut;
@@ -591,7 +623,7 @@ mod tests {
     use super::*;
 
     /// Every kind of policy, for tests elsewhere, too.
-    const SPECS: [&str; 15] = [
+    const SPECS: [&str; 16] = [
         "leveling:10",
         "leveling:2.5,one-table",
         "leveling:4,partitioned",
@@ -603,6 +635,7 @@ mod tests {
         "front-loaded:5",
         "bush:2",
         "garnering-paper:2,0.8",
+        "trie:8",
         "0=tiering:4;1-2=tiering:8/bloom:12/fence;3=leveling:8,partitioned/none",
         "0-1=tiering:8//fence;2=fluid:4,10",
         "0=leveling:1;1=leveling:2.5",
@@ -618,6 +651,7 @@ mod tests {
         }
         let runs: PolicySpec = "0=runs:4;1=leveling:8".parse().unwrap();
         assert_eq!(runs.to_string(), "0=tiering:4;1=leveling:8");
+        assert_eq!("trie".parse::<PolicySpec>().unwrap(), PolicySpec::trie(8));
     }
 
     #[test]
@@ -631,7 +665,7 @@ mod tests {
 
     #[test]
     fn a_table_of_levels_says_what_is_written_where() {
-        let policy: PolicySpec = SPECS[11].parse().unwrap();
+        let policy: PolicySpec = SPECS[12].parse().unwrap();
         let filter = |level| policy.level(level).unwrap().filter;
         assert_eq!(filter(0), None);
         assert_eq!(filter(2), Some(FilterSpec::Bloom { bits_per_key: 12.0 }));
@@ -697,6 +731,9 @@ mod tests {
                 "expected an index, one of fence",
             ),
             ("tiering:8,partitioned", "expected a merge policy such as"),
+            ("trie:3", "expected a fan-out of 4 to 16, found 3"),
+            ("trie:17", "would not hold what its node gives"),
+            ("trie:8,one-table", "expected a merge policy such as"),
             ("garnering:5", "expected a merge policy such as"),
         ] {
             let found = told(spec);

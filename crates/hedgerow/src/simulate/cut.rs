@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use crate::compaction::output::OVERLAP_TABLES_MAX;
-use crate::merge_policy::shape::{Facts, Shape};
+use crate::compaction::output::{NODE_TABLES, OVERLAP_TABLES_MAX};
+use crate::merge_policy::shape::{Facts, Shape, range_of};
+use crate::merge_policy::{Cut, LevelTarget};
 
 use super::merge::Segment;
 use super::random::Random;
-use super::table::{Content, Table, number};
+use super::table::{Content, KEYS, Table, key, number};
 use super::workload::{Mass, Workload};
 
 /// Cuts one output.
@@ -18,6 +19,8 @@ pub(super) struct Cutter {
     below: Vec<(u64, f64)>,
     /// How many of them the output has passed.
     passed: usize,
+    /// Tables are cut at the borders of so many ranges.
+    ranges: u32,
 }
 
 impl Cutter {
@@ -27,12 +30,15 @@ impl Cutter {
         level: usize,
         segments: &[Segment],
         table_bytes: f64,
+        target: &LevelTarget,
     ) -> Cutter {
+        let of_nodes = target.cut == Cut::OldestRuns;
+        let ranges = target.ranges.max(shape.levels[level].ranges());
         let ends = segments.first().zip(segments.last());
         let range = ends.map(|(first, last)| first.keys.start..last.keys.end);
         let below = match (range, level) {
             // A flush takes no heed of what is below.
-            (Some(range), 1..) => below(shape, level + 1, &range),
+            (Some(range), 1..) if !of_nodes => below(shape, level + 1, &range),
             _ => Vec::new(),
         };
         let bytes: f64 = segments.iter().map(|segment| segment.bytes).sum();
@@ -40,7 +46,12 @@ impl Cutter {
         let evenly = segments.iter().any(|segment| segment.aside);
         let count = (bytes / table_bytes).round().max(1.0);
         Cutter {
-            table_bytes: if evenly { bytes / count } else { table_bytes },
+            table_bytes: match (evenly, of_nodes) {
+                (true, _) => bytes / count,
+                (_, true) => table_bytes * NODE_TABLES as f64,
+                _ => table_bytes,
+            },
+            ranges,
             overlap_bytes_max: OVERLAP_TABLES_MAX as f64 * table_bytes,
             below,
             passed: 0,
@@ -96,23 +107,25 @@ impl Cutter {
         absorb_slivers(tables, workload.put_bytes)
     }
 
-    /// Where a table that begins at a key overlaps too much below.
+    /// Where a table that begins at a key leaves its group or overlaps too much below.
     fn wide(&mut self, from: u64) -> u64 {
+        let next = range_of(&key(from), self.ranges) + 1;
+        let border = (u128::from(next) * u128::from(KEYS)).div_ceil(u128::from(self.ranges)) as u64;
         let ahead = &self.below[self.passed..];
         self.passed += ahead.partition_point(|(end, _)| *end <= from);
         let mut overlap_bytes = 0.0;
         for (end, bytes) in &self.below[self.passed..] {
             overlap_bytes += bytes;
             if overlap_bytes > self.overlap_bytes_max {
-                return *end;
+                return border.min(*end);
             }
         }
-        u64::MAX
+        border
     }
 }
 
 fn below(shape: &Shape<Table>, level: usize, range: &Range<u64>) -> Vec<(u64, f64)> {
-    let (lo, hi) = (range.start.to_be_bytes(), (range.end - 1).to_be_bytes());
+    let (lo, hi) = (key(range.start), key(range.end - 1));
     let Some(level) = shape.levels.get(level) else {
         return Vec::new();
     };

@@ -6,7 +6,7 @@ use crate::merge_policy::plan::{Input, Target};
 use crate::merge_policy::shape::{Facts, Shape};
 use crate::page::TableId;
 
-use super::table::{Table, share};
+use super::table::{Table, key, share};
 use super::workload::{Mass, Workload};
 
 /// Keys over which nothing changes, and what an output has of them.
@@ -151,7 +151,7 @@ impl Inputs {
     fn is_above(&self, shape: &Shape<Table>, target: &Target, keys: &Range<u64>) -> bool {
         let middle = keys.start + (keys.end - keys.start) / 2;
         let is_input = |id| self.ids.contains(&id);
-        shape.older_may_hold(target.level, target.run, &middle.to_be_bytes(), is_input)
+        shape.older_may_hold(target.level, target.run, &key(middle), is_input)
     }
 }
 

@@ -8,14 +8,15 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::entry::SeqNo;
-use crate::merge_policy::shape::Facts;
+use crate::merge_policy::shape::{Facts, Run};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
-use super::workload::Mass;
+use super::workload::{Mass, Workload};
 
 /// Keys are the numbers below this, so that the end of a range is a number, too.
 pub(super) const KEYS: u64 = 1 << 62;
+const KEY_SHIFT: u32 = KEYS.leading_zeros() + 1;
 
 /// A virtual table. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -32,6 +33,7 @@ struct Virtual {
     stands_for: u64,
     /// Into how many equal parts merges from above divide it.
     parts: u64,
+    workload: Rc<Workload>,
 }
 
 /// What a table is made of.
@@ -49,7 +51,12 @@ pub(super) struct Content {
 const SPREAD_STEP: f64 = 1.0 / 8.0;
 
 impl Table {
-    pub(super) fn new(id: u64, content: Content, stands_for: u64, parts: u64) -> Table {
+    pub(super) fn new(
+        id: u64,
+        content: Content,
+        (stands_for, parts): (u64, u64),
+        workload: &Rc<Workload>,
+    ) -> Table {
         let Content {
             keys,
             bytes,
@@ -79,14 +86,14 @@ impl Table {
             entries: sum(|mass| mass.entries()).round() as u64,
             tombstones: sum(|mass| mass.tombstones).round() as u64,
             range_tombstones: 0,
-            smallest_key: keys.start.to_be_bytes().to_vec(),
-            largest_key: (keys.end - 1).to_be_bytes().to_vec(),
+            smallest_key: key(keys.start),
+            largest_key: key(keys.end - 1),
             smallest_seqno: SeqNo(0),
             largest_seqno: SeqNo(0),
             seqno_override: None,
             expiry: None,
             transform: 0,
-            hash_range: None,
+            hash_sample: Vec::new(),
         };
         Table(Rc::new(Virtual {
             meta,
@@ -95,6 +102,7 @@ impl Table {
             spread,
             stands_for,
             parts,
+            workload: workload.clone(),
         }))
     }
 
@@ -155,10 +163,17 @@ pub(super) fn share(part: &Range<u64>, whole: &Range<u64>) -> f64 {
     (part.end - part.start) as f64 / (whole.end - whole.start) as f64
 }
 
+/// The bytes of a key: those of all keys are spread over all bytes, as those of hashes are.
+pub(super) fn key(number: u64) -> Vec<u8> {
+    (number << KEY_SHIFT).to_be_bytes().to_vec()
+}
+
 /// The number that a key's bytes are.
 pub(super) fn number(key: &[u8]) -> u64 {
-    key.first_chunk()
-        .map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    let bytes = key
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    bytes >> KEY_SHIFT
 }
 
 impl Facts for Table {
@@ -168,6 +183,24 @@ impl Facts for Table {
 
     fn stands_for(&self) -> u64 {
         self.0.stands_for
+    }
+
+    fn stale_share(runs: &[Run<Self>]) -> f64 {
+        let of_run = |run: &Run<Self>| -> Vec<Mass> {
+            let mut sum = vec![Mass::default(); run.tables[0].mass().len()];
+            for table in &run.tables {
+                let both = sum.iter_mut().zip(table.mass());
+                both.for_each(|(sum, mass)| sum.add(*mass));
+            }
+            sum
+        };
+        let workload = &runs[0].tables[0].0.workload;
+        let tables = runs.iter().flat_map(|run| &run.tables);
+        let ends = tables.map(|table| (table.0.keys.start, table.0.keys.end));
+        let span = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let width = span.map_or(1.0, |(from, to)| share(&(from..to), &(0..KEYS)));
+        let layers: Vec<Vec<Mass>> = runs.iter().map(of_run).collect();
+        workload.stale_share(&layers, width)
     }
 
     fn bytes_within(&self, lo: &[u8], hi: &[u8]) -> u64 {

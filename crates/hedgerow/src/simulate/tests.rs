@@ -48,6 +48,57 @@ fn scaling_changes_writes_by_less_than_two_percent() {
     }
 }
 
+/// What is in a level was written when it came to each level up to there, and never else. Memtables that
+/// are small beside the entries, so that the trie becomes deep.
+#[test]
+fn a_trie_writes_an_entry_once_per_level() {
+    for (policy, depth) in [("trie:4", 4), ("trie:8", 3), ("trie:16", 2)] {
+        let mut growing = simulation(policy, 300_000);
+        growing.design.memtable_bytes = Some(16 << 10);
+        growing.design.table_bytes = Some(16 << 10);
+        growing.merge_threads = 4;
+        let report = simulate(&growing).unwrap();
+        // Smaller ones are rounded to whole entries.
+        for point in report.points.iter().filter(|point| point.entries > 10_000) {
+            let writes = |level: &LevelReport| level.entries as f64 * (level.level as f64 + 1.0);
+            let written: f64 = point.levels.iter().map(writes).sum();
+            let expected = written / point.levels.iter().map(|it| it.entries).sum::<u64>() as f64;
+            let off = point.entry_writes / expected - 1.0;
+            assert!(off.abs() < 1e-3, "{policy}: {point:?}");
+            let runs = point.levels.iter().map(|level| level.runs).max();
+            assert!(runs < Some(40), "{policy}: {point:?}");
+        }
+        let end = report.points.last().unwrap();
+        println!(
+            "{policy}: {:.3} entry writes, {} runs",
+            end.entry_writes, end.runs
+        );
+        assert_eq!(end.levels.last().unwrap().level, depth, "{policy}");
+    }
+}
+
+/// Overwritten and deleted entries do not stay: a node that is half stale is merged with itself.
+#[test]
+fn a_trie_reclaims_what_is_stale() {
+    let overwriting = Simulation {
+        overwrites: Overwrites::Uniform,
+        keys: Some(40_000),
+        ..simulation("trie:8", 600_000)
+    };
+    let deleting = Simulation {
+        deletes: 0.4,
+        ..simulation("trie:8", 600_000)
+    };
+    for simulation in [overwriting, deleting] {
+        let end = end(&simulation);
+        println!(
+            "{:.2} of the space, {:.2} writes",
+            end.space_amplification, end.entry_writes
+        );
+        assert!(end.space_amplification < 3.0, "{end:?}");
+    }
+}
+
 #[test]
 fn the_same_simulation_gives_the_same_report() {
     let simulation = Simulation {

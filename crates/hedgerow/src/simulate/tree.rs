@@ -1,5 +1,6 @@
 //! The tree of virtual tables: flushes, and plans carried out.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::compaction::SLICE_TABLES;
@@ -7,7 +8,7 @@ use crate::compaction::planner::{self, PlanLimits};
 use crate::entry::{PartitionId, SeqNo};
 use crate::error::Result;
 use crate::memtable::ENTRY_OVERHEAD_BYTES;
-use crate::merge_policy::edit::{Placement, TreeEdit};
+use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
 use crate::merge_policy::{Cut, Targets};
@@ -53,7 +54,7 @@ pub(super) struct Tree {
     pub(super) shape: Shape<Table>,
     pub(super) work: Work,
     design: Arc<DesignInForce>,
-    workload: Workload,
+    workload: Rc<Workload>,
     random: Random,
     level_tables: u64,
     merge_threads: usize,
@@ -80,7 +81,7 @@ impl Tree {
             shape: Shape::new(design.policy.depth()),
             work: Work::default(),
             design: design.clone(),
-            workload,
+            workload: Rc::new(workload),
             random: Random(simulation.seed),
             level_tables: simulation.level_tables,
             merge_threads: simulation.merge_threads,
@@ -219,7 +220,7 @@ impl Tree {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
         for id in &input.tables {
             if let Some((_, table)) = self.shape.table(*id) {
-                let to = self.placement(target.level, run, table);
+                let to = self.shape.placement(target.level, run, table.meta());
                 edit.moved.push((*id, to));
             }
         }
@@ -248,14 +249,18 @@ impl Tree {
         segments: &[Segment],
         coming_bytes: f64,
     ) -> Vec<Table> {
+        let target = self.targets()[level].clone();
         let above = (1..level).map(|level| self.stands_for(level, 0.0)).max();
         let above = above.unwrap_or(1);
         let stands_for = match level {
             0 => 1,
+            // A node has few tables.
+            _ if target.cut == Cut::OldestRuns => 1,
             _ => self.stands_for(level, coming_bytes).max(above),
         };
         let unit_bytes = self.design.table_bytes as f64;
-        let cutter = Cutter::new(&self.shape, level, segments, unit_bytes * stands_for as f64);
+        let virtual_bytes = unit_bytes * stands_for as f64;
+        let cutter = Cutter::new(&self.shape, level, segments, virtual_bytes, &target);
         let contents = cutter.cut(segments, &self.workload, &mut self.random, unit_bytes);
         let mut tables = Vec::with_capacity(contents.len());
         for content in contents {
@@ -265,7 +270,7 @@ impl Tree {
             };
             let table = self.table(content, stands_for, parts);
             self.puts += table.puts();
-            let to = self.placement(level, run, &table);
+            let to = self.shape.placement(level, run, table.meta());
             edit.added.push((to, table.meta().clone()));
             tables.push(table);
         }
@@ -274,7 +279,7 @@ impl Tree {
 
     fn table(&mut self, content: Content, stands_for: u64, parts: u64) -> Table {
         let id = self.take_id();
-        Table::new(id, content, stands_for, parts)
+        Table::new(id, content, (stands_for, parts), &self.workload)
     }
 
     /// How many real tables one of a level stands for, once `coming_bytes` are there, too.
@@ -282,15 +287,6 @@ impl Tree {
         let bytes = self.shape.levels[level].bytes() as f64 + coming_bytes;
         let times = bytes / (self.design.table_bytes * self.level_tables) as f64;
         1 << (times.max(1.0) as u64).ilog2()
-    }
-
-    fn placement(&self, level: usize, run: RunId, table: &Table) -> Placement {
-        let group = self.shape.levels[level].group_for(&table.meta().smallest_key);
-        Placement {
-            level: level as u8,
-            group: group as u32,
-            run,
-        }
     }
 
     fn apply(&mut self, edit: &TreeEdit, tables: Vec<Table>) -> Result<()> {

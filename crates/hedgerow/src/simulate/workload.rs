@@ -157,6 +157,20 @@ impl Workload {
         }
     }
 
+    /// Which part of some layers, newest first, a merge of all of them leaves out, if nothing is below them.
+    /// `width` is the share of all keys that they span.
+    pub(super) fn stale_share(&self, layers: &[Vec<Mass>], width: f64) -> f64 {
+        let puts = layers.iter().flatten().map(|mass| mass.puts).sum::<f64>() / width;
+        let mut merged = vec![Mass::default(); self.classes()];
+        let mut visible = vec![1.0; self.classes()];
+        for layer in layers {
+            self.merge_under(&mut merged, &mut visible, layer, 1.0, (width, puts));
+        }
+        let left: f64 = merged.iter().map(|mass| mass.puts).sum();
+        let all: f64 = layers.iter().flatten().map(|mass| mass.entries()).sum();
+        1.0 - left / all.max(f64::MIN_POSITIVE)
+    }
+
     pub(super) fn bytes(&self, mass: Mass) -> f64 {
         mass.puts * self.put_bytes + mass.tombstones * self.tombstone_bytes
     }

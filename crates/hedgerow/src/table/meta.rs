@@ -57,8 +57,27 @@ pub struct TableMeta {
     pub expiry: Option<(u64, u64)>,
     /// Reserved: how pages were transformed beyond compression (encryption); 0 is not at all.
     pub transform: u16,
-    /// Reserved: the smallest and largest hash, for orders by hash.
-    pub hash_range: Option<(u64, u64)>,
+    /// Of keys in the order of their hashes: the first bytes of the first [`SAMPLE_KEYS`] order keys, each
+    /// once, ascending. Those of two tables that begin at the same hash say how many of their keys
+    /// they have in common.
+    pub hash_sample: Vec<u64>,
+}
+
+/// Enough that the part of the keys which some tables have in common is known within a few hundredths from
+/// those of a pile; 128 bytes per table.
+const SAMPLE_KEYS: usize = 16;
+
+fn hash_sample(mut field: ByteReader<'_>) -> Result<Vec<u64>> {
+    let mut sample = Vec::new();
+    while !field.is_empty() {
+        sample.push(field.u64("sampled hash")?);
+    }
+    if sample.len() <= SAMPLE_KEYS && sample.is_sorted_by(|a, b| a < b) {
+        return Ok(sample);
+    }
+    Err(Error::corruption(format!(
+        "expected at most {SAMPLE_KEYS} sampled hashes, ascending, found {sample:x?}"
+    )))
 }
 
 /// Tags of the fields that only some tables have. Odd ones must be understood to read the table.
@@ -66,7 +85,7 @@ mod tag {
     pub(super) const SEQNO_OVERRIDE: u64 = 1;
     pub(super) const EXPIRY: u64 = 2;
     pub(super) const TRANSFORM: u64 = 3;
-    pub(super) const HASH_RANGE: u64 = 4;
+    pub(super) const HASH_SAMPLE: u64 = 4;
 }
 
 impl TableMeta {
@@ -100,7 +119,14 @@ impl TableMeta {
         fields.put_pair(tag::EXPIRY, self.expiry);
         let transform = (self.transform != 0).then_some(u64::from(self.transform));
         fields.put_number(tag::TRANSFORM, transform);
-        fields.put_pair(tag::HASH_RANGE, self.hash_range);
+        if !self.hash_sample.is_empty() {
+            let bytes: Vec<u8> = self
+                .hash_sample
+                .iter()
+                .flat_map(|it| it.to_le_bytes())
+                .collect();
+            fields.put(tag::HASH_SAMPLE, &bytes);
+        }
         fields.finish();
     }
 
@@ -128,7 +154,7 @@ impl TableMeta {
             seqno_override: None,
             expiry: None,
             transform: 0,
-            hash_range: None,
+            hash_sample: Vec::new(),
         };
         meta.decode_fields(reader)?;
         meta.check()?;
@@ -157,11 +183,21 @@ impl TableMeta {
                 }
                 tag::EXPIRY => self.expiry = Some(fields::pair(field, "expiry range")?),
                 tag::TRANSFORM => self.transform = fields::number(field, "transform")?,
-                tag::HASH_RANGE => self.hash_range = Some(fields::pair(field, "hash range")?),
+                tag::HASH_SAMPLE => self.hash_sample = hash_sample(field)?,
                 _ => fields.unknown(tag)?,
             }
         }
         Ok(())
+    }
+
+    /// Takes a key, which comes in the order of hashes, into the sample if that has room.
+    pub(crate) fn sample(&mut self, order_key: &[u8]) {
+        if self.hash_sample.len() < SAMPLE_KEYS
+            && let Some(head) = order_key.first_chunk()
+            && self.hash_sample.last() != Some(&u64::from_be_bytes(*head))
+        {
+            self.hash_sample.push(u64::from_be_bytes(*head));
+        }
     }
 
     /// What holds of every table that has entries.

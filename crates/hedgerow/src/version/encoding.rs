@@ -39,6 +39,7 @@ mod tag {
     pub(super) const DEPTH: u64 = 3;
     pub(super) const NOMINAL_DEPTH: u64 = 5;
     pub(super) const SHIFT_TO: u64 = 7;
+    pub(super) const RANGES: u64 = 9;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -229,6 +230,14 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
     fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
     fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
+    if !edit.ranges.is_empty() {
+        let mut bytes = Vec::new();
+        for (level, ranges) in &edit.ranges {
+            varint::put(&mut bytes, u64::from(*level));
+            varint::put(&mut bytes, u64::from(*ranges));
+        }
+        fields.put(tag::RANGES, &bytes);
+    }
     fields.finish();
 }
 
@@ -262,6 +271,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
             }
             tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
             tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
+            tag::RANGES => edit.ranges = ranges(field)?,
             tag::NOMINAL_DEPTH => {
                 edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
             }
@@ -269,6 +279,15 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
         }
     }
     Ok(edit)
+}
+
+/// Pairs of a level and its groups, to the end.
+fn ranges(mut field: ByteReader<'_>) -> Result<Vec<(u8, u32)>> {
+    let mut ranges = Vec::new();
+    while field.remaining() > 0 {
+        ranges.push((field.varint_as("level")?, field.varint_as("groups")?));
+    }
+    Ok(ranges)
 }
 
 /// A count and so many items, each at least one byte.

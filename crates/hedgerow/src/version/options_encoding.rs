@@ -23,6 +23,7 @@ mod policy {
     pub(super) const BUSH: u64 = 5;
     pub(super) const GARNERING_PAPER: u64 = 6;
     pub(super) const LEVELS: u64 = 7;
+    pub(super) const TRIE: u64 = 8;
 }
 
 /// Tags of the fields of [`Design`]. A version that ignores them derives the sizes.
@@ -171,6 +172,10 @@ fn encode_policy(policy: &PolicySpec, out: &mut Vec<u8>) {
             put_f64(out, *ratio);
             put_f64(out, *scaling);
         }
+        PolicySpec::Trie { fan_out } => {
+            varint::put(out, policy::TRIE);
+            varint::put(out, u64::from(*fan_out));
+        }
         PolicySpec::Levels(levels) => {
             varint::put(out, policy::LEVELS);
             varint::put(out, levels.len() as u64);
@@ -198,6 +203,7 @@ fn decode_policy(reader: &mut ByteReader<'_>) -> Result<PolicySpec> {
             f64_of(reader, "size ratio")?,
             f64_of(reader, "scaling factor")?,
         ),
+        policy::TRIE => PolicySpec::trie(reader.varint_as("fan-out")?),
         policy::LEVELS => PolicySpec::levels(list(reader, "levels", decode_level)?),
         code => return Err(unknown("merge policy", code)),
     })

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
-use crate::merge_policy::shape::RunId;
+use crate::merge_policy::shape::{RunId, check_ranges, regrouped};
 use crate::options::{Design, Layout};
 use crate::page::TableId;
 use crate::stats::Operations;
@@ -41,6 +41,8 @@ pub(crate) struct Tree {
     pub(crate) flushed_through: SeqNo,
     /// By level.
     pub(crate) draining: BTreeMap<u8, RunId>,
+    /// By level: into how many groups it is cut, if they are several.
+    pub(crate) ranges: BTreeMap<u8, u32>,
     pub(crate) depth: u8,
     /// What the merge policy counts; 0 if it does not.
     pub(crate) nominal_depth: u8,
@@ -78,11 +80,31 @@ impl Tree {
         let sweeps = std::mem::take(&mut self.draining).into_iter();
         let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
         let draining = draining.collect();
+        let ranges = std::mem::take(&mut self.ranges).into_iter();
+        let ranges = ranges.filter_map(|(level, ranges)| Some((shifted(level).ok()?, ranges)));
+        self.ranges = ranges.collect();
         for (place, _) in self.tables.values_mut() {
             place.level = shifted(place.level)?;
         }
         self.draining = draining;
         self.depth = depth;
+        Ok(())
+    }
+
+    /// Cuts a level into another number of groups.
+    fn regroup(&mut self, level: u8, ranges: u32) -> Result<()> {
+        check_ranges(ranges)?;
+        let tables = self.tables.values();
+        let here = tables.filter(|(at, _)| at.level == level);
+        let places = regrouped(here.map(|(at, meta)| (*at, meta)), ranges);
+        let tables = self.tables.values_mut();
+        let here = tables.filter(|(at, _)| at.level == level);
+        here.zip(places).for_each(|((at, _), place)| *at = place);
+        self.draining.remove(&level);
+        self.ranges.remove(&level);
+        if ranges > 1 {
+            self.ranges.insert(level, ranges);
+        }
         Ok(())
     }
 }
@@ -191,6 +213,7 @@ impl State {
             change.added = tree.tables.values().cloned().collect();
             change.flushed_through =
                 (tree.flushed_through > SeqNo(0)).then_some(tree.flushed_through);
+            change.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
             change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
             change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
@@ -247,6 +270,7 @@ impl State {
                 tables: BTreeMap::new(),
                 flushed_through: SeqNo(0),
                 draining: BTreeMap::new(),
+                ranges: BTreeMap::new(),
                 depth: keyspace.depth,
                 nominal_depth: 0,
             };
@@ -275,6 +299,9 @@ impl State {
         };
         if let Some(depth) = edit.shift_to {
             tree.shift(depth)?;
+        }
+        for (level, ranges) in &edit.ranges {
+            tree.regroup(*level, *ranges)?;
         }
         for id in &edit.removed {
             if tree.tables.remove(id).is_none() {
@@ -312,6 +339,7 @@ impl State {
         }
         if let Some(depth) = edit.depth {
             tree.depth = depth;
+            tree.ranges.retain(|level, _| *level < depth);
         }
         if let Some(depth) = edit.nominal_depth {
             tree.nominal_depth = depth;

@@ -36,3 +36,4 @@ mod self_tuning;
 mod simulate;
 mod sweeps;
 mod three_level;
+mod trie;

@@ -43,7 +43,11 @@ fn measured(design: Design, key_of: impl Fn(u64) -> u64) -> Vec<f64> {
         .memory_budget(MEMORY_BUDGET)
         .open()
         .unwrap();
-    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    let layout = match design.policy {
+        PolicySpec::Trie { .. } => Layout::hashed(),
+        _ => Layout::sorted(),
+    };
+    let keyspace = db.keyspace_with("plain", layout, design).unwrap();
     let value = [7; VALUE_BYTES];
     let mut from = 0;
     let mut grow = |to: &u64| {
@@ -80,6 +84,9 @@ fn entries_are_written_as_often_as_the_simulator_says() {
         ("lazy-leveling:4", Overwrites::None, 0.03),
         ("front-loaded:4", Overwrites::None, 0.03),
         ("bush:2", Overwrites::None, 0.03),
+        ("trie:4", Overwrites::None, 0.03),
+        ("trie:8", Overwrites::None, 0.03),
+        ("trie:8", Overwrites::Uniform, 0.03),
         (
             "0=runs:4;1-2=tiering:4;3=leveling:8",
             Overwrites::None,

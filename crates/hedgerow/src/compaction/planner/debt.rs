@@ -1,7 +1,10 @@
 //! How much merging is owed.
 
-use crate::merge_policy::LevelTarget;
-use crate::merge_policy::shape::{Facts, Shape};
+use crate::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+use crate::merge_policy::{Cut, LevelTarget};
+
+/// Three quarters of the runs that a group can have.
+const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
 
 /// What has to be merged until the targets are met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +51,16 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         } else {
             target.runs_max.max(2)
         };
+        if level > 0 && target.cut == Cut::OldestRuns && target.capacity_bytes > 0 {
+            // Piles go down in turn; they are in the way only when they are about to be as high as they can.
+            let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
+            let owed = summary.bytes as f64 * high.max(0.0);
+            debt.levels_over += u32::from(owed > 0.0);
+            debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(owed as u64);
+            bytes += owed;
+            incoming = 0.0;
+            continue;
+        }
         let next = (level + 1..shape.depth()).find(|next| used(*next));
         let has_room = target.capacity_bytes < u64::MAX && held <= target.capacity_bytes as f64;
         if level > 0

@@ -1,5 +1,6 @@
 //! Level 0: flushed runs, each of which may span all keys.
 
+use crate::merge_policy::Cut;
 use crate::merge_policy::plan::{Plan, Reason, Target};
 use crate::merge_policy::shape::{Facts, Run};
 
@@ -8,7 +9,8 @@ use super::{Planner, draft_of};
 
 impl<'s, T: Facts> Planner<'s, T> {
     /// All runs go down together. While a job takes runs out of level 0, or is in the way below,
-    /// newer runs are merged with each other if they have become many, so that reads stay bearable.
+    /// newer runs are merged with each other if they have become many, so that reads stay bearable; where
+    /// the oldest runs go down alone, more of them go down one after another instead.
     pub(super) fn plan_level0(&self) -> Option<Plan> {
         self.runs_down().or_else(|| self.runs_together())
     }
@@ -23,6 +25,11 @@ impl<'s, T: Facts> Planner<'s, T> {
             return None; // P4
         }
         let next = self.next_level(0)?;
+        let target = self.target(0);
+        if target.cut == Cut::OldestRuns {
+            let group = &self.shape.levels[0].groups[0];
+            return self.merge_down(self.feed(0, group, &target), next, Reason::Runs);
+        }
         if let Some(plan) = self.oldest_run_down(next) {
             return Some(plan);
         }
@@ -52,7 +59,7 @@ impl<'s, T: Facts> Planner<'s, T> {
     fn runs_together(&self) -> Option<Plan> {
         let runs_max = self.target(0).runs_max.max(1) as usize;
         let runs = self.runs();
-        if runs.len() <= 2 * runs_max {
+        if runs.len() <= 2 * runs_max || self.target(0).cut == Cut::OldestRuns {
             return None;
         }
         let mut draft = Draft::default();

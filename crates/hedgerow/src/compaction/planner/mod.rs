@@ -24,7 +24,9 @@ mod depth;
 mod draft;
 mod level0;
 mod manual;
+mod nodes;
 mod place;
+mod ranges;
 mod tiered;
 
 use std::cmp::Ordering;
@@ -32,7 +34,7 @@ use std::collections::HashSet;
 
 use crate::entry::SeqNo;
 use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, RunId, Shape};
+use crate::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, RunId, Shape, is_within};
 use crate::merge_policy::{Cut, LevelTarget, Targets};
 use crate::page::TableId;
 
@@ -41,6 +43,7 @@ pub(crate) use depth::{fit_depth, fitted_targets};
 use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
+use ranges::Regrouping;
 
 /// What bounds plans.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +70,12 @@ pub(crate) fn plan<T: Facts>(
     if let Some(plan) = plan_depth(shape, targets, running) {
         return Some((plan, DEPTH_URGENCY));
     }
-    Planner::new(shape, targets, running, limits).next()
+    let planner = Planner::new(shape, targets, running, limits);
+    match planner.plan_ranges() {
+        None => planner.next(),
+        Some(Regrouping::Run(plan)) => Some((plan, DEPTH_URGENCY)),
+        Some(Regrouping::Wait) => None,
+    }
 }
 
 /// As [`plan`], but only out of level 0, which may fill up while deeper levels have to wait.
@@ -88,7 +96,7 @@ const DRAIN_URGENCY: f64 = 2.0;
 /// The urgency of dropping tombstones early.
 const TOMBSTONE_URGENCY: f64 = 0.5;
 
-/// A tree gets the levels that its policy wants before anything is planned for them.
+/// A tree gets the levels that its policy wants, cut as it wants them, before anything is planned for them.
 const DEPTH_URGENCY: f64 = f64::INFINITY;
 
 /// New levels can be appended whatever runs; levels are dropped when they are empty and nothing runs
@@ -206,6 +214,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         if level == 0 {
             return f64::from(runs) / f64::from(target.runs_max.max(1));
         }
+        if self.is_of_nodes(level) {
+            return self.urgency_of_nodes(level);
+        }
         let by_runs = if runs >= runs_due(&target) {
             f64::from(runs) / f64::from(target.runs_max.max(1))
         } else {
@@ -239,6 +250,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         if level == 0 {
             return self.plan_level0();
         }
+        if self.is_of_nodes(level) {
+            return self.plan_nodes(level);
+        }
         let target = self.target(level);
         let data = &self.shape.levels[level];
         let runs_are_due = data.summary().runs >= runs_due(&target);
@@ -259,9 +273,6 @@ impl<'s, T: Facts> Planner<'s, T> {
             (true, _) => Reason::Runs,
             (false, _) => Reason::Capacity,
         };
-        if data.groups.len() > 1 && target.runs_max > 1 {
-            return self.plan_largest_group(level, reason);
-        }
         if self.is_swept(level, next) {
             return self.plan_sweep(level, next, reason);
         }
@@ -271,6 +282,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         match target.cut {
             Cut::OneTable => self.plan_one_table(level, next),
             Cut::WholeLevel => self.plan_whole_level(level, next),
+            // Taken care of above.
+            Cut::OldestRuns => None,
             Cut::PartitionedFull if data.draining.is_none() => self.begin_sweep(level, 0),
             Cut::PartitionedFull => self.plan_sweep_slice(level),
         }
@@ -296,33 +309,6 @@ impl<'s, T: Facts> Planner<'s, T> {
                 self.plan_neighbours(level, group, share)
             }
         })
-    }
-
-    /// A level of several runs per group is over its capacity: its largest group goes down.
-    fn plan_largest_group(&self, level: usize, reason: Reason) -> Option<Plan> {
-        let mut groups: Vec<&Group<T>> = self.shape.levels[level].groups.iter().collect();
-        groups.sort_by_key(|group| {
-            std::cmp::Reverse(
-                group
-                    .runs
-                    .iter()
-                    .map(Run::bytes)
-                    .fold(0, u64::saturating_add),
-            )
-        });
-        groups
-            .into_iter()
-            .filter(|group| !group.runs.is_empty())
-            .find_map(|group| self.plan_group(level, group, reason))
-    }
-
-    /// All runs of a group into the next level.
-    fn plan_group(&self, level: usize, group: &'s Group<T>, reason: Reason) -> Option<Plan> {
-        self.merge_down(
-            draft_of(level, &group.runs),
-            self.next_level(level)?,
-            reason,
-        )
     }
 
     /// A slice of the newest run, with all it overlaps, into the oldest run of the same group.
@@ -557,9 +543,15 @@ impl<'s, T: Facts> Planner<'s, T> {
         {
             return None;
         }
+        let groups = self.shape.levels[target.level].ranges();
+        let is_cut = |table: &T| !is_within(table.meta(), groups);
+        let is_whole = !draft.tables().any(is_cut);
         let mut inputs = draft.into_inputs();
         // In the same level only to make it a run of a new number.
-        if inputs.len() == 1 && (inputs[0].level != target.level || target.run.is_none()) {
+        if is_whole
+            && inputs.len() == 1
+            && (inputs[0].level != target.level || target.run.is_none())
+        {
             let input = inputs.pop()?;
             return Some(Plan::Move {
                 input,

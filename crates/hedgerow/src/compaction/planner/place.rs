@@ -2,11 +2,12 @@
 
 use crate::merge_policy::LevelTarget;
 use crate::merge_policy::plan::{RunningJob, Target};
-use crate::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+use crate::merge_policy::shape::{Facts, RUNS_MAX, Shape, is_within};
+use crate::table::TableMeta;
 
 use super::{PlanLimits, Planner};
 
-/// The deepest level in use that tables of these keys (both inclusive) can go to without passing
+/// The deepest level in use that tables, which are in key order, can go to without passing
 /// anything that they overlap (P1) or coming in the way of a running job (P3); level 0 if there is
 /// none below it; nothing if that has as many runs as it can.
 pub(crate) fn place<T: Facts>(
@@ -14,8 +15,9 @@ pub(crate) fn place<T: Facts>(
     targets: &[LevelTarget],
     running: &[RunningJob],
     limits: &PlanLimits,
-    (lo, hi): (&[u8], &[u8]),
+    tables: &[TableMeta],
 ) -> Option<Target> {
+    let (lo, hi) = (&tables.first()?.smallest_key, &tables.last()?.largest_key);
     let planner = Planner::new(shape, targets, running, limits);
     let is_free = |level: &usize| {
         let groups = shape.levels[*level].groups_overlapping(lo, hi);
@@ -24,8 +26,10 @@ pub(crate) fn place<T: Facts>(
     };
     let free = (0..shape.depth()).take_while(is_free).count();
     let has_room = |level: usize| {
+        let ranges = shape.levels[level].ranges();
         let groups = shape.levels[level].groups_overlapping(lo, hi);
         groups.iter().all(|group| group.runs.len() < RUNS_MAX)
+            && tables.iter().all(|table| is_within(table, ranges))
     };
     let in_use = std::iter::successors(planner.next_level(0), |level| planner.next_level(*level));
     let reachable = in_use.take_while(|level| *level < free).filter(|&level| {

@@ -258,6 +258,10 @@ impl Runner {
                 1 => String::new(),
                 runs => format!("*{runs}"),
             };
+            let runs = match target.ranges {
+                1 => runs,
+                ranges => format!("{runs}/{ranges}"),
+            };
             let _ = match target.capacity_bytes {
                 0 if self.shape.levels[level].is_empty() => continue,
                 0 => write!(line, "L{level} drained, "),
@@ -327,10 +331,15 @@ impl Runner {
 
     fn place(&self, range: &str) -> Result<String> {
         let (lo, hi) = range.split_once("..").unwrap();
-        let (lo, hi) = (text::parse_key(lo)?, text::parse_key(hi)?);
+        let table = text::parse_table(&format!("#1[{lo}-{hi}]@1M"))?;
         let running: Vec<_> = self.running.iter().map(|(_, job)| job.clone()).collect();
-        let range = (lo.as_slice(), hi.as_slice());
-        let target = place(&self.shape, &self.targets(), &running, &self.limits, range);
+        let target = place(
+            &self.shape,
+            &self.targets(),
+            &running,
+            &self.limits,
+            &[table],
+        );
         let Some(target) = target else {
             return Ok("no room\n".into());
         };
@@ -357,6 +366,9 @@ impl Runner {
                     let table = text::parse_table(words[3])?;
                     edit.added.push((place(words[1], words[2]), table));
                 }
+                "ranges" => edit
+                    .ranges
+                    .push((words[1][1..].parse().unwrap(), id(2).0 as u32)),
                 "drain" => edit
                     .draining
                     .push((words[1][1..].parse().unwrap(), Some(RunId(id(2).0)))),
@@ -378,22 +390,27 @@ impl Runner {
         let mut edit = plan.edit(PartitionId(0));
         let newest = self.shape.levels.iter().flat_map(|level| level.runs());
         let new_run = RunId(newest.map(|(_, run)| run.id.0 + 1).max().unwrap_or(0));
-        let place = |target: &Target| Placement {
-            level: target.level as u8,
-            group: target.group as u32,
-            run: target.run.unwrap_or(new_run),
-        };
         match plan {
             Plan::Merge { inputs, target, .. } => {
                 let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
                 edit.removed = ids.collect();
                 let outputs = self.outputs(&edit.removed, target);
-                edit.added = outputs.into_iter().map(|it| (place(target), it)).collect();
+                let run = target.run.unwrap_or(new_run);
+                let place = |it: &TableMeta| self.shape.placement(target.level, run, it);
+                edit.added = outputs.into_iter().map(|it| (place(&it), it)).collect();
             }
             Plan::Move { input, target, .. } => {
-                edit.moved = input.tables.iter().map(|id| (*id, place(target))).collect();
+                let run = target.run.unwrap_or(new_run);
+                let place = |id| {
+                    let table = self.shape.table(id).unwrap().1;
+                    self.shape.placement(target.level, run, table)
+                };
+                edit.moved = input.tables.iter().map(|id| (*id, place(*id))).collect();
             }
-            Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::Shift(_) => {}
+            Plan::Drain { .. }
+            | Plan::SetDepth { .. }
+            | Plan::SetRanges { .. }
+            | Plan::Shift(_) => {}
         }
         self.shape.apply(&edit, |meta| Arc::new(meta.clone()))?;
         self.shape.check()
@@ -430,6 +447,24 @@ impl Runner {
         let starts: Vec<&[u8]> = (0..wanted)
             .map(|i| starts[i * starts.len() / wanted])
             .collect();
+        let ranges = self.targets()[target.level].ranges;
+        let ranges = ranges.max(self.shape.levels[target.level].ranges());
+        let largest = inputs.iter().map(|it| &it.largest_key).max().unwrap();
+        let borders = Shape::<Arc<TableMeta>>::with_ranges(&[ranges])
+            .levels
+            .remove(0)
+            .groups;
+        let is_inside = |key: &[u8]| key > starts[0] && key <= largest;
+        let inside = borders.iter().map(|group| group.lower.as_slice());
+        let (starts, wanted) = match ranges {
+            1 => (starts, wanted),
+            _ => {
+                let inside = inside.filter(|key| is_inside(key));
+                let cut: Vec<&[u8]> = starts[..1].iter().copied().chain(inside).collect();
+                let count = cut.len();
+                (cut, count)
+            }
+        };
         let next = self.shape.tables().map(|(_, it)| it.id.0).max().unwrap() + 1;
         let piece = |index: usize| {
             let end = starts.get(index + 1).map(|key| before(key));

@@ -38,7 +38,7 @@ impl<'s, T: Facts> Planner<'s, T> {
             .is_none_or(|newest| newest < through || joins && newest == through);
         let limit = self.slice_bytes_max(group.runs.len());
         let is_small = !joins && data.bytes().saturating_add(below.bytes()) <= limit;
-        if data.groups.len() > 1 || below.groups.len() > 1 || is_small {
+        if is_small {
             return self.merge_down(draft_of(level, &group.runs), next, reason);
         }
         if !has_place && self.target(next).runs_max > 1 {

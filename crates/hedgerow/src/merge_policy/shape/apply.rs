@@ -30,6 +30,9 @@ impl<T: Facts> Shape<T> {
         let depth = edit.depth.map(usize::from);
         self.grow(depth)?;
         self.nominal_depth = edit.nominal_depth.unwrap_or(self.nominal_depth);
+        for (level, ranges) in &edit.ranges {
+            self.regroup(usize::from(*level), *ranges)?;
+        }
 
         let moved_ids: Vec<TableId> = edit.moved.iter().map(|(id, _)| *id).collect();
         let mut swept = vec![None; self.levels.len()];
@@ -121,6 +124,9 @@ impl<T: Facts> Shape<T> {
                 .or_default()
                 .push(at);
             level.totals.remove(table.meta());
+            level.groups[placement.group as usize]
+                .totals
+                .remove(table.meta());
             if level.draining == Some(placement.run) {
                 let largest = &mut swept[usize::from(placement.level)];
                 *largest = largest.take().max(Some(table.meta().largest_key.clone()));
@@ -140,7 +146,7 @@ impl<T: Facts> Shape<T> {
         Ok(taken)
     }
 
-    fn put(&mut self, additions: Vec<(Placement, T)>) -> Result<()> {
+    pub(super) fn put(&mut self, additions: Vec<(Placement, T)>) -> Result<()> {
         let mut by_run: BTreeMap<(u8, u32, RunId), Vec<T>> = BTreeMap::new();
         for (to, table) in additions {
             let depth = self.levels.len();
@@ -150,6 +156,7 @@ impl<T: Facts> Shape<T> {
                 .ok_or_else(|| no_level(usize::from(to.level), depth))?;
             level.fits(to.group as usize, table.meta())?;
             level.totals.add(table.meta());
+            level.groups[to.group as usize].totals.add(table.meta());
             let id = table.meta().id;
             if self.places.insert(id, (to, table.clone())).is_some() {
                 return Err(Error::corruption(format!(
@@ -196,7 +203,7 @@ fn check_depth(depth: usize) -> Result<()> {
     )))
 }
 
-fn no_level(found: usize, depth: usize) -> Error {
+pub(super) fn no_level(found: usize, depth: usize) -> Error {
     Error::corruption(format!("expected a level below {depth}, found {found}"))
 }
 

@@ -92,6 +92,7 @@ impl<T: Facts> Level<T> {
         }
         let mut totals = Totals::default();
         for (at, group) in self.groups.iter().enumerate() {
+            let mut of_group = Totals::default();
             if group.runs.len() > RUNS_MAX || !group.runs.is_sorted_by(|a, b| a.id > b.id) {
                 return fail(format!(
                     "S2: expected at most {RUNS_MAX} runs, newest first, in level {index}, found {:?}",
@@ -109,7 +110,14 @@ impl<T: Facts> Level<T> {
                     self.fits(at, table.meta())?;
                     run.check_neighbours(place)?;
                     totals.add(table.meta());
+                    of_group.add(table.meta());
                 }
+            }
+            if of_group != group.totals {
+                return fail(format!(
+                    "S6: expected the totals of group {at} of level {index} to be {of_group:?}, found {:?}",
+                    group.totals
+                ));
             }
         }
         if totals != self.totals {

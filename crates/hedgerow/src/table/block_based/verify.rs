@@ -9,6 +9,7 @@ use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::key_order::Order;
+use crate::options::KeyOrder;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::TableMeta;
 
@@ -31,6 +32,7 @@ pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> 
             raw_bytes: 0,
             smallest_seqno: SeqNo::MAX,
             largest_seqno: SeqNo(0),
+            hash_sample: Vec::new(),
             ..table.meta.clone()
         },
         index_page: None,
@@ -162,6 +164,9 @@ impl Walk<'_> {
         let found = &mut self.found;
         if first {
             found.smallest_key = key.to_vec();
+        }
+        if self.table.footer.key_order == KeyOrder::Hashed {
+            found.sample(key);
         }
         found.entries += 1;
         found.tombstones += u64::from(kind == Kind::Delete);

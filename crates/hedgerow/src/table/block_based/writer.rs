@@ -201,7 +201,7 @@ impl Writer {
             seqno_override: options.seqno_override,
             expiry: None,
             transform: 0,
-            hash_range: None,
+            hash_sample: Vec::new(),
         };
         Writer {
             out: Output {
@@ -317,6 +317,9 @@ impl Writer {
         let meta = &mut self.meta;
         if meta.entries == 0 {
             meta.smallest_key = entry.key.to_vec();
+        }
+        if self.options.key_order == KeyOrder::Hashed {
+            meta.sample(entry.key);
         }
         meta.entries += 1;
         meta.tombstones += u64::from(entry.tag.kind == Kind::Delete);

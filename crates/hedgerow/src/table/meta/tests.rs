@@ -13,7 +13,8 @@ prop_compose! {
         keys in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 2),
         seqnos in any::<(u64, u64)>(),
         seqno_override in prop::option::of(0..SeqNo::MAX.0),
-        (expiry, transform, hash_range) in any::<(Option<(u64, u64)>, u16, Option<(u64, u64)>)>(),
+        (expiry, transform) in any::<(Option<(u64, u64)>, u16)>(),
+        hash_sample in prop::collection::btree_set(any::<u64>(), 0..16),
     ) -> TableMeta {
         let seqnos = (seqnos.0 & SeqNo::MAX.0, seqnos.1 & SeqNo::MAX.0);
         TableMeta {
@@ -38,7 +39,7 @@ prop_compose! {
             seqno_override: seqno_override.map(SeqNo),
             expiry,
             transform,
-            hash_range,
+            hash_sample: hash_sample.into_iter().collect(),
         }
     }
 }
@@ -72,7 +73,7 @@ fn plain() -> TableMeta {
         seqno_override: None,
         expiry: None,
         transform: 0,
-        hash_range: None,
+        hash_sample: Vec::new(),
     }
 }
 

@@ -129,6 +129,7 @@ prop_compose! {
             (any::<u8>(), prop::option::of(any::<u64>().prop_map(RunId))), 0..3),
         depth in any::<Option<u8>>(),
         shift_to in any::<Option<u8>>(),
+        ranges in prop::collection::vec((any::<u8>(), any::<u32>()), 0..3),
         nominal_depth in any::<Option<u8>>(),
     ) -> TreeEdit {
         TreeEdit {
@@ -140,6 +141,7 @@ prop_compose! {
             draining,
             depth,
             shift_to,
+            ranges,
             nominal_depth,
         }
     }

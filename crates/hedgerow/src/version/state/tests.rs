@@ -31,7 +31,7 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
         seqno_override: None,
         expiry: None,
         transform: 0,
-        hash_range: None,
+        hash_sample: Vec::new(),
     }
 }
 

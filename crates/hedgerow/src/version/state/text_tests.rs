@@ -67,6 +67,11 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
                 ("flushed", seqno) => edit.flushed_through = Some(SeqNo(seqno.parse().unwrap())),
                 ("depth", depth) => edit.depth = Some(depth.parse().unwrap()),
                 ("shift", depth) => edit.shift_to = Some(depth.parse().unwrap()),
+                ("ranges", rest) => {
+                    let (level, ranges) = rest.split_once(':').unwrap();
+                    let ranges = (level.parse().unwrap(), ranges.parse().unwrap());
+                    edit.ranges.push(ranges);
+                }
                 ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
@@ -167,6 +172,9 @@ fn print(state: &State, out: &mut String) {
                 String::from_utf8_lossy(&meta.largest_key)
             )
             .unwrap();
+        }
+        for (level, ranges) in &tree.ranges {
+            writeln!(out, "=   level {level} in {ranges} groups").unwrap();
         }
         for (level, through) in &tree.draining {
             writeln!(out, "=   level {level} drains through table {}", through.0).unwrap();

@@ -1,0 +1,178 @@
+//! The merge policy `trie`: what it promises beyond being right, which every policy is.
+
+use std::collections::BTreeMap;
+
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Design, Error, ErrorKind, Keyspace, Layout, PolicySpec, PrefixRule};
+
+use crate::support::{Contents, builder, key, open, small, value};
+
+fn trie(fan_out: u32) -> Design {
+    Design {
+        policy: PolicySpec::trie(fan_out),
+        ..small()
+    }
+}
+
+fn hashed(db: &Db, design: Design) -> Keyspace {
+    db.keyspace_with("hashed", Layout::hashed(), design)
+        .unwrap()
+}
+
+fn contents(keyspace: &Keyspace) -> Contents {
+    let scan = keyspace.scan_unordered().unwrap();
+    let items = scan.map(Result::unwrap);
+    items
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+/// What is in a level has been written when it came to each level up to there, and never else.
+#[test]
+fn an_entry_is_written_once_per_level() {
+    for (fan_out, last_level) in [(4, 3), (8, 2), (16, 2)] {
+        let disk = SimStorage::new(1);
+        let db = open(&disk);
+        let keyspace = hashed(&db, trie(fan_out));
+        for i in 0..60_000 {
+            keyspace.put(key(i), value(i)).unwrap();
+            if i % 5000 == 0 {
+                keyspace.wait_until_merged().unwrap();
+            }
+        }
+        keyspace.wait_until_merged().unwrap();
+        let stats = db.stats();
+        let levels = keyspace.stats().levels;
+        let writes: u64 = levels
+            .iter()
+            .map(|it| it.entries * (it.level as u64 + 1))
+            .sum();
+        assert_eq!(
+            stats.flush_entries + stats.merge_entries,
+            writes,
+            "{levels:?}"
+        );
+        let deepest = levels
+            .iter()
+            .filter(|it| it.entries > 0)
+            .map(|it| it.level)
+            .max();
+        assert_eq!(deepest, Some(last_level), "{levels:?}");
+        let runs = levels.iter().map(|it| it.runs).max();
+        assert!(runs < Some(48), "{levels:?}");
+        db.verify().unwrap();
+        for i in (0..60_000).step_by(97) {
+            assert_eq!(
+                keyspace.get(key(i)).unwrap().as_deref(),
+                Some(&value(i)[..])
+            );
+            assert_eq!(keyspace.get(key(i + 60_000)).unwrap(), None);
+        }
+    }
+}
+
+/// Overwriting and deleting everything again and again: nodes of the last level are merged with themselves.
+#[test]
+fn what_is_stale_is_reclaimed() {
+    let disk = SimStorage::new(2);
+    let db = open(&disk);
+    let keyspace = hashed(&db, trie(4));
+    let mut model = BTreeMap::new();
+    for round in 0..12 {
+        for i in 0..4000 {
+            if round % 3 == 2 && i % 4 > 0 {
+                keyspace.delete(key(i)).unwrap();
+                model.remove(&key(i));
+            } else {
+                keyspace.put(key(i), value(i + round)).unwrap();
+                model.insert(key(i), value(i + round));
+            }
+        }
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(contents(&keyspace), model, "round {round}");
+        let levels = keyspace.stats().levels;
+        let last = levels.iter().rev().find(|it| it.entries > 0).unwrap();
+        assert!(last.entries < 4 * 4000, "round {round}: {levels:?}");
+    }
+    drop(keyspace);
+    drop(db);
+    let keyspace = open(&disk).keyspace("hashed", Layout::hashed()).unwrap();
+    assert_eq!(contents(&keyspace), model);
+}
+
+/// From every policy to the trie and back, by way of other fan-outs, while it is written and reopened.
+#[test]
+fn trees_become_tries_and_tries_become_trees() {
+    let disk = SimStorage::new(3);
+    let mut model = BTreeMap::new();
+    let policies = [
+        "leveling:3",
+        "trie:4",
+        "trie:16",
+        "tiering:3",
+        "trie:8",
+        "trie:5",
+        "garnering:2,0.8",
+        "trie:7",
+    ];
+    for (round, policy) in policies.into_iter().enumerate() {
+        let db = open(&disk);
+        let keyspace = hashed(&db, small());
+        let design = Design {
+            policy: policy.parse().unwrap(),
+            ..small()
+        };
+        keyspace.retune(design).unwrap();
+        for i in 0..6000 {
+            let (at, to) = ((i * 7) % 9000, value(i + round as u64));
+            keyspace.put(key(at), &to).unwrap();
+            model.insert(key(at), to);
+        }
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(contents(&keyspace), model, "{policy}");
+        db.verify().unwrap();
+    }
+    let db = open(&disk);
+    let keyspace = db.keyspace("hashed", Layout::hashed()).unwrap();
+    keyspace.compact::<&[u8]>(..).unwrap();
+    assert_eq!(contents(&keyspace), model);
+    let deepest = keyspace
+        .stats()
+        .levels
+        .into_iter()
+        .rfind(|it| it.entries > 0)
+        .unwrap();
+    assert_eq!((deepest.entries, deepest.runs), (6000, 1));
+}
+
+/// Loads lie within nodes: into an empty trie past level 0, and above what is there otherwise.
+#[test]
+fn a_bulk_load_goes_into_nodes() {
+    let disk = SimStorage::new(4);
+    let db = open(&disk);
+    let keyspace = hashed(&db, trie(8));
+    let mut model = BTreeMap::new();
+    for (round, range) in [(0, 0..5000), (1, 4000..9000)] {
+        let load = |i| (key(i), value(i + round));
+        let entries = range.clone().map(|i| Ok::<_, Error>(load(i)));
+        keyspace.bulk_load(entries).unwrap();
+        model.extend(range.map(load));
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(contents(&keyspace), model);
+        db.verify().unwrap();
+    }
+}
+
+#[test]
+fn keys_in_another_order_are_refused() {
+    let db = builder(&SimStorage::new(5)).open().unwrap();
+    for layout in [Layout::sorted(), Layout::semi_sorted(PrefixRule::Bytes(4))] {
+        let error = db.keyspace_with("other", layout, trie(8)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let told = error.to_string();
+        assert!(
+            told.contains("expected keys of the order hashed for the policy trie:8"),
+            "{told}"
+        );
+    }
+}
