@@ -126,6 +126,8 @@ pub(crate) struct Writer {
     pub(crate) stripes: Box<[AtomicU64]>,
     pub(crate) manifest: Mutex<VersionSet>,
     pub(crate) next_table: AtomicU64,
+    /// The first that was free when it was opened.
+    pub(crate) first_table: TableId,
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spares: AtomicBool,

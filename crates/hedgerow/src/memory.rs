@@ -193,6 +193,11 @@ impl Memory {
         !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
     }
 
+    /// Whether there are writes, or were a moment ago.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+
     /// Pins, indexes, filters or buffers have changed. Looks at memtables, too: while all threads merge,
     /// nobody else sees them grow.
     #[inline]

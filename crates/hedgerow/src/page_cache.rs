@@ -131,16 +131,9 @@ impl PageCache {
         }
     }
 
-    /// Keeps a page that was just written, if there is room without evicting others: who reads it
-    /// first then need not wait. Cost: a copy of it, when there is room.
-    pub(crate) fn offer(&self, id: PageId, raw: &[u8]) {
-        // A page takes less than twice its size.
-        let held = self.held_bytes.load(Ordering::Relaxed) + 2 * raw.len() as u64;
-        if held <= self.capacity_bytes() {
-            let mut page = self.allocate(raw.len());
-            page.copy_from_slice(raw);
-            self.insert(id, &Page::of_table(page, id));
-        }
+    /// Whether pages of so many bytes more fit without evicting others.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.held_bytes.load(Ordering::Relaxed) + bytes <= self.capacity_bytes()
     }
 
     /// Nobody will ask for pages of these tables again, which have so many bytes together. They go
@@ -390,23 +383,6 @@ mod tests {
         assert!(pinned.iter().all(|&byte| byte == 28_000_u64 as u8));
         drop(cache);
         assert_eq!(pinned.len(), 4000);
-    }
-
-    #[test]
-    fn what_is_offered_stays_only_where_there_is_room() {
-        let cache = PageCache::new(4 << 20);
-        (0..200).for_each(|i| _ = read(&cache, id(1, i), 4000));
-        for i in 0..2000 {
-            let id = id(2, i);
-            cache.offer(id, &vec![id.handle.offset as u8; 4000]);
-        }
-        let kept = (0..2000).filter(|&i| read(&cache, id(2, i), 4000)).count();
-        assert!((700..850).contains(&kept), "{kept}");
-        let cache = PageCache::new(4 << 20);
-        (0..2000).for_each(|i| cache.offer(id(2, i), &[0; 4000]));
-        let before = cache.memory_bytes();
-        (0..10).for_each(|i| cache.offer(id(3, i), &[0; 4000]));
-        assert_eq!(cache.memory_bytes(), before);
     }
 
     #[test]

@@ -568,6 +568,7 @@ fn make_writer(
         stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
         manifest: Mutex::new(manifest),
         next_table: AtomicU64::new(next_table),
+        first_table: TableId(next_table),
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spares: AtomicBool::new(false),

@@ -12,6 +12,7 @@ pub(crate) mod probes;
 pub(crate) mod retain;
 #[cfg(test)]
 mod simulate;
+mod warming;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     probes::schedule(engine, partition);
     end_retune(engine, partition);
     update_pressure(engine);
+    warming::schedule(engine);
 }
 
 /// A plan, and the design that it was made for, which it is carried out with.

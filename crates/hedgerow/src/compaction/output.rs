@@ -41,8 +41,6 @@ pub(crate) struct OutputTables<'a> {
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
-    /// Nothing lies deeper: the tables will be there for a while.
-    is_last: bool,
     /// A table is cut when it keeps so many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
@@ -100,9 +98,7 @@ impl<'a> OutputTables<'a> {
         let found = tree.version.levels.get(level).map_or(1, Level::ranges);
         let mut below = if of_nodes { Vec::new() } else { below }.into_iter();
         let next_below = below.next();
-        let mut deeper = tree.version.levels.iter().skip(level + 1);
         OutputTables {
-            is_last: deeper.all(|level| level.groups.is_empty()),
             ranges: [ranges, found],
             table_bytes_max: design.table_bytes * if of_nodes { NODE_TABLES } else { 1 },
             engine,
@@ -146,7 +142,6 @@ impl<'a> OutputTables<'a> {
         let ranges = ranges.filter(|ranges| *ranges <= LOADED_RANGES_MAX);
         output.ranges = [ranges.max().unwrap_or(1), 1];
         output.index = output.design.design.index_at(usize::MAX);
-        output.is_last = true;
         output.held_bytes_max = held_bytes_max;
         output.seqno_override = Some(seqno);
         Ok(output)
@@ -250,12 +245,9 @@ impl<'a> OutputTables<'a> {
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = block_based::Writer::new(file, &path, options);
+        let writer = Box::new(block_based::Writer::new(file, &path, options));
         Ok(Current {
-            writer: match self.is_last {
-                true => Box::new(writer.caching(self.engine.memory.clone())),
-                false => Box::new(writer),
-            },
+            writer,
             path,
             paced_bytes: 0,
             held_bytes: 0,

@@ -24,6 +24,7 @@ use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
 use crate::merge_policy::{self, Policy};
 use crate::options::{Design, KeyOrder, Layout, Partitioning};
+use crate::page::TableId;
 use crate::stats::OperationCounters;
 use crate::version::state::Keyspace;
 use crate::version::{SuperVersion, Version};
@@ -183,6 +184,10 @@ pub(crate) struct Work {
     pub(crate) filters: Controller,
     /// Filters over its runs are being built.
     pub(crate) probing: bool,
+    /// Its blocks are being read into the page cache.
+    pub(crate) warming: bool,
+    /// The first table that was not looked at for that.
+    pub(crate) warmed: Option<TableId>,
     /// Why the last flush failed, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
     /// Why the last merge failed, until it is tried again.

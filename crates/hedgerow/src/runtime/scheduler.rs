@@ -28,9 +28,11 @@ pub(crate) enum Priority {
     MergeTop,
     /// Any other merge.
     Merge,
+    /// Filling the page cache.
+    Warm,
 }
 
-const PRIORITIES: usize = 5;
+const PRIORITIES: usize = 6;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -97,6 +97,8 @@ pub(crate) trait Reader: Send + Sync {
     fn meta(&self) -> &TableMeta;
     /// Bytes held in memory by the index and by the filter.
     fn memory_bytes(&self) -> (usize, usize);
+    /// The page of a block. `None` behind the last one, and where only a page of the index could tell.
+    fn block_id(&self, block: usize) -> Option<PageId>;
     /// The hashes of its keys that filters over several runs are built of, ascending, if it has them.
     /// Cost: one read, of about 4 bytes per key.
     fn key_hashes(&self) -> Result<Option<Vec<u64>>>;

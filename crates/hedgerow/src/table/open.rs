@@ -224,10 +224,27 @@ impl Table {
         Ok(page.slice(all))
     }
 
+    /// Reads a block into the cache, where it is not yet. False where the index, as it is in memory, knows
+    /// of no such block.
+    pub(crate) fn cache_block(&self, block: usize) -> Result<bool> {
+        let Some(id) = self.reader()?.block_id(block) else {
+            return Ok(false);
+        };
+        if !self.has_cached(id) {
+            let page = self.read_uncounted(id)?;
+            self.context.memory.cache.insert(id, &page);
+        }
+        Ok(true)
+    }
+
     /// The page from the file, not by way of the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
-        let file = self.file()?;
         self.context.stats.device_reads.add(1);
+        self.read_uncounted(id)
+    }
+
+    fn read_uncounted(&self, id: PageId) -> Result<Page> {
+        let file = self.file()?;
         let cache = &self.context.memory.cache;
         page_io::read(&**file, &self.path, id, |bytes| cache.allocate(bytes))
     }

@@ -244,6 +244,14 @@ impl crate::table::Reader for TableReader {
         (self.index.memory_bytes(), filter)
     }
 
+    fn block_id(&self, block: usize) -> Option<PageId> {
+        let is_block = block < self.index.blocks();
+        match is_block.then(|| self.index.handle(block, None))? {
+            Ok(Step::Done(handle)) => Some(self.page_id(handle, PageClass::Data)),
+            _ => None,
+        }
+    }
+
     fn key_hashes(&self) -> Result<Option<Vec<u64>>> {
         let Some(description @ Description::Hashes(hashes)) = self.footer.filter else {
             return Ok(None);

@@ -6,7 +6,6 @@
 //! page together, and share larger pages if they fill more than one.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use hedgerow_io::SequentialWrite;
 
@@ -16,11 +15,8 @@ use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::of_table;
 use crate::iter::Entry;
-use crate::memory::Memory;
 use crate::options::{Compression, IndexSpec, KeyOrder};
-use crate::page::{
-    DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, PageClass, PageId, TRAILER_BYTES, TableId,
-};
+use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
 use crate::table::{TableMeta, page_io};
 
 use super::block::BlockBuilder;
@@ -89,8 +85,6 @@ pub(crate) struct Writer {
     meta: TableMeta,
     /// The raw bytes of the page being written.
     raw: Vec<u8>,
-    /// Whose cache is offered the blocks.
-    memory: Option<Arc<Memory>>,
 }
 
 /// The file, and what makes pages of bytes.
@@ -226,15 +220,6 @@ impl Writer {
             continues: false,
             meta,
             raw: Vec::new(),
-            memory: None,
-        }
-    }
-
-    /// Blocks go to the page cache where it has room: of a table that will be read before it is merged.
-    pub(crate) fn caching(self, memory: Arc<Memory>) -> Writer {
-        Writer {
-            memory: Some(memory),
-            ..self
         }
     }
 
@@ -297,14 +282,6 @@ impl Writer {
             None => self.out.write_page(&self.raw)?,
             Some(it) => self.out.write_marked(it.shorten(&self.raw)?, SHORT_KEYS)?,
         };
-        if let Some(memory) = &self.memory {
-            let id = PageId {
-                table: self.options.id,
-                handle,
-                class: PageClass::Data,
-            };
-            memory.cache.offer(id, &self.raw);
-        }
         // Only now it is clear that the last key stays.
         self.index.add(self.block.last_key(), self.block_number);
         self.index.finish_block(self.block_number, handle);
