@@ -159,7 +159,7 @@ fn any_list_with_its_checksum_is_decoded_or_refused() {
     for length in (0..60).cycle().take(20_000) {
         let mut list: Vec<u8> = (0..length)
             .map(|_| {
-                word = crate::filter::remix(word);
+                word = remix(word);
                 (word >> 40) as u8 % if word % 3 == 0 { 255 } else { 4 }
             })
             .collect();
