@@ -116,6 +116,7 @@ impl Flags {
                 filter,
                 ..Design::default()
             },
+            self_tuning: false,
             read_mode: match self.io.as_str() {
                 "mmap" => ReadMode::Mmap,
                 _ => ReadMode::Pread,

@@ -68,6 +68,7 @@ mod tests {
                 compression: Compression::None,
                 ..Design::default()
             },
+            self_tuning: false,
             read_mode: ReadMode::Pread,
         }
     }

@@ -39,6 +39,9 @@ impl HedgerowStore {
         if options.fresh {
             keyspace.clear()?;
         }
+        if options.self_tuning {
+            keyspace.set_self_tuning(true)?;
+        }
         Ok(HedgerowStore {
             db,
             keyspace,
@@ -167,6 +170,7 @@ impl Store for HedgerowStore {
                 "compression": design.compression.to_string(),
                 "memtable_size": design.memtable_bytes,
                 "table_size": design.table_bytes,
+                "auto": self.keyspace.stats().tunes_itself,
                 "memory_budget": self.db.stats().memory.budget,
             }),
         }

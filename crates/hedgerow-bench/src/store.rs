@@ -188,6 +188,8 @@ pub struct OpenOptions {
     /// Merge policy, filter, compression, sizes of blocks, tables and memtables. The defaults of
     /// sizes are `None`: whatever suits the memory budget.
     pub design: Design,
+    /// Whether the store chooses its design itself while it runs, beginning with this one.
+    pub self_tuning: bool,
     /// How table files are read.
     pub read_mode: ReadMode,
 }
@@ -207,6 +209,7 @@ impl OpenOptions {
             threads: settings.threads,
             layout: Layout::sorted(),
             design: Design::default(),
+            self_tuning: false,
             read_mode: ReadMode::Pread,
         }
     }

@@ -148,7 +148,7 @@ fn the_models_truth_is_told_of_each_mix() {
     let mut rows = rows(&size, 5, "leveling:5");
     rows.extend(self::rows(&size, 5, summary::ADVISED));
     let truths = summary::truths(&rows);
-    assert_eq!(truths.len(), 5);
+    assert_eq!(truths.len(), 2 * 5);
     for truth in truths {
         let has_all = truth.contains("over 2 designs") && truth.contains("the advisor's choice");
         assert!(has_all, "{truth}");

@@ -97,6 +97,9 @@ pub(crate) struct Arguments {
         "policy", "levels", "table", "index", "filter", "residency", "compression", "memtable_size", "table_size",
     ])]
     design: Option<PathBuf>,
+    /// The keyspace tunes itself from this design on (see `hedgerow retune --auto`)
+    #[arg(long)]
+    auto: bool,
     /// The order of keys: sorted, semi-sorted:8, hashed; seeks need sorted ones, prefixscan one of
     /// the first two
     #[arg(long, value_name = "ORDER", default_value_t)]
@@ -211,6 +214,7 @@ impl Arguments {
                 partitioning: self.partitions.clone(),
             },
             design: self.design()?,
+            self_tuning: self.auto,
             read_mode: self.io,
             ..OpenOptions::new(dir, &self.settings())
         })

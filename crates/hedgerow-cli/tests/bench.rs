@@ -96,7 +96,7 @@ fn every_flag_is_in_force() {
         "keyspace": "measured", "num": 2000, "reads": 500, "key_size": 24, "value_size": 50,
         "group_size": 10, "threads": 2, "batch_size": 16, "sync": true, "seed": 7, "seek_nexts": 3,
         "order": "sorted", "partitions": 2, "policy": "leveling:4", "table": "block:2048",
-        "index": "fence", "filter": "bloom:8", "residency": "paged", "io": "mmap",
+        "index": "fence", "filter": "bloom:8", "residency": "paged", "io": "mmap", "auto": false,
         "compression": "none", "memtable_size": 65536, "table_size": 32768,
         "memory_budget": 16 << 20,
     });
@@ -271,4 +271,22 @@ fn orders_are_measured_with_the_scans_that_they_have() {
         assert_eq!(results[2]["settings"]["order"], order);
         assert_eq!(results[2]["settings"]["group_size"], 16);
     }
+}
+
+/// Seeks through the many runs of tiering are dear; what comes next is written with another design.
+#[test]
+fn a_keyspace_may_tune_itself_while_it_is_measured() {
+    let policies = |auto: &[&str]| -> Vec<Value> {
+        let common = "fillrandom,seekrandom,overwrite --num 60000 --reads 80000 --value-size 400 \
+                      --policy tiering:16 --memtable-size 256KiB --table-size 64KiB --memory-budget 8MiB";
+        let arguments: Vec<&str> = common.split_whitespace().collect();
+        let rows = results(&[&arguments, auto].concat());
+        rows.iter()
+            .for_each(|row| assert_eq!(row["settings"]["auto"], !auto.is_empty()));
+        rows.iter()
+            .map(|row| row["settings"]["policy"].clone())
+            .collect()
+    };
+    assert_eq!(policies(&[]), ["tiering:16"; 3]);
+    assert_ne!(policies(&["--auto"])[2], "tiering:16");
 }

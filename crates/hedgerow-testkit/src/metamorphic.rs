@@ -139,6 +139,9 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
         setup.partitioning = any_partitioning(&mut random, setup.order);
         setup.workers = any_workers(&mut random);
         setup.design = suited(setup.design, setup.order);
+        if i == 0 {
+            setup.tune_itself();
+        }
         setups.push((format!("random {i}"), setup));
     }
     for (name, read_mode) in [

@@ -1,6 +1,6 @@
 //! Runs a script on the engine, beside the model, and compares their answers line by line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Result, Snapshot,
+    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result,
+    Snapshot,
 };
 use tempfile::TempDir;
 
@@ -115,6 +116,16 @@ fn compare(
     None
 }
 
+/// Asks for a key that no script writes, and that every order takes, as often as it takes until a small
+/// keyspace of one tree that tunes itself looks, behind its next flush, whether another design would pay.
+///
+/// # Errors
+/// The first that a call fails with.
+fn ask_often(keyspace: &Keyspace) -> Result<()> {
+    let times = 2 * Operations::window(0);
+    (0..times).try_for_each(|_| keyspace.contains_key(b"\x02n/absent").map(drop))
+}
+
 /// What a panic said.
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -136,6 +147,8 @@ pub struct Runner {
     cursors: BTreeMap<u8, Position>,
     snapshots: BTreeMap<u8, Snapshot>,
     handles: BTreeMap<String, Keyspace>,
+    /// Keyspaces that were asked often enough to tune themselves.
+    asked: BTreeSet<String>,
     db: Option<Db>,
     checkpoints: u32,
     /// Merges and moves since the last operation began.
@@ -166,6 +179,7 @@ impl Runner {
             cursors: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             handles: BTreeMap::new(),
+            asked: BTreeSet::new(),
             db: None,
             checkpoints: 0,
             merges: Arc::default(),
@@ -238,6 +252,7 @@ impl Runner {
             Some(_) => db.keyspace(name, self.setup.layout())?,
             None => db.keyspace_with(name, self.setup.layout(), self.setup.design.clone())?,
         };
+        keyspace.set_self_tuning(self.setup.self_tuning)?;
         self.handles.insert(name.to_owned(), keyspace);
         Ok(())
     }
@@ -457,7 +472,12 @@ impl Runner {
             Op::Flush { keyspace: None } => self.db()?.flush()?,
             Op::Flush {
                 keyspace: Some(keyspace),
-            } => self.keyspace(keyspace)?.flush()?,
+            } => {
+                if self.setup.self_tuning && self.asked.insert(keyspace.clone()) {
+                    ask_often(self.keyspace(keyspace)?)?;
+                }
+                self.keyspace(keyspace)?.flush()?;
+            }
             Op::Compact {
                 keyspace,
                 lower,

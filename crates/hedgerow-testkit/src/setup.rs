@@ -20,6 +20,8 @@ pub struct Setup {
     pub partitioning: Partitioning,
     /// The design of every keyspace.
     pub design: Design,
+    /// Whether keyspaces tune themselves, beginning with that design.
+    pub self_tuning: bool,
     /// The memory budget in bytes.
     pub budget_bytes: u64,
     /// The size of log segments in bytes; `None` derives it.
@@ -55,12 +57,21 @@ impl Setup {
                 policy: "leveling:3".parse().unwrap_or_default(),
                 ..Design::default()
             },
+            self_tuning: false,
             budget_bytes: 1 << 20,
             segment_bytes: Some(4 << 10),
             log_bytes_max: Some(32 << 10),
             read_mode: ReadMode::Pread,
             workers: None,
         }
+    }
+
+    /// Lets keyspaces tune themselves: of one tree, since each of several would have to be asked as often,
+    /// and with memory enough that the advisor has a choice.
+    pub fn tune_itself(&mut self) {
+        self.self_tuning = true;
+        self.partitioning = Partitioning::Single;
+        self.budget_bytes = 64 << 20;
     }
 
     /// The layout of every keyspace.
@@ -186,9 +197,10 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            " order={} partitions={} budget={} segment={} log={} read={read} workers={workers} {}",
+            " order={} partitions={} tuning={} budget={} segment={} log={} read={read} workers={workers} {}",
             self.order,
             self.partitioning,
+            self.self_tuning,
             self.budget_bytes,
             size(self.segment_bytes),
             size(self.log_bytes_max),
@@ -213,6 +225,7 @@ impl FromStr for Setup {
                 Some(("partitions", by)) => {
                     setup.partitioning = by.parse().map_err(|e| bad(&e))?;
                 }
+                Some(("tuning", on)) => setup.self_tuning = on.parse().map_err(|e| bad(&e))?,
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,

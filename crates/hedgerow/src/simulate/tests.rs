@@ -149,3 +149,44 @@ fn numbers_out_of_bounds_are_told_what_was_expected() {
         "invalid argument: expected a share of deletes of 0 to 0.5, found 0.6"
     );
 }
+
+/// `reference/sim.py`: leveling of ratio T with whole merges, out of level 0 four runs at once, a level of
+/// capacity T above one of T². Entry writes of N memtables, without flushes, where what goes to an
+/// empty level is moved as in its branch of partial merges.
+#[test]
+fn whole_merges_write_what_the_reference_says() {
+    let vectors = [
+        (
+            8,
+            [(96, 4.7500), (240, 6.6000), (480, 8.2250), (960, 8.9500)],
+        ),
+        (
+            12,
+            [(96, 5.8333), (240, 7.0333), (480, 9.5667), (960, 11.2333)],
+        ),
+        (
+            16,
+            [(96, 4.7917), (240, 9.4167), (480, 9.4583), (960, 10.8958)],
+        ),
+    ];
+    for (ratio, writes) in vectors {
+        let policy = format!(
+            "0=runs:4;1=leveling:{},whole-level;2-4=leveling:{ratio},whole-level",
+            ratio / 4
+        );
+        for (memtables, expected) in writes {
+            // Large values: what memtables hold beside them does not count.
+            let mut of = simulation(&policy, memtables * (8 << 20) / 8016);
+            of.design.memtable_bytes = Some(8 << 20);
+            of.design.table_bytes = Some(8 << 20);
+            of.value_bytes = 8000;
+            let found = end(&of).entry_writes - 1.0;
+            println!("T = {ratio}, {memtables} memtables: {expected}, found {found:.4}");
+            let off = (found + 1.0) / (expected + 1.0) - 1.0;
+            assert!(
+                off.abs() < 0.03,
+                "T = {ratio}, {memtables} memtables: {off}"
+            );
+        }
+    }
+}

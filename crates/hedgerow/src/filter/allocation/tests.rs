@@ -103,6 +103,37 @@ fn effective_runs_are_those_of_the_specification() {
     }
 }
 
+/// False reads with 5, 8 and 10 bits per key on average, as `reference/lid.py` prints them.
+#[test]
+fn false_reads_are_those_of_the_reference() {
+    let runs = |(entries, weight)| Level { entries, weight };
+    let bush = [(16.0, 16.0), (64.0, 4.0), (128.0, 2.0), (256.0, 1.0)].map(runs);
+    for (levels, expected) in [
+        (garnering(5.0, 1.0, 6), [0.1691, 0.0400, 0.0153]),
+        (garnering(10.0, 1.0, 5), [0.1299, 0.0307, 0.0118]),
+        (garnering(2.0, 1.0, 12), [0.3612, 0.0855, 0.0327]),
+        (garnering(2.0, 0.8, 7), [0.2727, 0.0645, 0.0247]),
+        (garnering(5.0, 0.8, 5), [0.1621, 0.0383, 0.0147]),
+        (garnering(2.0, 0.4, 5), [0.2137, 0.0506, 0.0193]),
+        (tiering(5.0, 5.0, 6), [0.8453, 0.2000, 0.0765]),
+        (tiering(10.0, 10.0, 5), [1.2987, 0.3073, 0.1176]),
+        (tiering(5.0, 1.0, 6), [0.2333, 0.0552, 0.0211]),
+        (tiering(10.0, 1.0, 5), [0.1635, 0.0387, 0.0148]),
+        (bush.to_vec(), [0.4268, 0.1010, 0.0386]),
+        (vec![runs((8.0, 8.0))], [0.7241, 0.1713, 0.0655]),
+    ] {
+        for (bits_per_key, expected) in [5.0, 8.0, 10.0].into_iter().zip(expected) {
+            let reads = false_reads(ideal_rate, &levels, &allot(&IDEAL, &levels, bits_per_key));
+            // Printed with four digits; no filter here has more than the most that tables get.
+            let off = (reads - expected).abs();
+            assert!(
+                off < 1e-4 + 0.01 * expected,
+                "{levels:?} {bits_per_key}: {reads} {expected}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_last_level_gets_its_first_bit_where_the_specification_says() {
     for (t, c, threshold) in [
