@@ -23,6 +23,7 @@ mod probes;
 mod regroup;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use crate::merge_policy::edit::Placement;
 use crate::page::TableId;
@@ -142,6 +143,8 @@ pub(crate) struct Group<T> {
     /// Filters over several of the runs, asked before any run is.
     pub(crate) probes: Vec<GroupProbe>,
     totals: Totals,
+    /// What was found of its runs as they are.
+    stale_share: OnceLock<f64>,
 }
 
 impl<T: Facts> Group<T> {
@@ -152,6 +155,12 @@ impl<T: Facts> Group<T> {
     /// The size of all tables; sums stop at the largest number.
     pub(crate) fn bytes(&self) -> u64 {
         clamp(self.totals.bytes)
+    }
+
+    /// Which part of its entries is stale ([`Facts::stale_share`]). Looked up again only when its tables have
+    /// changed: planners ask of every node.
+    pub(crate) fn stale_share(&self) -> f64 {
+        *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
     }
 
     /// Where the run is, or where it would be inserted.
@@ -184,6 +193,7 @@ impl<T: Facts> Level<T> {
                     runs: Vec::new(),
                     probes: Vec::new(),
                     totals: Totals::default(),
+                    stale_share: OnceLock::new(),
                 })
                 .collect(),
             draining: None,

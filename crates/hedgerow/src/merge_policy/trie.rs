@@ -87,9 +87,10 @@ impl Policy for Trie {
                 cut: Cut::OldestRuns,
             }
         };
+        // In few groups, so that few tables have to be divided for it.
         let drained = LevelTarget {
             capacity_bytes: 0,
-            ..node(last)
+            ..node(1)
         };
         let root = LevelTarget {
             runs_max: self.fan_out,
@@ -157,6 +158,6 @@ mod tests {
         // No level of more groups than one can have.
         let deep = targets(&[(1 << 40, 1); 9]);
         let ranges: Vec<u32> = deep.iter().map(|it| it.1).collect();
-        assert_eq!(ranges, [1, 32768, 32768, 32768, 8, 64, 512, 4096, 32768]);
+        assert_eq!(ranges, [1, 8, 8, 8, 8, 64, 512, 4096, 32768]);
     }
 }

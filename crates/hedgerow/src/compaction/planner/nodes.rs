@@ -141,7 +141,7 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
             _ if self.target.capacity_bytes == 0 => true,
             (2.., _) if runs >= self.target.runs_max as usize => true,
             (_, Some(_)) => self.is_heavy(index, group),
-            (_, None) => runs >= STALE_RUNS_MIN && T::stale_share(&group.runs) >= STALE,
+            (_, None) => runs >= STALE_RUNS_MIN && group.stale_share() >= STALE,
         }
     }
 

@@ -136,6 +136,7 @@ impl<T: Facts> Shape<T> {
         for ((level, group, run), mut places) in by_run {
             places.sort_unstable();
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            group.stale_share.take();
             let at = group.place_of(run).expect("found above");
             remove_places(&mut group.runs[at].tables, &places);
             if group.runs[at].tables.is_empty() {
@@ -172,6 +173,7 @@ impl<T: Facts> Shape<T> {
         for ((level, group, run), mut tables) in by_run {
             tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            group.stale_share.take();
             // They know nothing of the tables that it gets.
             group.probes.retain(|probe| !probe.runs.contains(&run));
             let at = match group.place_of(run) {
