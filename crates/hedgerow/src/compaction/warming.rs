@@ -32,8 +32,11 @@ pub(super) fn schedule(engine: &Arc<Engine>) {
             }
             work.warming = true;
         }
-        let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
+        let (engine_ref, partition) = (Arc::downgrade(engine), Arc::downgrade(partition));
         engine.scheduler.submit(Priority::Warm, move || {
+            let Some(partition) = partition.upgrade() else {
+                return;
+            };
             let mut tree = partition.tree_owned();
             loop {
                 let engine = engine_ref.upgrade();
