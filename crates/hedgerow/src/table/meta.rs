@@ -57,7 +57,7 @@ pub struct TableMeta {
     pub expiry: Option<(u64, u64)>,
     /// Reserved: how pages were transformed beyond compression (encryption); 0 is not at all.
     pub transform: u16,
-    /// Of keys in the order of their hashes: the first bytes of the first [`SAMPLE_KEYS`] order keys, each
+    /// Of keys in the order of their hashes: the first bytes of the first 16 order keys, each
     /// once, ascending. Those of two tables that begin at the same hash say how many of their keys
     /// they have in common.
     pub hash_sample: Vec<u64>,
