@@ -88,7 +88,7 @@ fn gets_after_a_load_begin_warm() {
             assert_eq!(keyspace.get(key(i)).unwrap().unwrap(), [i as u8; 100]);
         }
         let reads = db.stats().device_reads - before.device_reads;
-        assert!(reads <= stored / 4096 / 4, "{layout:?}: {reads}");
+        assert!(reads <= stored / 4096 / 2, "{layout:?}: {reads}");
     }
 }
 
