@@ -153,6 +153,7 @@ impl Store for HedgerowStore {
         let read_mode = match self.options.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
+            ReadMode::Direct => "direct",
         };
         Description {
             name: "hedgerow".to_owned(),

@@ -128,7 +128,7 @@ pub(crate) struct Arguments {
     /// Where indexes and filters live: auto, resident, paged
     #[arg(long, value_name = "WHERE", default_value_t)]
     residency: Residency,
-    /// How table files are read: pread, mmap
+    /// How table files are read: pread, mmap, direct (past the system's cache)
     #[arg(long, value_name = "HOW", default_value = "pread", value_parser = read_mode)]
     io: ReadMode,
     /// The compression of pages: none, lz4
@@ -182,7 +182,10 @@ fn read_mode(text: &str) -> Result<ReadMode, String> {
     match text {
         "pread" => Ok(ReadMode::Pread),
         "mmap" => Ok(ReadMode::Mmap),
-        _ => Err(format!("expected `pread` or `mmap`, found `{text}`")),
+        "direct" => Ok(ReadMode::Direct),
+        _ => Err(format!(
+            "expected `pread`, `mmap` or `direct`, found `{text}`"
+        )),
     }
 }
 

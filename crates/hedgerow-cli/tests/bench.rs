@@ -212,7 +212,7 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (
             &["fillseq", "--io", "uring"],
-            "expected `pread` or `mmap`, found `uring`",
+            "expected `pread`, `mmap` or `direct`, found `uring`",
         ),
         (
             &["fillseq", "--compression", "zip"],

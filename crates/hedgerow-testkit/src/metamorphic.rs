@@ -147,6 +147,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     for (name, read_mode) in [
         ("threads", ReadMode::Pread),
         ("threads, mmap", ReadMode::Mmap),
+        ("threads, direct", ReadMode::Direct),
     ] {
         let mut setup = Setup::tiny(seed);
         setup.disk = DiskSpec::Directory;

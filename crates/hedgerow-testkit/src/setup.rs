@@ -194,6 +194,7 @@ impl fmt::Display for Setup {
         let read = match self.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
+            ReadMode::Direct => "direct",
         };
         write!(
             f,
@@ -233,6 +234,7 @@ impl FromStr for Setup {
                 Some(("workers", "none")) => setup.workers = None,
                 Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),
                 Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
+                Some(("read", "direct")) => setup.read_mode = ReadMode::Direct,
                 _ if set_design(&mut setup.design, word)? => {}
                 _ => return Err(bad(&"unknown")),
             }

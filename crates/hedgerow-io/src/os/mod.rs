@@ -4,7 +4,7 @@
 //! `pread` or a map, sequential files are written with paced write-back, log segments through a
 //! map or with `pwrite`. Which system call keeps which promise is said in the file of each part.
 //!
-//! What it does not do: it opens no file with `O_DIRECT`, and it trusts the disk to keep what
+//! What it does not do: it writes nothing with `O_DIRECT`, and it trusts the disk to keep what
 //! `fdatasync` reported as kept.
 
 #![allow(
@@ -13,7 +13,13 @@
 )]
 
 mod clock;
+mod direct;
 mod read;
+#[cfg_attr(
+    not(all(feature = "io-uring", target_os = "linux")),
+    path = "no_ring.rs"
+)]
+mod ring;
 mod segment;
 mod spawn;
 mod system;
@@ -28,12 +34,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
+use crate::{
+    Advice, DirEntry, FileLock, RandomRead, ReadInto, ReadMode, Segment, SequentialWrite, Storage,
+};
+use direct::DirectFile;
 
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
 pub struct OsStorage {
     segments: SegmentMode,
+    rings: Arc<ring::Rings>,
 }
 
 impl OsStorage {
@@ -44,7 +54,28 @@ impl OsStorage {
 
     /// Files with log segments written in the given way.
     pub fn with_segments(segments: SegmentMode) -> OsStorage {
-        OsStorage { segments }
+        OsStorage {
+            segments,
+            ..OsStorage::default()
+        }
+    }
+}
+
+impl OsStorage {
+    /// Makes the reads of direct files, and leaves the others and those that fail.
+    fn read_direct(&self, reads: &mut Vec<&mut ReadInto<'_>>) {
+        let mut direct = Vec::with_capacity(reads.len());
+        let mut left = Vec::new();
+        for read in reads.drain(..) {
+            match DirectFile::to_be_read(read) {
+                Some(file) => direct.push((file, read)),
+                None => left.push(read),
+            }
+        }
+        let done = self.rings.read(&mut direct);
+        let failed = direct.into_iter().zip(done).filter(|(_, done)| !done);
+        left.extend(failed.map(|((_, read), _)| read));
+        *reads = left;
     }
 }
 
@@ -129,7 +160,24 @@ impl Storage for OsStorage {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
-        read::open(File::open(path)?, mode)
+        read::open(path, mode)
+    }
+
+    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
+        if let [read] = reads {
+            read.result = read.file.read_at(read.offset, read.bytes);
+            return;
+        }
+        // The system's cache reads pages ahead if it hears of them.
+        for read in &*reads {
+            let end = read.offset.saturating_add(read.bytes.len() as u64);
+            read.file.advise(read.offset..end, Advice::WillNeed);
+        }
+        let mut left: Vec<_> = reads.iter_mut().collect();
+        self.read_direct(&mut left);
+        for read in left {
+            read.result = read.file.read_at(read.offset, read.bytes);
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
