@@ -21,7 +21,8 @@ use crate::error::Result;
 use crate::filter::Probe;
 use crate::filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior, run_hashes};
 use crate::page::{Buffer, Page, PageSource, Step, TableId};
-use crate::table::block_based::{self, InspectedTable, ResidencyChoice};
+use crate::table::InspectedTable;
+use crate::table::file::{self, ResidencyChoice};
 use crate::table::page_io::FilePages;
 use crate::table::{GetState, Query};
 use crate::version::encoding::{decode_edit, encode_edit};
@@ -124,7 +125,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = block_based::open(file.clone(), path, id, None, residency)?;
+    let reader = file::open(file.clone(), path, id, None, residency)?;
     let pages: Arc<dyn PageSource> = Arc::new(FilePages {
         file: file.clone(),
         path: path.to_path_buf(),

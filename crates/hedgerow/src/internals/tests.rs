@@ -78,7 +78,10 @@ fn write_seeds() {
         write("three_level", name, &an_index(form));
     }
     for (name, bytes) in read_dir(&golden) {
-        if name.contains("lz4") || name.contains("three-level") {
+        if ["lz4", "three-level", "htable"]
+            .iter()
+            .any(|it| name.contains(it))
+        {
             write("table", &name, &bytes);
         }
     }
