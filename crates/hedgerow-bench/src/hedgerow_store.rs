@@ -163,7 +163,7 @@ impl Store for HedgerowStore {
                 "order": layout.order.to_string(),
                 "partitions": layout.partitioning.count(),
                 "policy": design.policy.to_string(),
-                "table": format!("block:{}", design.block_bytes),
+                "table": format!("{}:{}", design.table, design.block_bytes),
                 "index": design.index.to_string(),
                 "filter": design.filter.to_string(),
                 "residency": design.residency.to_string(),

@@ -9,7 +9,7 @@ use hedgerow::advisor::Mix;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
-    Residency,
+    Residency, TableSpec,
 };
 use hedgerow_bench::experiments::Paper;
 use hedgerow_bench::{
@@ -116,9 +116,9 @@ pub(crate) struct Arguments {
     /// 0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none
     #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
     levels: Option<PolicySpec>,
-    /// The table format: block, block:BYTES
-    #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
-    table: u32,
+    /// The table format: block, block:BYTES, htable, htable:BYTES; the last two with --order hashed
+    #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = table_format)]
+    table: (TableSpec, u32),
     /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
@@ -167,15 +167,17 @@ enum PaperArguments {
     PaperSlimdb(paper::Arguments),
 }
 
-pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
-    let unknown =
-        || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
-    let size = text.strip_prefix("block").ok_or_else(unknown)?;
-    match size.strip_prefix(':') {
-        Some(size) => u32::try_from(arguments::bytes(size)?).map_err(|_| unknown()),
-        None if size.is_empty() => Ok(Design::default().block_bytes),
-        None => Err(unknown()),
-    }
+/// A format and the size of its blocks or buckets.
+pub(crate) fn table_format(text: &str) -> Result<(TableSpec, u32), String> {
+    let unknown = || {
+        format!("expected a table format such as `block`, `block:4096` or `htable`, found `{text}`")
+    };
+    let (table, bytes) = match text.split_once(':') {
+        Some((table, size)) => (table, u32::try_from(arguments::bytes(size)?)),
+        None => (text, Ok(Design::default().block_bytes)),
+    };
+    let table = table.parse().map_err(|_| unknown())?;
+    Ok((table, bytes.map_err(|_| unknown())?))
 }
 
 fn read_mode(text: &str) -> Result<ReadMode, String> {
@@ -230,10 +232,11 @@ impl Arguments {
         Ok(Design {
             policy: self.levels.as_ref().unwrap_or(&self.policy).clone(),
             compression: self.compression,
+            table: self.table.0,
             index: self.index,
             filter: self.filter,
             residency: self.residency,
-            block_bytes: self.table,
+            block_bytes: self.table.1,
             table_bytes: self.table_size,
             memtable_bytes: self.memtable_size,
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, Partitioning,
-    PolicySpec, PrefixRule, Residency,
+    PolicySpec, PrefixRule, Residency, TableSpec,
 };
 
 use crate::generate;
@@ -76,6 +76,26 @@ pub fn designs() -> Vec<(String, Design)> {
             LevelSpec::leveling(3.0).index(IndexSpec::ThreeLevel),
             LevelSpec::leveling(4.0).index(IndexSpec::Fence),
         ]);
+    });
+    add("htable", &|design| {
+        design.table = TableSpec::HTable;
+        design.filter = FilterSpec::Bloom { bits_per_key: 16.0 };
+        design.compression = Compression::None;
+    });
+    add("htables of a trie, paged", &|design| {
+        design.policy = PolicySpec::Trie { fan_out: 4 };
+        design.table = TableSpec::HTable;
+        design.block_bytes = 512;
+        design.residency = Residency::Paged;
+    });
+    add("htables with a shared filter", &|design| {
+        design.policy = PolicySpec::tiering(3);
+        design.table = TableSpec::HTable;
+        design.block_bytes = 1024;
+        design.filter = FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits: 8,
+            unique: false,
+        };
     });
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
@@ -252,14 +272,20 @@ pub fn any_design(random: &mut Random) -> Design {
         0 => None,
         _ => Some(random.range(4 << 10, 40 << 10)),
     };
+    let indexes = [
+        IndexSpec::Fence,
+        IndexSpec::ThreeLevel,
+        IndexSpec::ThreeLevelArray,
+    ];
+    let (table, index) = match random.one_in(3) {
+        true => (TableSpec::HTable, IndexSpec::Fence),
+        false => (TableSpec::BlockBased, *random.pick(&indexes)),
+    };
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        index: *random.pick(&[
-            IndexSpec::Fence,
-            IndexSpec::ThreeLevel,
-            IndexSpec::ThreeLevelArray,
-        ]),
+        table,
+        index,
         filter: match random.below(6) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, Residency,
+    PolicySpec, Residency, TableSpec,
 };
 
 /// Everything about a run but the script.
@@ -83,14 +83,18 @@ impl Setup {
     }
 }
 
-/// A design, with fence pointers where its index is not for this order of keys, and tiering where a trie is
-/// not.
+/// A design, with fence pointers and block-based tables where its own are not for this order of keys, and
+/// tiering where a trie is not.
 pub fn suited(mut design: Design, order: KeyOrder) -> Design {
     if design.check_order(order).is_ok() {
         return design;
     }
     if let PolicySpec::Trie { fan_out } = design.policy {
         design.policy = PolicySpec::tiering(fan_out);
+        return suited(design, order);
+    }
+    if design.table == TableSpec::HTable {
+        design.table = TableSpec::BlockBased;
         return suited(design, order);
     }
     design.index = IndexSpec::Fence;
@@ -118,8 +122,9 @@ pub fn design_text(design: &Design) -> String {
     };
     let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
     format!(
-        "policy={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
+        "policy={} format={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
         design.policy,
+        design.table,
         design.index,
         design.filter,
         design.block_bytes,
@@ -150,6 +155,7 @@ fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
     let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
     match name {
         "policy" => design.policy = value.parse::<PolicySpec>().map_err(|e| bad(&e))?,
+        "format" => design.table = value.parse::<TableSpec>().map_err(|e| bad(&e))?,
         "index" => design.index = value.parse::<IndexSpec>().map_err(|e| bad(&e))?,
         "filter" => design.filter = value.parse::<FilterSpec>().map_err(|e| bad(&e))?,
         "compression" => {

@@ -99,7 +99,7 @@ pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
-    Partitioning, PolicySpec, PrefixRule, Residency,
+    Partitioning, PolicySpec, PrefixRule, Residency, TableSpec,
 };
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};

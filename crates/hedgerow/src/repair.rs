@@ -34,7 +34,8 @@ use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
 use crate::partition::{self, tables_dir};
 use crate::stats::Operations;
-use crate::table::block_based::{self, Footer, ResidencyChoice};
+use crate::table::Footer;
+use crate::table::file::{self, ResidencyChoice};
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
 use crate::table::{Reader, TableMeta};
@@ -213,13 +214,13 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
-    let (meta, footer) = block_based::read_meta(&*file, path)?;
+    let (meta, footer) = file::read_meta(&*file, path)?;
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
     };
     let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
-    let reader = block_based::open(file.clone(), path, meta.id, seqno_override, paged)?;
+    let reader = file::open(file.clone(), path, meta.id, seqno_override, paged)?;
     let pages = Arc::new(FilePages {
         file,
         path: path.to_path_buf(),

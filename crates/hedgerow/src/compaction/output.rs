@@ -14,8 +14,7 @@ use crate::merge_policy::Cut;
 use crate::merge_policy::shape::{Level, RunId, range_of};
 use crate::options::IndexSpec;
 use crate::partition::{DesignInForce, Partition};
-use crate::table::block_based::{self, TableOptions};
-use crate::table::{TableMeta, Writer};
+use crate::table::{self, TableMeta, TableOptions, Writer};
 
 use super::filters::{self, Allotted};
 
@@ -241,11 +240,12 @@ impl<'a> OutputTables<'a> {
             settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
+            table: design.table,
             index: self.index,
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        let writer = table::writer(file, &path, options);
         Ok(Current {
             writer,
             path,

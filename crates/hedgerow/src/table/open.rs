@@ -15,7 +15,7 @@ use crate::options::Residency;
 use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, TableId};
 use crate::stats::Stats;
 
-use super::block_based::{self, ResidencyChoice};
+use super::file::{self, ResidencyChoice};
 use super::page_io;
 use super::{Reader, TableMeta};
 
@@ -161,7 +161,7 @@ impl Table {
             index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
-        let reader = block_based::open(
+        let reader = file::open(
             file.clone(),
             &self.path,
             self.meta.id,

@@ -24,6 +24,7 @@ mod faults;
 mod filter_files;
 mod filters;
 mod golden;
+mod htable;
 mod inspect;
 mod log;
 mod memory;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, PrefixRule, Residency,
+    PolicySpec, PrefixRule, Residency, TableSpec,
 };
 use crate::table::meta::tests::any_meta;
 
@@ -91,6 +91,7 @@ fn any_policy() -> impl Strategy<Value = PolicySpec> {
 prop_compose! {
     pub(crate) fn any_design()(
         policy in any_policy(),
+        htable in any::<bool>(),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
         index in any_index(),
         filter in any_filter(),
@@ -99,13 +100,15 @@ prop_compose! {
         table_bytes in prop::option::of(4u64 << 10..=4 << 30),
         memtable_bytes in prop::option::of(4u64 << 10..=64 << 30),
     ) -> Design {
+        let htable = htable && !matches!(policy, PolicySpec::Levels(_));
         Design {
             policy,
+            table: if htable { TableSpec::HTable } else { TableSpec::BlockBased },
             compression,
-            index,
+            index: if htable { IndexSpec::Fence } else { index },
             filter,
             residency,
-            block_bytes,
+            block_bytes: if htable { block_bytes.min(16 << 10) } else { block_bytes },
             table_bytes,
             memtable_bytes,
         }
