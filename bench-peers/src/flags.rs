@@ -89,6 +89,7 @@ impl Flags {
             reads: self.reads,
             threads: self.threads_max(),
             batch_size: self.batch_size,
+            window: None,
             seek_nexts: self.seek_nexts,
             mix: Settings::MIX_EVEN,
         }
@@ -121,6 +122,8 @@ impl Flags {
                 "mmap" => ReadMode::Mmap,
                 _ => ReadMode::Pread,
             },
+            workers: 0,
+            worker_queue: None,
         }
     }
 

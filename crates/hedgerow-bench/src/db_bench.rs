@@ -13,10 +13,10 @@ const LONG_SCAN_NEXTS: u64 = 10_000;
 
 /// What the threads of a workload share.
 pub(crate) struct DbBench<'a> {
-    store: &'a dyn Store,
-    settings: &'a Settings,
-    records: Records,
-    order: Permutation,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) settings: &'a Settings,
+    pub(crate) records: Records,
+    pub(crate) order: Permutation,
 }
 
 impl<'a> DbBench<'a> {
@@ -149,11 +149,7 @@ impl DbBenchClient<'_> {
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.missing_key(index, key);
-        if store.get(key, &mut |_| ())? {
-            let key = key.escape_ascii();
-            return Err(format!("expected nothing, found a value: key `{key}` of no write").into());
-        }
-        Ok(())
+        expect_missing(key, store.get(key, &mut |_| ())?)
     }
 
     fn multi_get(&mut self, num: u64, count: u64) -> Result<()> {
@@ -228,11 +224,18 @@ impl DbBenchClient<'_> {
     }
 
     fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
+        self.shared.expect(index, found, right)
+    }
+}
+
+impl DbBench<'_> {
+    /// Whether a get of a key that was written has `found` something, and that is `right`.
+    pub(crate) fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
         if found && right {
             return Ok(());
         }
         let mut key = Vec::new();
-        self.shared.records.key(index, &mut key);
+        self.records.key(index, &mut key);
         let found = if found { "another one" } else { "nothing" };
         Err(format!(
             "expected the value that was written to the key `{}`, found {found}: the store must have \
@@ -242,6 +245,15 @@ impl DbBenchClient<'_> {
         )
         .into())
     }
+}
+
+/// Whether a get of a key that was never written has found nothing.
+pub(crate) fn expect_missing(key: &[u8], found: bool) -> Result<()> {
+    if !found {
+        return Ok(());
+    }
+    let key = key.escape_ascii();
+    Err(format!("expected nothing, found a value: key `{key}` of no write").into())
 }
 
 /// The buffer for a single key.

@@ -84,6 +84,7 @@ impl Findings {
             "storage_write_bytes": storage.map(|(before, after)| after.1 - before.1),
             "stalls": self.ended.counters.stalls.zip(self.before.counters.stalls).map(|(e, b)| e - b),
             "stall_seconds": stalled.map(|(b, e)| e.saturating_sub(b).as_secs_f64()),
+            "queue": self.queue(),
             "cpu_seconds": self.cpu_seconds,
             "settle_seconds": self.settle_seconds,
             "settle_cpu_seconds": self.settle_cpu_seconds,
@@ -95,6 +96,18 @@ impl Findings {
     fn grown(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
         let (before, after) = (&self.before.counters, &self.after.counters);
         Some(counter(after)?.saturating_sub(counter(before)?))
+    }
+
+    /// Nothing where no call went through a queue.
+    fn queue(&self) -> Option<Value> {
+        let (before, after) = (self.before.counters.queue?, self.ended.counters.queue?);
+        let calls = (after.calls - before.calls) as f64;
+        let waited = (after.waited.saturating_sub(before.waited)).as_secs_f64();
+        Some(json!({
+            "calls": calls,
+            "calls_per_batch": over(calls, (after.batches - before.batches) as f64)?,
+            "wait_us": over(waited * 1e6, calls)?,
+        }))
     }
 
     fn hits_by_level(&self) -> Option<Vec<u64>> {

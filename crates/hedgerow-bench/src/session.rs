@@ -16,6 +16,7 @@ use crate::process;
 use crate::records::Records;
 use crate::store::{OpenOptions, Result, Store, invalid};
 use crate::threads::{Client, Done, Work};
+use crate::windowed;
 use crate::workload::{Settings, Workload};
 use crate::ycsb::Ycsb;
 
@@ -140,6 +141,15 @@ impl Session {
             ops_per_call: workload.ops_per_call(&self.settings),
             advanced,
         };
+        if let Some(window) = self.settings.window {
+            let calls = windowed::check(store, workload, &self.settings)?;
+            let db_bench = DbBench::new(store, &self.settings)?;
+            let client = |i| {
+                Box::new(db_bench.windowed_client(calls, workload, rng(i), window))
+                    as Box<dyn Client + '_>
+            };
+            return work((0..threads).map(client).collect(), None).run();
+        }
         if workload.is_ycsb() {
             let ycsb = Ycsb::new(store, workload, &self.settings);
             let client = |i| Box::new(ycsb.client(rng(i))) as Box<dyn Client + '_>;

@@ -150,6 +150,20 @@ impl Workload {
         }
     }
 
+    /// Whether it is made of single gets, puts or deletes that do not depend on each other.
+    pub(crate) fn may_be_asynchronous(self) -> bool {
+        matches!(
+            self,
+            Workload::FillSeq
+                | Workload::FillRandom
+                | Workload::Overwrite
+                | Workload::ReadRandom
+                | Workload::ReadMissing
+                | Workload::ReadHot
+                | Workload::DeleteRandom
+        )
+    }
+
     pub(crate) fn is_ycsb(self) -> bool {
         self.name().starts_with("ycsb-")
     }
@@ -187,6 +201,9 @@ pub struct Settings {
     pub threads: usize,
     /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
     pub batch_size: Option<u64>,
+    /// Makes asynchronous calls, of which each thread has at most so many under way; nothing for
+    /// calls that are waited for.
+    pub window: Option<usize>,
     /// Steps after each seek of `seekrandom`, and of a scan of `mixed`.
     pub seek_nexts: u64,
     /// What `mixed` draws from; long scans take 10,000 steps.
@@ -209,6 +226,11 @@ impl Settings {
             ("threads", self.threads as u64, 1024),
             ("operations that read", self.reads.unwrap_or(1), 1 << 60),
             ("entries per batch", self.batch_size.unwrap_or(1), 1 << 20),
+            (
+                "calls in a window",
+                self.window.unwrap_or(1) as u64,
+                1 << 20,
+            ),
         ];
         for (what, found, max) in bounds {
             if !(1..=max).contains(&found) {
@@ -237,6 +259,7 @@ impl Settings {
             ("group_size", json!(group_size)),
             ("threads", json!(self.threads)),
             ("batch_size", json!(workload.ops_per_call(&self))),
+            ("window", json!(self.window)),
             ("seek_nexts", json!(self.seek_nexts)),
             ("seed", json!(seed)),
         ];

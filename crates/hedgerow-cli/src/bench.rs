@@ -30,6 +30,7 @@ ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same nu
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
   hedgerow bench ycsb-load,ycsb-a,ycsb-f --threads 2 --json >> results.jsonl
+  hedgerow bench fillrandom,readrandom --async=32 --workers 2 --partitions hash:4
   hedgerow bench --report page --from results.jsonl";
 
 /// Measures workloads on a database: rates, latencies, amplification, memory.
@@ -87,6 +88,18 @@ pub(crate) struct Arguments {
     /// Waits for each commit to be on the disk
     #[arg(long)]
     sync: bool,
+    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, and writes with
+    /// --sync, of which each thread has at most so many under way [default of the number: 64]
+    #[arg(long = "async", value_name = "CALLS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "64")]
+    window: Option<usize>,
+    /// Threads that make asynchronous calls, each for its part of the partitions; background threads
+    /// make them if there are none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    workers: usize,
+    /// Calls that the queue of each worker holds [default: 1024]
+    #[arg(long, value_name = "N")]
+    worker_queue: Option<usize>,
     /// What keys, values and choices are derived from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -199,6 +212,7 @@ impl Arguments {
             reads: self.reads,
             threads: self.threads,
             batch_size: self.batch_size,
+            window: self.window,
             seek_nexts: self.seek_nexts,
             mix: self.mix,
         }
@@ -216,6 +230,8 @@ impl Arguments {
             design: self.design()?,
             self_tuning: self.auto,
             read_mode: self.io,
+            workers: self.workers,
+            worker_queue: self.worker_queue,
             ..OpenOptions::new(dir, &self.settings())
         })
     }
