@@ -29,7 +29,7 @@ use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle, Workers};
 use crate::slice::{PIN_BYTES_MIN, Slice};
 use crate::snapshot_list::{Registration, SnapshotList};
-use crate::stats::{Event, Listener, Stats};
+use crate::stats::{Event, Listener, Stats, WorkerStats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::edit::Change;
@@ -261,6 +261,23 @@ impl Catalog {
 }
 
 impl Engine {
+    /// Which worker makes the asynchronous calls for the keys of a partition.
+    pub(crate) fn worker_of(&self, partition: usize) -> usize {
+        partition % self.workers.get().map_or(1, |workers| workers.count())
+    }
+
+    /// A worker, its partitions and its queue; nothing while the database is being opened.
+    pub(crate) fn worker_stats(&self, worker: usize) -> Option<WorkerStats> {
+        let catalog = self.catalog.load();
+        let partitions = catalog.partitions.values();
+        Some(WorkerStats {
+            partitions: { partitions }
+                .filter(|partition| self.worker_of(partition.index) == worker)
+                .count(),
+            ..self.workers.get()?.stats(worker)
+        })
+    }
+
     /// What writing needs; `Unsupported` when opened for reading only, `Closed` after `close`,
     /// `Poisoned` after a failed write of the log.
     #[inline]

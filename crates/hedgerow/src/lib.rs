@@ -108,7 +108,7 @@ pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationR
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall,
-    StallStats, WorkerStats,
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, PartitionStats,
+    Stall, StallStats, WorkerStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};
