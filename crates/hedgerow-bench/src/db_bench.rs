@@ -64,6 +64,17 @@ impl Client for DbBenchClient<'_> {
                 self.put(count, |_, i| (order.at(place + i), 0))
             }
             Workload::Overwrite => self.overwrite(num, count),
+            Workload::UpdateAll => {
+                let order = self.shared.order;
+                self.put(count, |rng, i| (order.at(place + i), rng.u64(..)))
+            }
+            Workload::ReadAll => {
+                let order = self.shared.order;
+                match count {
+                    1 => self.get_index(order.at(place)),
+                    _ => self.multi_get(count, |_, i| order.at(place + i)),
+                }
+            }
             Workload::UpdateRandom => self.update(num),
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => self.get(num.div_ceil(100)).map(drop),
@@ -71,7 +82,7 @@ impl Client for DbBenchClient<'_> {
             Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
-            Workload::MultiReadRandom => self.multi_get(num, count),
+            Workload::MultiReadRandom => self.multi_get(count, |rng, _| rng.u64(..num)),
             _ => self.get(num).map(drop),
         }
     }
@@ -136,12 +147,16 @@ impl DbBenchClient<'_> {
     /// The index of the key.
     fn get(&mut self, num: u64) -> Result<u64> {
         let index = self.rng.u64(..num);
+        self.get_index(index).map(|()| index)
+    }
+
+    fn get_index(&mut self, index: u64) -> Result<()> {
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.key(index, key);
         let mut right = false;
         let found = store.get(key, &mut |value| right = records.is_value(index, value))?;
-        self.expect(index, found, right).map(|()| index)
+        self.expect(index, found, right)
     }
 
     fn get_missing(&mut self, num: u64) -> Result<()> {
@@ -152,12 +167,13 @@ impl DbBenchClient<'_> {
         expect_missing(key, store.get(key, &mut |_| ())?)
     }
 
-    fn multi_get(&mut self, num: u64, count: u64) -> Result<()> {
+    fn multi_get(&mut self, count: u64, choose: impl Fn(&mut Rng, u64) -> u64) -> Result<()> {
+        let num = self.shared.settings.records.num;
         let DbBench { store, records, .. } = self.shared;
         self.keys.resize_with(count as usize, Vec::new);
         self.indexes.clear();
-        for key in &mut self.keys {
-            let index = self.rng.u64(..num);
+        for (key, i) in self.keys.iter_mut().zip(0..) {
+            let index = choose(&mut self.rng, i);
             records.key(index, key);
             self.indexes.push(index);
         }

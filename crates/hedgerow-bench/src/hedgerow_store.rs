@@ -152,6 +152,8 @@ impl Store for HedgerowStore {
             stalled: Some(stats.stalls.total()),
             stalls: Some(stats.stalls.count()),
             queue: Some(queue(&stats.workers)),
+            flush_cpu: Some(stats.flush_cpu),
+            merge_cpu: Some(stats.merge_cpu),
             table_bytes: Some(keyspace.table_bytes()),
             level_bytes: Some(keyspace.levels.iter().map(|level| level.bytes).collect()),
             space_amplification: Some(keyspace.space_amplification()),

@@ -38,6 +38,7 @@ mod hedgerow_store;
 mod store;
 
 pub use hedgerow_store::HedgerowStore;
+pub use process::cpu_time_of_threads;
 pub use records::RecordShape;
 pub use report::read_results;
 pub use session::{Open, Session};

@@ -67,6 +67,18 @@ impl Session {
         Ok(())
     }
 
+    /// Closes the store, has the system forget what it has cached of files, and opens it again; whether the
+    /// system may be told to.
+    ///
+    /// # Errors
+    /// Whatever opening fails with.
+    pub fn cool(&mut self) -> Result<bool> {
+        self.store = None;
+        let dropped = process::drop_page_cache();
+        self.store = Some((self.open)(&self.options)?);
+        Ok(dropped)
+    }
+
     /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
     /// threads how many operations were done since they told last. The result is one object.
     ///

@@ -167,6 +167,10 @@ pub struct Counters {
     pub stalls: Option<u64>,
     /// Asynchronous calls that went through a queue.
     pub queue: Option<QueueCounters>,
+    /// Processor time of flushes.
+    pub flush_cpu: Option<Duration>,
+    /// Processor time of merges.
+    pub merge_cpu: Option<Duration>,
     // ---- As it is now: results show the value at their end. ----
     /// Bytes of all tables.
     pub table_bytes: Option<u64>,

@@ -105,10 +105,21 @@ impl Client for WindowedClient<'_> {
                 let (index, version) = (self.rng.u64(..num), self.rng.u64(..));
                 self.put(index, version)
             }
+            Workload::UpdateAll => {
+                let version = self.rng.u64(..);
+                self.put(self.shared.order.at(place), version)
+            }
+            Workload::ReadAll => self.get(self.shared.order.at(place)),
             Workload::DeleteRandom => self.delete(num),
             Workload::ReadMissing => self.get_missing(num),
-            Workload::ReadHot => self.get(num.div_ceil(100)),
-            _ => self.get(num),
+            Workload::ReadHot => {
+                let index = self.rng.u64(..num.div_ceil(100));
+                self.get(index)
+            }
+            _ => {
+                let index = self.rng.u64(..num);
+                self.get(index)
+            }
         }
     }
 
@@ -151,8 +162,7 @@ impl WindowedClient<'_> {
         self.written(began, begun)
     }
 
-    fn get(&mut self, num: u64) -> Result<()> {
-        let index = self.rng.u64(..num);
+    fn get(&mut self, index: u64) -> Result<()> {
         self.shared.records.key(index, &mut self.key);
         self.begin_get(Expected::ValueOf(index))
     }

@@ -29,6 +29,10 @@ pub enum Workload {
     ReadHot,
     /// Seeks to drawn keys, and goes on from there.
     SeekRandom,
+    /// Gets every key once, in the order of `FillRandom`.
+    ReadAll,
+    /// Puts every key anew, in the order of `FillRandom`.
+    UpdateAll,
     /// Scans all keys that share the prefix of a drawn one.
     PrefixScan,
     /// As `ReadRandom`, while one more thread does as `Overwrite`.
@@ -57,7 +61,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 20] = [
+    pub const ALL: [Workload; 22] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -65,6 +69,8 @@ impl Workload {
         Workload::ReadRandom,
         Workload::ReadMissing,
         Workload::ReadHot,
+        Workload::ReadAll,
+        Workload::UpdateAll,
         Workload::SeekRandom,
         Workload::PrefixScan,
         Workload::MultiReadRandom,
@@ -90,6 +96,8 @@ impl Workload {
             Workload::ReadRandom => "readrandom",
             Workload::ReadMissing => "readmissing",
             Workload::ReadHot => "readhot",
+            Workload::ReadAll => "readall",
+            Workload::UpdateAll => "updateall",
             Workload::SeekRandom => "seekrandom",
             Workload::PrefixScan => "prefixscan",
             Workload::ReadWhileWriting => "readwhilewriting",
@@ -121,6 +129,7 @@ impl Workload {
             Workload::ReadRandom
                 | Workload::ReadMissing
                 | Workload::ReadHot
+                | Workload::ReadAll
                 | Workload::SeekRandom
                 | Workload::PrefixScan
                 | Workload::MultiReadRandom
@@ -134,6 +143,8 @@ impl Workload {
         let num = settings.records.num;
         match self {
             Workload::Overwrite | Workload::DeleteRandom => num,
+            Workload::UpdateAll => num,
+            Workload::ReadAll => settings.reads.unwrap_or(num).min(num),
             _ if self.loads() => num,
             _ => settings.reads.unwrap_or(num),
         }
@@ -142,9 +153,11 @@ impl Workload {
     /// How many operations are one call of the store.
     pub(crate) fn ops_per_call(self, settings: &Settings) -> u64 {
         match self {
-            Workload::FillSeq | Workload::FillRandom | Workload::Overwrite => {
-                settings.batch_size.unwrap_or(1)
-            }
+            Workload::FillSeq
+            | Workload::FillRandom
+            | Workload::Overwrite
+            | Workload::UpdateAll
+            | Workload::ReadAll => settings.batch_size.unwrap_or(1),
             Workload::MultiReadRandom => settings.batch_size.unwrap_or(MULTI_GET_KEYS),
             _ => 1,
         }
@@ -160,6 +173,8 @@ impl Workload {
                 | Workload::ReadRandom
                 | Workload::ReadMissing
                 | Workload::ReadHot
+                | Workload::ReadAll
+                | Workload::UpdateAll
                 | Workload::DeleteRandom
         )
     }

@@ -109,7 +109,7 @@ const FIELDS: &str = "workload store version threads ops seconds ops_per_second 
     background_ops user_bytes log_bytes flush_bytes merge_read_bytes merge_write_bytes \
     write_amplification space_amplification table_bytes block_reads device_reads entries_written filter_probes \
     filter_false_positives memtable_hits hits_by_level storage_read_bytes storage_write_bytes \
-    stall_seconds stalls queue cpu_seconds settle_seconds settle_cpu_seconds memory settings";
+    stall_seconds stalls queue activities cpu_seconds settle_seconds settle_cpu_seconds memory settings";
 const SETTINGS: &str = "auto num reads key_size value_size group_size threads batch_size seek_nexts seed \
     sync memory_budget keyspace order partitions policy table index filter residency io compression \
     memtable_size table_size window workers worker_queue";

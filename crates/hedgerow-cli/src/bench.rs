@@ -24,8 +24,8 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
-readwhilewriting deleterandom multireadrandom mixed; prefixscan; of YCSB: ycsb-load ycsb-a ycsb-b
-ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
+readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
+ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
 
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
@@ -178,6 +178,11 @@ enum PaperArguments {
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
     #[command(after_help = paper::SLIMDB)]
     PaperSlimdb(paper::Arguments),
+    /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
+    ///
+    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    #[command(after_help = paper::PARALLEL)]
+    PaperParallel(paper::Arguments),
 }
 
 pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
@@ -260,6 +265,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         Some(PaperArguments::PaperSlimdb(arguments)) => {
             return paper::run(Paper::SlimDb, arguments, output);
+        }
+        Some(PaperArguments::PaperParallel(arguments)) => {
+            return paper::run(Paper::Parallel, arguments, output);
         }
         None => {}
     }

@@ -486,6 +486,10 @@ pub struct DbStats {
     pub snapshots: usize,
     /// Background jobs that ended in a panic: a bug if not 0.
     pub panics: usize,
+    /// Processor time of flushes that have ended, on background threads.
+    pub flush_cpu: Duration,
+    /// Processor time of merges that have ended, on background threads.
+    pub merge_cpu: Duration,
     /// The queues of asynchronous calls: one for each worker, or one of the background threads.
     pub workers: Vec<WorkerStats>,
     /// The keyspaces, by name.

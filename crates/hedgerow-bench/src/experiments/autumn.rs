@@ -294,6 +294,7 @@ impl Size {
             options,
             settings,
             steps,
+            processors: None,
         }))
     }
 

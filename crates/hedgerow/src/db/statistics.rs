@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, planner::debt};
 use crate::engine::{Engine, KeyspaceState, lock};
+use crate::runtime::Priority;
 use crate::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
 };
@@ -55,6 +56,8 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         memory: memory_stats(engine),
         snapshots: engine.snapshots.oldest().0,
         panics: engine.scheduler.panics() + engine.workers.get().map_or(0, |w| w.panics()),
+        flush_cpu: engine.scheduler.cpu(&[Priority::Flush]),
+        merge_cpu: (engine.scheduler).cpu(&[Priority::MergeTop, Priority::Merge]),
         workers: worker_stats(engine),
         keyspaces: catalog
             .states
