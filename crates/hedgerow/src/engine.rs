@@ -33,6 +33,7 @@ use crate::stats::{Event, Listener, Stats, WorkerStats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::edit::Change;
+use crate::version::places::Places;
 use crate::version::{Version, VersionSet};
 use crate::wal::{Log, Tail};
 
@@ -42,6 +43,10 @@ pub(crate) const STRIPES: usize = 4096;
 /// Everything an open database consists of.
 pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
+    /// The last gets that were made together had to wait for files.
+    pub(crate) gets_wait: AtomicBool,
+    /// Where its files are beside that.
+    pub(crate) places: Places,
     pub(crate) environment: Environment,
     pub(crate) memory: Arc<Memory>,
     pub(crate) tables: Arc<TableContext>,
@@ -131,7 +136,7 @@ pub(crate) struct Writer {
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spares: AtomicBool,
-    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
 }
 
 /// What the commit's short critical section guards.
@@ -307,9 +312,19 @@ impl Engine {
         }
     }
 
+    /// The directory of the log's place.
+    pub(crate) fn log_root(&self) -> PathBuf {
+        self.places.log_root(&self.dir)
+    }
+
+    /// The directory of the tables of a place.
+    pub(crate) fn tables_dir(&self, place: u8) -> PathBuf {
+        crate::partition::tables_dir(&self.places.dir(&self.dir, place))
+    }
+
     /// The path of a table's file.
-    pub(crate) fn table_path(&self, id: TableId) -> PathBuf {
-        crate::partition::tables_dir(&self.dir).join(table_name(id))
+    pub(crate) fn table_path(&self, meta: &TableMeta) -> PathBuf {
+        self.tables_dir(meta.path).join(table_name(meta.id))
     }
 
     /// The table as the tree will hold it.
@@ -317,7 +332,7 @@ impl Engine {
         let residency = facts.design().design.residency;
         Table::new(
             meta.clone(),
-            self.table_path(meta.id),
+            self.table_path(meta),
             residency,
             self.tables.clone(),
         )
@@ -398,10 +413,10 @@ impl Engine {
 
     /// Removes tables that no edit has named, because what wrote them failed. After a failure that
     /// poisons one may: then they stay, and go when the database is opened again.
-    pub(crate) fn remove_unnamed(&self, tables: impl IntoIterator<Item = TableId>) {
+    pub(crate) fn remove_unnamed<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
         if self.writer().is_ok() {
-            for id in tables {
-                let _ = self.environment.storage.remove(&self.table_path(id));
+            for meta in tables {
+                let _ = self.environment.storage.remove(&self.table_path(meta));
             }
         }
     }

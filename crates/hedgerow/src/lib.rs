@@ -98,8 +98,8 @@ pub use explain::{
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
-    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
-    Partitioning, PolicySpec, PrefixRule, Residency,
+    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelPaths,
+    LevelSpec, Partitioning, PolicySpec, PrefixRule, Residency,
 };
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};

@@ -25,6 +25,7 @@ mod filter_files;
 mod filters;
 mod golden;
 mod inspect;
+mod level_paths;
 mod log;
 mod memory;
 mod operations;
