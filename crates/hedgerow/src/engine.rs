@@ -43,8 +43,6 @@ pub(crate) const STRIPES: usize = 4096;
 /// Everything an open database consists of.
 pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
-    /// The last gets that were made together had to wait for files.
-    pub(crate) gets_wait: AtomicBool,
     /// Where its files are beside that.
     pub(crate) places: Places,
     pub(crate) environment: Environment,

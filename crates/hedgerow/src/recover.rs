@@ -544,7 +544,6 @@ fn assemble(
     let engine = Arc::new(Engine {
         dir: dir.to_path_buf(),
         places,
-        gets_wait: AtomicBool::new(false),
         scheduler: Scheduler::start(&environment)?,
         throttle: Throttle::new(environment.clock.clone()),
         rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),

@@ -45,7 +45,10 @@ impl Clock for OsClock {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn thread_cpu(&self) -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+        Duration::new(
+            time.tv_sec.unsigned_abs(),
+            time.tv_nsec.unsigned_abs() as u32,
+        )
     }
 }
 
