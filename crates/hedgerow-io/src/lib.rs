@@ -105,8 +105,8 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// Creates a log segment of `bytes` bytes, all of them zero and allocated on the medium, so
     /// that writing inside it cannot run out of space. `StorageFull` leaves no file behind.
     fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>>;
-    /// Renames a segment that is not needed any more and opens it for new records. Its old bytes
-    /// stay in it; it keeps the size that it had.
+    /// Renames a segment that is not needed any more and opens it for new records. It keeps its
+    /// size; each of its bytes is what it was, or zero.
     fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>>;
 }
 

@@ -155,6 +155,7 @@ impl Storage for OsStorage {
 
     fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> {
         let file = OpenOptions::new().read(true).write(true).open(from)?;
+        system::forget_unless_cached(&file, file.metadata()?.len());
         let segment = segment::open(file, self.segments)?;
         fs::rename(from, to)?;
         Ok(segment)
@@ -211,5 +212,25 @@ mod tests {
         drop(OsLock { file });
         assert!(OsStorage::new().lock(&path).is_ok());
         drop(of_the_child);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    fn a_recycled_segment_that_left_the_cache_has_old_bytes_or_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        let bytes = 64 << 10;
+        let segment = OsStorage::new().create_segment(&old, bytes).unwrap();
+        segment.write_at(0, &[7; 64 << 10]).unwrap();
+        segment.sync().unwrap();
+        drop(segment);
+        system::advise_dont_need(&File::open(&old).unwrap(), 0..bytes);
+        let segment = OsStorage::new().recycle_segment(&old, &new).unwrap();
+        assert_eq!(segment.capacity_bytes(), bytes);
+        segment.write_at(5000, &[8; 10]).unwrap();
+        let found = fs::read(&new).unwrap();
+        assert_eq!(found[5000..5010], [8; 10]);
+        let others = [&found[..5000], &found[5010..]].concat();
+        assert!(others == vec![7; others.len()] || others == vec![0; others.len()]);
     }
 }
