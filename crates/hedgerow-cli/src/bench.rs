@@ -171,18 +171,18 @@ enum PaperArguments {
     /// Runs the experiments of the Autumn paper: leveling beside garnering
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::AUTUMN)]
-    PaperAutumn(paper::Arguments),
+    #[command(name = "paper-autumn", after_help = paper::AUTUMN)]
+    Autumn(paper::Arguments),
     /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::SLIMDB)]
-    PaperSlimdb(paper::Arguments),
+    #[command(name = "paper-slimdb", after_help = paper::SLIMDB)]
+    Slimdb(paper::Arguments),
     /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
     ///
     /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::PARALLEL)]
-    PaperParallel(paper::Arguments),
+    #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
+    Parallel(paper::Arguments),
 }
 
 pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
@@ -260,13 +260,13 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match &arguments.paper {
-        Some(PaperArguments::PaperAutumn(arguments)) => {
+        Some(PaperArguments::Autumn(arguments)) => {
             return paper::run(Paper::Autumn, arguments, output);
         }
-        Some(PaperArguments::PaperSlimdb(arguments)) => {
+        Some(PaperArguments::Slimdb(arguments)) => {
             return paper::run(Paper::SlimDb, arguments, output);
         }
-        Some(PaperArguments::PaperParallel(arguments)) => {
+        Some(PaperArguments::Parallel(arguments)) => {
             return paper::run(Paper::Parallel, arguments, output);
         }
         None => {}

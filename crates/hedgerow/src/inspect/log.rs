@@ -29,12 +29,12 @@ pub fn segments(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
 /// The directory of the log, as far as the manifest can be read.
 fn log_of(storage: &dyn Storage, dir: &Path) -> PathBuf {
     let edits = manifest::salvage(storage, dir);
-    let places = edits.iter().flatten().filter_map(|change| match change {
+    let mut places = edits.iter().flatten().filter_map(|change| match change {
         Change::SetPlaces(places) => Some(places),
         _ => None,
     });
     let root = places
-        .last()
+        .next_back()
         .map_or_else(|| dir.to_path_buf(), |places| places.log_root(dir));
     log_dir(&root)
 }
