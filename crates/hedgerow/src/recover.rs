@@ -209,10 +209,12 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
 
 /// The places of a database whose manifest may be lost: then those that the caller names.
 pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
-    match known.places == Places::default() {
-        true => places::named(dir, options),
-        false => Ok(known.places.at(&places::choose(dir, options, known)?)),
+    if known.places == Places::default() {
+        return places::named(dir, options);
     }
+    let places = known.places.at(&places::choose(dir, options, known)?);
+    places::check(&*options.environment.storage, dir, &known.places, &places)?;
+    Ok(places)
 }
 
 pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {

@@ -13,7 +13,7 @@ use crate::wal::log::{segment_name, segment_number};
 use crate::wal::reader::{Record, SegmentReader};
 
 /// The numbers of the segments of the database in `dir`, ascending. Those below the log's start (see
-/// [`Change::LogStart`](super::Change::LogStart)) hold nothing that is needed.
+/// [`Change::LogStart`]) hold nothing that is needed.
 ///
 /// # Errors
 /// `Io`.

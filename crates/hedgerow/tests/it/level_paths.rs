@@ -154,6 +154,10 @@ fn a_directory_that_is_missing_or_another_is_told() {
     let error = builder(&moved).open().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("/slow/db"), "{error}");
+    assert_eq!(
+        kind(hedgerow::repair_with(builder(&moved))),
+        ErrorKind::InvalidArgument
+    );
     let read_only = builder(&moved).read_only(true).open();
     assert_eq!(kind(read_only), ErrorKind::InvalidArgument);
     // Named where it is now.
