@@ -89,6 +89,7 @@ impl Flags {
             reads: self.reads,
             threads: self.threads_max(),
             batch_size: self.batch_size,
+            window: None,
             seek_nexts: self.seek_nexts,
             mix: Settings::MIX_EVEN,
         }
@@ -122,6 +123,8 @@ impl Flags {
                 "direct" => ReadMode::Direct,
                 _ => ReadMode::Pread,
             },
+            workers: 0,
+            worker_queue: None,
         }
     }
 

@@ -24,12 +24,13 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
-readwhilewriting deleterandom multireadrandom mixed; prefixscan; of YCSB: ycsb-load ycsb-a ycsb-b
-ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
+readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
+ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
 
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
   hedgerow bench ycsb-load,ycsb-a,ycsb-f --threads 2 --json >> results.jsonl
+  hedgerow bench fillrandom,readrandom --async=32 --workers 2 --partitions hash:4
   hedgerow bench --report page --from results.jsonl";
 
 /// Measures workloads on a database: rates, latencies, amplification, memory.
@@ -87,6 +88,18 @@ pub(crate) struct Arguments {
     /// Waits for each commit to be on the disk
     #[arg(long)]
     sync: bool,
+    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, and writes with
+    /// --sync, of which each thread has at most so many under way [default of the number: 64]
+    #[arg(long = "async", value_name = "CALLS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "64")]
+    window: Option<usize>,
+    /// Threads that make asynchronous calls, each for its part of the partitions; background threads
+    /// make them if there are none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    workers: usize,
+    /// Calls that the queue of each worker holds [default: 1024]
+    #[arg(long, value_name = "N")]
+    worker_queue: Option<usize>,
     /// What keys, values and choices are derived from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -158,13 +171,18 @@ enum PaperArguments {
     /// Runs the experiments of the Autumn paper: leveling beside garnering
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::AUTUMN)]
-    PaperAutumn(paper::Arguments),
+    #[command(name = "paper-autumn", after_help = paper::AUTUMN)]
+    Autumn(paper::Arguments),
     /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::SLIMDB)]
-    PaperSlimdb(paper::Arguments),
+    #[command(name = "paper-slimdb", after_help = paper::SLIMDB)]
+    Slimdb(paper::Arguments),
+    /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
+    ///
+    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
+    Parallel(paper::Arguments),
 }
 
 /// A format and the size of its blocks or buckets.
@@ -204,6 +222,7 @@ impl Arguments {
             reads: self.reads,
             threads: self.threads,
             batch_size: self.batch_size,
+            window: self.window,
             seek_nexts: self.seek_nexts,
             mix: self.mix,
         }
@@ -221,6 +240,8 @@ impl Arguments {
             design: self.design()?,
             self_tuning: self.auto,
             read_mode: self.io,
+            workers: self.workers,
+            worker_queue: self.worker_queue,
             ..OpenOptions::new(dir, &self.settings())
         })
     }
@@ -245,11 +266,14 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match &arguments.paper {
-        Some(PaperArguments::PaperAutumn(arguments)) => {
+        Some(PaperArguments::Autumn(arguments)) => {
             return paper::run(Paper::Autumn, arguments, output);
         }
-        Some(PaperArguments::PaperSlimdb(arguments)) => {
+        Some(PaperArguments::Slimdb(arguments)) => {
             return paper::run(Paper::SlimDb, arguments, output);
+        }
+        Some(PaperArguments::Parallel(arguments)) => {
+            return paper::run(Paper::Parallel, arguments, output);
         }
         None => {}
     }

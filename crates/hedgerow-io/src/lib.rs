@@ -201,6 +201,10 @@ pub trait Clock: Debug + Send + Sync + 'static {
     fn unix_seconds(&self) -> u64;
     /// Waits. A simulated clock advances instead.
     fn sleep(&self, duration: Duration);
+    /// Processor time of the calling thread, for statistics; zero where that is not known.
+    fn thread_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A thread that can be waited for.

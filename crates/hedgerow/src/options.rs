@@ -3,6 +3,7 @@
 
 mod design_text;
 mod key_order;
+mod level_paths;
 mod partitioning;
 mod policy;
 
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 pub use key_order::{KeyOrder, PrefixRule};
+pub use level_paths::LevelPaths;
 pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 

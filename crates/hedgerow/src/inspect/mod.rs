@@ -48,3 +48,4 @@ pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
 };
 pub use crate::version::edit::{Change, Edit};
+pub use crate::version::places::{Place, Places};

@@ -26,6 +26,7 @@ mod filters;
 mod golden;
 mod htable;
 mod inspect;
+mod level_paths;
 mod log;
 mod memory;
 mod operations;

@@ -150,6 +150,23 @@ prop_compose! {
     }
 }
 
+fn places() -> impl Strategy<Value = Places> {
+    let place = ("\\PC{0,12}", any::<u64>()).prop_map(|(dir, mark)| Place { dir, mark });
+    let levels = any::<(u8, u8, u8)>();
+    (
+        prop::collection::btree_map(any::<u8>(), place, 0..4),
+        prop::collection::vec(levels, 0..4),
+        any::<u8>(),
+        any::<u8>(),
+    )
+        .prop_map(|(others, levels, log, filters)| Places {
+            others,
+            levels,
+            log,
+            filters,
+        })
+}
+
 fn any_change() -> impl Strategy<Value = Change> {
     let partitions = || prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let keyspace = || any::<u32>().prop_map(KeyspaceId);
@@ -183,6 +200,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             operations: Operations::of(numbers),
         }),
         (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
+        places().prop_map(Change::SetPlaces),
         any_tree_edit().prop_map(Change::Tree),
         any::<(u64, u32, u32)>().prop_map(|(next_table, next_keyspace, next_partition)| {
             Change::Counters {
