@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design, FilterSpec, Layout};
-use hedgerow_bench::{Error, OpenOptions, RecordShape, Result, Settings, Workload};
+use hedgerow_bench::{Error, OpenOptions, Part, RecordShape, Result, Settings, Workload};
 
 /// What is measured, whatever the store.
 #[derive(Debug, Clone, Args)]
@@ -87,6 +87,7 @@ impl Flags {
                 seed: self.seed,
             },
             reads: self.reads,
+            part: Part::WHOLE,
             threads: self.threads_max(),
             batch_size: self.batch_size,
             window: None,

@@ -55,6 +55,10 @@ enum Command {
     ///
     /// Example: hedgerow-bench-peers paper-parallel --dir /data/bench --experiment 1 --scale 0.125 --report page
     PaperParallel(paper::PaperArguments),
+    /// The experiments of the LSM-trie paper: growth, gets with few filters in memory, cold starts
+    ///
+    /// Example: hedgerow-bench-peers paper-lsm-trie --dir /data/bench --experiment 1 --scale 0.1 --report page
+    PaperLsmTrie(paper::PaperArguments),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::PaperAutumn(paper) => paper.run(Paper::Autumn),
         Command::PaperSlimdb(paper) => paper.run(Paper::SlimDb),
         Command::PaperParallel(paper) => paper.run(Paper::Parallel),
+        Command::PaperLsmTrie(paper) => paper.run(Paper::LsmTrie),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

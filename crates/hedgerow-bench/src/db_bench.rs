@@ -7,6 +7,7 @@ use crate::records::{PREFIX_BYTES, Records};
 use crate::store::{Result, Store};
 use crate::threads::Client;
 use crate::workload::{Settings, Workload};
+use crate::zipfian::Scrambled;
 
 /// Steps of a long scan, as the advisor counts them.
 const LONG_SCAN_NEXTS: u64 = 10_000;
@@ -17,6 +18,7 @@ pub(crate) struct DbBench<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) records: Records,
     pub(crate) order: Permutation,
+    pub(crate) zipf: Scrambled,
 }
 
 impl<'a> DbBench<'a> {
@@ -27,6 +29,7 @@ impl<'a> DbBench<'a> {
             settings,
             records: Records::new(shape)?,
             order: Permutation::new(shape.num, shape.seed),
+            zipf: Scrambled::new(shape.num),
         })
     }
 
@@ -78,6 +81,10 @@ impl Client for DbBenchClient<'_> {
             Workload::UpdateRandom => self.update(num),
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => self.get(num.div_ceil(100)).map(drop),
+            Workload::ReadZipf => {
+                let index = self.shared.zipf.draw(&mut self.rng);
+                self.get_index(index)
+            }
             Workload::SeekRandom => self.seek(num, self.shared.settings.seek_nexts),
             Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),

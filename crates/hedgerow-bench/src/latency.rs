@@ -38,7 +38,13 @@ impl Latency {
         let us = |ns: u64| ns as f64 / 1000.0;
         // A bucket may end behind the longest time in it.
         let at = |quantile| us(self.ns.value_at_quantile(quantile).min(self.max_ns));
-        json!({ "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": us(self.max_ns) })
+        json!({
+            "p50": at(0.5),
+            "p99": at(0.99),
+            "p999": at(0.999),
+            "p9999": at(0.9999),
+            "max": us(self.max_ns),
+        })
     }
 }
 

@@ -41,8 +41,8 @@ pub use hedgerow_store::HedgerowStore;
 pub use process::cpu_time_of_threads;
 pub use records::RecordShape;
 pub use report::read_results;
-pub use session::{Open, Session};
+pub use session::{Open, Opened, Session};
 pub use store::{
     Asynchronous, Begun, Counters, Description, Error, OpenOptions, QueueCounters, Result, Store,
 };
-pub use workload::{Settings, Workload};
+pub use workload::{Part, Settings, Workload};

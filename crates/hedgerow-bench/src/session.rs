@@ -23,6 +23,17 @@ use crate::ycsb::Ycsb;
 /// Opens a store: how an engine is named to a [`Session`].
 pub type Open = Box<dyn Fn(&OpenOptions) -> Result<Box<dyn Store>>>;
 
+/// What opening a store again took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Opened {
+    /// Whether the system could be told to forget what it had cached.
+    pub page_cache_dropped: bool,
+    /// Until the store was open.
+    pub seconds: f64,
+    /// What the storage layer read for it, if the system says.
+    pub read_bytes: Option<u64>,
+}
+
 /// A store, and the workloads that were run on it so far.
 pub struct Session {
     open: Open,
@@ -67,16 +78,21 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the store, has the system forget what it has cached of files, and opens it again; whether the
-    /// system may be told to.
+    /// Closes the store, has the system forget what it has cached of files, and opens it again.
     ///
     /// # Errors
     /// Whatever opening fails with.
-    pub fn cool(&mut self) -> Result<bool> {
+    pub fn cool(&mut self) -> Result<Opened> {
         self.store = None;
-        let dropped = process::drop_page_cache();
+        let page_cache_dropped = process::drop_page_cache();
+        let (began, before) = (Instant::now(), process::storage_bytes());
         self.store = Some((self.open)(&self.options)?);
-        Ok(dropped)
+        let read = before.zip(process::storage_bytes());
+        Ok(Opened {
+            page_cache_dropped,
+            seconds: began.elapsed().as_secs_f64(),
+            read_bytes: read.map(|(before, after)| after.0 - before.0),
+        })
     }
 
     /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
@@ -86,7 +102,8 @@ impl Session {
     /// A workload that loads expects an empty store, or one that this session has filled; others
     /// expect to find what they read. Whatever the store fails with.
     pub fn run(&mut self, workload: Workload, advanced: &(dyn Fn(u64) + Sync)) -> Result<Value> {
-        if workload.loads() && self.loaded {
+        let begins = workload.loads() && self.settings.part.index == 0;
+        if begins && self.loaded {
             // Closed before it is opened again.
             self.store = None;
             self.store = Some((self.open)(&OpenOptions {
@@ -97,7 +114,7 @@ impl Session {
         let Some(store) = self.store.as_deref() else {
             return Err("expected an open store, found one that could not be opened again".into());
         };
-        if workload.loads() {
+        if begins {
             expect_empty(store, workload)?;
             self.loaded = true;
         }
@@ -149,7 +166,7 @@ impl Session {
         let work = |clients, background| Work {
             clients,
             background,
-            ops: workload.ops(&self.settings),
+            places: workload.places(&self.settings),
             ops_per_call: workload.ops_per_call(&self.settings),
             advanced,
         };

@@ -39,7 +39,8 @@ pub(crate) struct Work<'a> {
     pub(crate) clients: Vec<Box<dyn Client + 'a>>,
     /// One that goes on for as long as any of them does, unmeasured.
     pub(crate) background: Option<Box<dyn Client + 'a>>,
-    pub(crate) ops: u64,
+    /// Those of the operations.
+    pub(crate) places: Range<u64>,
     pub(crate) ops_per_call: u64,
     /// Hears from each thread how many operations it has done since it told last.
     pub(crate) advanced: &'a (dyn Fn(u64) + Sync),
@@ -75,13 +76,15 @@ impl Work<'_> {
         let barrier = &Barrier::new(self.clients.len() + self.background.iter().len());
         let stop = &AtomicBool::new(false);
         let Work {
-            ops,
+            ref places,
             ops_per_call,
             advanced,
             ..
         } = self;
+        let (first, ops) = (places.start, places.end - places.start);
         let (parts, background) = thread::scope(|scope| {
-            let share = |i: u64| (u128::from(ops) * u128::from(i) / u128::from(threads)) as u64;
+            let share =
+                |i: u64| first + (u128::from(ops) * u128::from(i) / u128::from(threads)) as u64;
             let running: Vec<_> = { self.clients.into_iter().zip(0..) }
                 .map(|(mut client, i)| {
                     let places = share(i)..share(i + 1);

@@ -1,6 +1,7 @@
 //! The workloads by name.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use hedgerow::advisor::Mix;
@@ -27,6 +28,8 @@ pub enum Workload {
     ReadMissing,
     /// Gets keys drawn from the first hundredth of all.
     ReadHot,
+    /// As `ReadRandom`, with the skew of YCSB: some keys far more often than others.
+    ReadZipf,
     /// Seeks to drawn keys, and goes on from there.
     SeekRandom,
     /// Gets every key once, in the order of `FillRandom`.
@@ -61,7 +64,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 22] = [
+    pub const ALL: [Workload; 23] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -69,6 +72,7 @@ impl Workload {
         Workload::ReadRandom,
         Workload::ReadMissing,
         Workload::ReadHot,
+        Workload::ReadZipf,
         Workload::ReadAll,
         Workload::UpdateAll,
         Workload::SeekRandom,
@@ -96,6 +100,7 @@ impl Workload {
             Workload::ReadRandom => "readrandom",
             Workload::ReadMissing => "readmissing",
             Workload::ReadHot => "readhot",
+            Workload::ReadZipf => "readzipf",
             Workload::ReadAll => "readall",
             Workload::UpdateAll => "updateall",
             Workload::SeekRandom => "seekrandom",
@@ -129,6 +134,7 @@ impl Workload {
             Workload::ReadRandom
                 | Workload::ReadMissing
                 | Workload::ReadHot
+                | Workload::ReadZipf
                 | Workload::ReadAll
                 | Workload::SeekRandom
                 | Workload::PrefixScan
@@ -145,9 +151,21 @@ impl Workload {
             Workload::Overwrite | Workload::DeleteRandom => num,
             Workload::UpdateAll => num,
             Workload::ReadAll => settings.reads.unwrap_or(num).min(num),
-            _ if self.loads() => num,
+            _ if self.loads() => {
+                let places = settings.part.places(num);
+                places.end - places.start
+            }
             _ => settings.reads.unwrap_or(num),
         }
+    }
+
+    /// The places of its operations among all that would be one.
+    pub(crate) fn places(self, settings: &Settings) -> Range<u64> {
+        let first = match self.loads() {
+            true => settings.part.places(settings.records.num).start,
+            false => 0,
+        };
+        first..first + self.ops(settings)
     }
 
     /// How many operations are one call of the store.
@@ -205,6 +223,26 @@ impl FromStr for Workload {
     }
 }
 
+/// A part of a fill, in its order; the first of them is put into an empty store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which one.
+    pub index: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+impl Part {
+    /// All at once.
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+
+    /// The places of its records in the order of the fill.
+    pub(crate) fn places(self, num: u64) -> Range<u64> {
+        let end = |parts| (u128::from(num) * u128::from(parts) / u128::from(self.count)) as u64;
+        end(self.index)..end(self.index + 1)
+    }
+}
+
 /// How workloads are run, whatever the store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -212,6 +250,8 @@ pub struct Settings {
     pub records: RecordShape,
     /// Operations of workloads that read; as many as there are records if not given.
     pub reads: Option<u64>,
+    /// What fills put; all unless they are run part by part.
+    pub part: Part,
     /// Threads, which divide the operations.
     pub threads: usize,
     /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
@@ -237,6 +277,12 @@ impl Settings {
 
     pub(crate) fn check(&self) -> Result<()> {
         Mix::new(self.mix)?;
+        if self.part.index >= self.part.count {
+            let Part { index, count } = self.part;
+            return Err(invalid(format!(
+                "expected a part below {count}, found {index}"
+            )));
+        }
         let bounds = [
             ("threads", self.threads as u64, 1024),
             ("operations that read", self.reads.unwrap_or(1), 1 << 60),

@@ -315,3 +315,69 @@ fn the_parallel_experiments_have_partitions_queues_and_activities() {
     let one = of(5, "on 1");
     assert_eq!(one.len(), 6);
 }
+
+#[test]
+fn the_lsm_trie_experiments_grow_read_and_start_cold() {
+    let size = Size {
+        scale: 0.0002,
+        reads: Some(640),
+        seed: 1,
+    };
+    let of = |number, only| rows_of(Paper::LsmTrie, &size, number, only);
+    for (number, designs) in [
+        (1, ["trie cluster:16", "leveling:10 bloom:16"]),
+        (3, ["trie cluster:16", "trie:4 cluster:16"]),
+    ] {
+        let rows = of(number, "");
+        assert_eq!(names(&rows, "design"), BTreeSet::from(designs));
+        assert_eq!(rows.len(), 2 * 16);
+        for (row, part) in rows.iter().zip((1..=16).cycle()) {
+            assert_eq!(row["workload"], format!("fillrandom to {part}/16"));
+            assert_eq!(row["grown"]["entries"], f64::from(40_000 * part / 16));
+            assert!(row["grown"]["entry_writes"].as_f64() >= Some(1.0), "{row}");
+        }
+        expect_shown(&rows);
+        let page = page(&rows).unwrap();
+        assert!(page.contains("Write amplification as the store grows"));
+    }
+    let loads = of(2, "");
+    let cases = names(&loads, "case");
+    let expected = [
+        "values of 50 bytes",
+        "values of 400 bytes",
+        "many overwrites",
+        "many deletes",
+    ];
+    assert_eq!(cases, BTreeSet::from(expected));
+    assert_eq!(loads.len(), 1 + 1 + 4 + 4);
+    expect_shown(&loads);
+
+    let gets = of(4, "");
+    let workloads = [
+        "fillrandom",
+        "readrandom",
+        "readmissing",
+        "readzipf",
+        "cold start",
+    ];
+    assert_eq!(names(&gets, "workload"), BTreeSet::from(workloads));
+    assert_eq!(gets.len(), 2 * workloads.len());
+    for row in &gets {
+        let filters = row["memory_per_terabyte"]["filters"].as_f64();
+        let has_read = row["workload"] != "fillrandom";
+        assert_eq!(filters.is_some_and(|bytes| bytes > 0.0), has_read, "{row}");
+        let p9999 = row["latency_us"]["p9999"].as_f64();
+        assert_eq!(p9999.is_some(), row["workload"] != "cold start", "{row}");
+    }
+    for row in gets.iter().filter(|row| row["workload"] == "cold start") {
+        assert_eq!(row["ops"], 640.0);
+        let of = |field: &str| row["cold_start"][field].as_f64().unwrap();
+        assert!((10.0..=640.0).contains(&of("gets")), "{row}");
+        assert!(of("seconds") > 0.0 && of("read_bytes") >= 0.0, "{row}");
+    }
+    expect_shown(&gets);
+
+    let simulated = of(5, "");
+    assert_eq!(simulated.len(), 4 * 3);
+    expect_shown(&simulated);
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::{Compression, Design};
 use hedgerow_bench::{
-    Counters, Description, HedgerowStore, Open, OpenOptions, RecordShape, Result, Session,
+    Counters, Description, HedgerowStore, Open, OpenOptions, Part, RecordShape, Result, Session,
     Settings, Store, Workload,
 };
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ fn settings() -> Settings {
             seed: 42,
         },
         reads: Some(1500),
+        part: Part::WHOLE,
         threads: 2,
         batch_size: None,
         window: None,
@@ -141,7 +142,10 @@ fn a_result_has_every_field() {
     ];
     for result in run(hedgerow(), settings(), &workloads).unwrap() {
         assert_eq!(names(&result), sorted(FIELDS));
-        assert_eq!(names(&result["latency_us"]), sorted("p50 p99 p999 max"));
+        assert_eq!(
+            names(&result["latency_us"]),
+            sorted("p50 p99 p999 p9999 max")
+        );
         assert_eq!(names(&result["settings"]), sorted(SETTINGS));
         assert_eq!(names(&result["memory"]), sorted(MEMORY));
         for (name, value) in result.as_object().unwrap() {

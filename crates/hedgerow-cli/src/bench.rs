@@ -13,7 +13,8 @@ use hedgerow::{
 };
 use hedgerow_bench::experiments::Paper;
 use hedgerow_bench::{
-    HedgerowStore, OpenOptions, RecordShape, Session, Settings, Workload, read_results, report,
+    HedgerowStore, OpenOptions, Part, RecordShape, Session, Settings, Workload, read_results,
+    report,
 };
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 
 const HELP: &str = "\
-Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
+Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot readzipf seekrandom
 readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
 
@@ -183,6 +184,11 @@ enum PaperArguments {
     /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
     #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
     Parallel(paper::Arguments),
+    /// Runs the experiments of the LSM-trie paper: growth, gets with few filters in memory, cold starts
+    ///
+    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md says what is compared.
+    #[command(name = "paper-lsm-trie", after_help = paper::LSM_TRIE)]
+    LsmTrie(paper::Arguments),
 }
 
 /// A format and the size of its blocks or buckets.
@@ -220,6 +226,7 @@ impl Arguments {
                 seed: self.seed,
             },
             reads: self.reads,
+            part: Part::WHOLE,
             threads: self.threads,
             batch_size: self.batch_size,
             window: self.window,
@@ -274,6 +281,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         Some(PaperArguments::Parallel(arguments)) => {
             return paper::run(Paper::Parallel, arguments, output);
+        }
+        Some(PaperArguments::LsmTrie(arguments)) => {
+            return paper::run(Paper::LsmTrie, arguments, output);
         }
         None => {}
     }

@@ -11,7 +11,7 @@ use hedgerow::{Compression, Design};
 use crate::experiments::{EXPERIMENTS, Engine, Experiment, Step, Trial, model};
 use crate::records::RecordShape;
 use crate::store::{OpenOptions, Result};
-use crate::workload::{Settings, Workload};
+use crate::workload::{Part, Settings, Workload};
 
 /// How large the experiments are.
 #[derive(Debug, Clone, PartialEq)]
@@ -267,6 +267,7 @@ impl Size {
                 seed: self.seed,
             },
             reads: None,
+            part: Part::WHOLE,
             threads: 1,
             batch_size: None,
             window: None,
@@ -358,6 +359,26 @@ impl Base {
             filter => format!("{policy} {filter}"),
         };
         trial.options.design.policy = policy.parse()?;
+        trial.options.design.filter = filter.parse()?;
+        Ok(trial)
+    }
+
+    /// A peer with the sizes of memtables and tables that ours has.
+    pub(super) fn peer_of_our_sizes(
+        &self,
+        case: &str,
+        name: &'static str,
+        filter: &str,
+    ) -> Result<Trial> {
+        let design = &self.0.options.design;
+        let options = match (name, design.memtable_bytes, design.table_bytes) {
+            ("rocksdb", Some(memtable), Some(table)) => {
+                format!("write_buffer_size={memtable};target_file_size_base={table}")
+            }
+            _ => String::new(),
+        };
+        let mut trial = self.peer(case, name, "", &options);
+        trial.design = name.to_owned();
         trial.options.design.filter = filter.parse()?;
         Ok(trial)
     }

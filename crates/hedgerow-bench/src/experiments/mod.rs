@@ -7,6 +7,9 @@
 //! says ([`model`]) beside it. [`summary`] makes a table of rows, [`report`](crate::report) a page.
 
 pub mod autumn;
+mod growth;
+pub mod lsm_trie;
+mod micro;
 pub mod model;
 pub mod parallel;
 pub mod slimdb;
@@ -17,11 +20,12 @@ use std::path::PathBuf;
 use hedgerow::advisor::{Device, Mix};
 use serde_json::{Value, json};
 
+use crate::experiments::growth::Growth;
 use crate::hedgerow_store::HedgerowStore;
 use crate::process::Confined;
 use crate::session::{Open, Session};
 use crate::store::{OpenOptions, Result};
-use crate::workload::{Settings, Workload};
+use crate::workload::{Part, Settings, Workload};
 
 /// What is compared, and why it is one thing.
 #[derive(Debug, Clone)]
@@ -71,6 +75,8 @@ pub struct Step {
     pub workload: Workload,
     /// Operations, of a workload that reads.
     pub ops: u64,
+    /// What a fill puts.
+    pub part: Part,
     /// Steps after each seek.
     pub seek_nexts: u64,
     /// What a mixed workload draws from.
@@ -90,12 +96,38 @@ impl Step {
             name: workload.name().to_owned(),
             workload,
             ops: ops.max(1),
+            part: Part::WHOLE,
             seek_nexts: 10,
             mix: Settings::MIX_EVEN,
             batch_size: None,
             window: None,
             cold: false,
         }
+    }
+
+    fn named(mut self, name: &str) -> Step {
+        self.name = name.to_owned();
+        self
+    }
+
+    fn cold(mut self) -> Step {
+        self.cold = true;
+        self
+    }
+
+    fn batches(mut self, keys: u64) -> Step {
+        self.batch_size = Some(keys);
+        self
+    }
+
+    /// The parts of a fill in random order, the store at rest after each: `fillrandom to 3/8`.
+    fn fill_by_parts(count: u64) -> Vec<Step> {
+        let part = |index| Step {
+            name: format!("fillrandom to {}/{count}", index + 1),
+            part: Part { index, count },
+            ..Step::new(Workload::FillRandom, 1)
+        };
+        (0..count).map(part).collect()
     }
 
     /// Seeks with so many steps: `seek`, `seek+10`.
@@ -139,6 +171,8 @@ pub enum Paper {
     SlimDb,
     /// [`parallel`].
     Parallel,
+    /// [`lsm_trie`].
+    LsmTrie,
 }
 
 /// How many experiments a paper has.
@@ -162,6 +196,7 @@ impl Paper {
             Paper::Autumn => runner.run(&size.experiment(number, &runner.device)?, begun, done),
             Paper::SlimDb => slimdb::run(size, number, runner, begun, done),
             Paper::Parallel => runner.run(&parallel::experiment(size, number)?, begun, done),
+            Paper::LsmTrie => lsm_trie::run(size, number, runner, begun, done),
         }
     }
 }
@@ -244,18 +279,27 @@ impl Runner<'_> {
         let open = (self.open)(&trial.engine)
             .ok_or_else(|| format!("expected {name} to be there, found it gone"))?;
         let mut session = Session::new(open, options, trial.settings)?;
+        let mut growth = Growth::default();
         for step in &trial.steps {
             begun(trial, step);
             session.change(|settings| {
                 settings.reads = Some(step.ops);
+                settings.part = step.part;
                 settings.seek_nexts = step.seek_nexts;
                 settings.mix = step.mix;
                 settings.batch_size = step.batch_size;
                 settings.window = step.window;
             })?;
-            let dropped = step.cold.then(|| session.cool()).transpose()?;
+            let opened = step.cold.then(|| session.cool()).transpose()?;
             let mut row = session.run(step.workload, &|_| ())?;
-            row["page_cache_dropped"] = json!(dropped.unwrap_or(false));
+            row["page_cache_dropped"] = json!(opened.is_some_and(|it| it.page_cache_dropped));
+            if let Some(opened) = opened {
+                row["open_seconds"] = json!(opened.seconds);
+                row["open_read_bytes"] = json!(opened.read_bytes);
+            }
+            if step.part != Part::WHOLE {
+                growth.add(&mut row);
+            }
             model::add(&mut row, trial, step, &self.device)?;
             row["workload"] = json!(step.name);
             row["design"] = json!(trial.design);

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::experiments::{Step, Trial};
 use crate::store::Result;
-use crate::workload::Workload;
+use crate::workload::{Part, Workload};
 
 /// Adds to the row of a step
 ///
 /// - `levels`: how many levels below level 0 hold tables;
-/// - after random puts of new keys, `entry_writes`: how often an entry was written to tables, `measured`,
+/// - after random puts of all new keys, `entry_writes`: how often an entry was written to tables, `measured`,
 ///   `simulated`, and of the advisor's `closed_form`;
 /// - after a mix, `cost_us`: what an operation took, what it left to flush and to merge included,
 ///   `measured`, `counted`, which is its reads of the device and its bytes of flushes and merges at the device's price, and
@@ -29,8 +29,9 @@ pub(super) fn add(row: &mut Value, trial: &Trial, step: &Step, device: &Device) 
     }
     // What is simulated is one tree.
     let is_one_tree = trial.options.layout.partitioning.count() == 1;
+    let is_part = step.part != Part::WHOLE;
     match step.workload {
-        Workload::FillRandom | Workload::YcsbLoad if !is_one_tree => {}
+        Workload::FillRandom | Workload::YcsbLoad if !is_one_tree || is_part => {}
         Workload::FillRandom | Workload::YcsbLoad => {
             row["entry_writes"] = entry_writes(row, trial, device)?;
         }

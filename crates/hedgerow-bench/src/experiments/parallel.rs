@@ -54,23 +54,6 @@ pub(super) fn experiment(size: &Size, number: u8) -> Result<Experiment> {
     })
 }
 
-impl Step {
-    fn named(mut self, name: &str) -> Step {
-        self.name = name.to_owned();
-        self
-    }
-
-    fn cold(mut self) -> Step {
-        self.cold = true;
-        self
-    }
-
-    fn batches(mut self, keys: u64) -> Step {
-        self.batch_size = Some(keys);
-        self
-    }
-}
-
 /// The sizes of an experiment.
 struct Sizes {
     num: u64,
@@ -130,17 +113,6 @@ fn asynchronous(mut trial: Trial, workers: usize, window: usize) -> Trial {
     trial
 }
 
-fn rocksdb(base: &Base, case: &str, sizes: &Sizes) -> Result<Trial> {
-    let options = format!(
-        "write_buffer_size={};target_file_size_base={}",
-        sizes.memtable, sizes.table
-    );
-    let mut trial = base.peer(case, "rocksdb", "", &options);
-    trial.design = "rocksdb".to_owned();
-    trial.options.design.filter = FILTER.parse()?;
-    Ok(trial)
-}
-
 fn cases(partitions: u16) -> String {
     match partitions {
         1 => "1 partition".to_owned(),
@@ -178,7 +150,7 @@ fn small_values(size: &Size) -> Result<Vec<Trial>> {
             trials.push(trial);
         }
     }
-    trials.push(rocksdb(&base, &cases(1), &sizes)?);
+    trials.push(base.peer_of_our_sizes(&cases(1), "rocksdb", FILTER)?);
     Ok(trials)
 }
 
@@ -203,7 +175,7 @@ fn large_values(size: &Size) -> Result<Vec<Trial>> {
         workers.design = "2 workers".to_owned();
         trials.extend([direct, workers]);
     }
-    trials.push(rocksdb(&base, &cases(1), &sizes)?);
+    trials.push(base.peer_of_our_sizes(&cases(1), "rocksdb", FILTER)?);
     Ok(trials)
 }
 
@@ -227,7 +199,7 @@ fn much_data(size: &Size) -> Result<Vec<Trial>> {
             trial.design = cases(partitions);
             trials.push(trial);
         }
-        trials.push(rocksdb(&base, "", &sizes)?);
+        trials.push(base.peer_of_our_sizes("", "rocksdb", FILTER)?);
     }
     Ok(trials)
 }
@@ -267,7 +239,7 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
             design: "direct calls".to_owned(),
             ..direct
         });
-        trials.push(rocksdb(&base, case, &sizes)?);
+        trials.push(base.peer_of_our_sizes(case, "rocksdb", FILTER)?);
     }
     trials.extend(queues(size, &in_memory(16))?);
     trials.extend(out_of_memory(size, num)?);

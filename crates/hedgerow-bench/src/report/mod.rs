@@ -42,11 +42,12 @@ pub fn read_results(text: &str) -> Result<Vec<Value>> {
 }
 
 /// What is drawn of each result.
-const METRICS: [Metric; 21] = [
+const METRICS: [Metric; 22] = [
     Metric::new("Operations per second", "", &["ops_per_second"]),
     Metric::latency("Median latency", &["latency_us", "p50"]),
     Metric::latency("99 % of calls are faster than", &["latency_us", "p99"]),
     Metric::latency("99.9 % of calls are faster than", &["latency_us", "p999"]),
+    Metric::latency("99.99 % of calls are faster than", &["latency_us", "p9999"]),
     Metric::latency("Longest call", &["latency_us", "max"]),
     Metric::new("Write amplification", "", &["write_amplification"]),
     Metric::new("Entry writes, measured", "", &["entry_writes", "measured"]),
@@ -138,6 +139,10 @@ fn section<'a>(title: &'a str, results: &'a [Value]) -> Result<Section<'a>> {
             let title = format!("Predicted and {found} cost");
             figures.push((title, scatter.legend(), scatter.to_svg()?));
         }
+    }
+    for curve in results.growth_curves() {
+        let svg = curve.to_svg(|bytes| format!("{}B", chart::short(bytes)))?;
+        figures.push((curve.title, Vec::new(), svg));
     }
     for chart in charts {
         let svg = chart.to_svg()?;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::median::median;
+use crate::report::Curve;
 use crate::report::chart::{Bar, Chart, Group};
 use crate::report::scatter::Scatter;
 use crate::store::{Result, invalid};
@@ -50,6 +51,25 @@ impl Metric {
         Some(drawable(value)? / ops)
     }
 }
+
+/// What is drawn of a store that grows.
+const GROWTH: [Metric; 3] = [
+    Metric::new(
+        "Write amplification as the store grows",
+        "",
+        &["grown", "write_amplification"],
+    ),
+    Metric::new(
+        "Writes of an entry as the store grows",
+        "",
+        &["grown", "entry_writes"],
+    ),
+    Metric::new(
+        "Operations per second as the store grows",
+        "",
+        &["ops_per_second"],
+    ),
+];
 
 /// Settings that do not make another series: the same data are drawn from in another way.
 const IGNORED: [&str; 1] = ["seed"];
@@ -164,6 +184,30 @@ impl<'a> Results<'a> {
             { hits.into_iter() }
                 .map(|(part, hits)| (part, hits * 100.0 / sum))
                 .collect()
+        })
+    }
+
+    /// Lines over the bytes that stores have grown to, a point for each part of a fill; nothing where none was
+    /// filled so.
+    pub(super) fn growth_curves(&self) -> impl Iterator<Item = Curve> {
+        let line = |series: usize, metric: &Metric| {
+            let points = (0..self.groups.len()).filter_map(|group| {
+                let bytes = |result: &Value| drawable(&result["grown"]["user_bytes"]);
+                let at = self.median(group, series, bytes)?;
+                Some((at, self.median(group, series, |result| metric.of(result))?))
+            });
+            points.collect::<Vec<_>>()
+        };
+        GROWTH.iter().filter_map(move |metric| {
+            let lines = self.series.iter().enumerate();
+            let lines = lines.map(|(i, name)| (name.clone(), line(i, metric)));
+            let lines: Vec<_> = lines.filter(|(_, points)| !points.is_empty()).collect();
+            (!lines.is_empty()).then(|| Curve {
+                title: metric.title.to_owned(),
+                x: "keys and values".to_owned(),
+                y: String::new(),
+                lines,
+            })
         })
     }
 

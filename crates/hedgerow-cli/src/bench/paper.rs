@@ -1,4 +1,4 @@
-//! `hedgerow bench paper-autumn`, `paper-slimdb` and `paper-parallel`: the experiments of papers, on ours alone.
+//! `hedgerow bench paper-autumn`, `paper-slimdb`, `paper-parallel` and `paper-lsm-trie`: the experiments of papers, on ours alone.
 
 use std::path::PathBuf;
 
@@ -39,6 +39,17 @@ Examples:
   hedgerow bench paper-parallel --experiment 1 --scale 0.125 --rounds 3 --report page
   hedgerow bench paper-parallel --experiment 4 --only 'out of memory' --json >> rows.jsonl
   hedgerow bench paper-parallel --from rows.jsonl --report page";
+
+pub(super) const LSM_TRIE: &str = "\
+Experiments: 1 growing to the whole size, 2 other values, overwrites and deletes, 3 growing with tables of
+256 KiB, so that levels are many, 4 gets with all filters in memory and with few, and a cold start, 5 what 1
+to 100 TB cost, simulated. Scale 1 is 200 million entries, 23 GB. A cold start drops the page cache, which
+needs root.
+
+Examples:
+  hedgerow bench paper-lsm-trie --experiment 1 --scale 0.1 --report page
+  hedgerow bench paper-lsm-trie --experiment 4 --only 'all filters' --json >> rows.jsonl
+  hedgerow bench paper-lsm-trie --from rows.jsonl --report page";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

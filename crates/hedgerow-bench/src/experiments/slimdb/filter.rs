@@ -10,7 +10,7 @@ use hedgerow::FilterSpec;
 use hedgerow::internals::parts::{Filters, Hash};
 use serde_json::json;
 
-use super::Micro;
+use crate::experiments::micro::Micro;
 use crate::permutation::mix;
 use crate::store::Result;
 

@@ -11,8 +11,9 @@ use hedgerow::IndexSpec;
 use hedgerow::internals::parts;
 use serde_json::json;
 
+use super::group_sizes;
 use super::leveldb_index::{Form, LevelDbIndex};
-use super::{Micro, group_sizes};
+use crate::experiments::micro::Micro;
 use crate::permutation::mix;
 use crate::store::Result;
 

@@ -12,9 +12,10 @@ mod leveldb_index;
 mod model;
 
 use hedgerow::{KeyOrder, Layout, PrefixRule};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::autumn::{Base, Size};
+use super::micro::Micro;
 use super::{EXPERIMENTS, Experiment, Runner, Step, Trial};
 use crate::store::Result;
 use crate::workload::{Settings, Workload};
@@ -67,16 +68,11 @@ pub(super) fn run(
         3 => figures_11_to_13(size)?,
         4 => table_7(size)?,
         _ => {
-            let mut micro = Micro {
-                size,
-                number,
-                title: &title,
-                runner,
-                round: 0,
-                rows: 0,
-                done,
-            };
-            return micro.run();
+            return Micro::new(size, number, &title, runner, done).run(match number {
+                1 => index::run,
+                2 => filter::run,
+                _ => model::run,
+            });
         }
     };
     let experiment = Experiment {
@@ -85,73 +81,6 @@ pub(super) fn run(
         trials,
     };
     runner.run(&experiment, begun, done)
-}
-
-/// Experiments without a store.
-struct Micro<'a> {
-    size: &'a Size,
-    number: u8,
-    title: &'a str,
-    runner: &'a Runner<'a>,
-    round: usize,
-    rows: usize,
-    done: &'a mut dyn FnMut(Value) -> Result<()>,
-}
-
-impl Micro<'_> {
-    fn run(&mut self) -> Result<()> {
-        for round in 0..self.runner.rounds {
-            self.round = round;
-            match self.number {
-                1 => index::run(self)?,
-                2 => filter::run(self)?,
-                _ => model::run(self)?,
-            }
-        }
-        match (&self.runner.only, self.rows) {
-            (Some(only), 0) => Err(format!(
-                "expected `{only}` in a design or a case of experiment {}, found it in none",
-                self.number
-            )
-            .into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether it is to be run.
-    fn wants(&self, design: &str, case: &str) -> bool {
-        let only = self.runner.only.as_deref().unwrap_or_default();
-        format!("{design}, {case}").contains(only)
-    }
-
-    /// A row: operations and their seconds, and what is special about it.
-    fn row(
-        &mut self,
-        (design, case): (&str, &str),
-        workload: &str,
-        timed: Option<(u64, f64)>,
-        special: Value,
-    ) -> Result<()> {
-        let mut row = json!({
-            "experiment": self.number,
-            "title": self.title,
-            "round": self.round,
-            "design": design,
-            "case": case,
-            "workload": workload,
-            "threads": 1,
-        });
-        let timed = timed.map_or(json!({}), |(ops, seconds)| {
-            json!({ "ops": ops, "seconds": seconds, "ops_per_second": ops as f64 / seconds })
-        });
-        for more in [timed, special] {
-            if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
-                row.extend(more);
-            }
-        }
-        self.rows += 1;
-        (self.done)(row)
-    }
 }
 
 /// Groups of one size, or of 26 sizes up to 8000 after Zipf.

@@ -3,7 +3,7 @@
 use hedgerow::advisor::{SlimDb, SlimDbMix};
 use serde_json::json;
 
-use super::Micro;
+use crate::experiments::micro::Micro;
 use crate::store::Result;
 
 /// Budgets in MiB, where layouts change among them.

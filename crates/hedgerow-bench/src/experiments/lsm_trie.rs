@@ -1,0 +1,277 @@
+//! The experiments of Wu, Xu, Shao, Jiang, "LSM-trie: An LSM-tree-based Ultra-Large Key-Value Store for Small
+//! Data", 2015.
+//!
+//! Stores grow part by part (1, 3), are written in other ways (2), and are read with all filters in memory and with few,
+//! and from cold (4); what 1 to 100 TB cost is simulated (5). At scale 1 there are 200 million entries of 16 + 100
+//! bytes, 23 GB, with a quarter as much memory, memtables and tables of 32 MiB as the paper's, but 256 KiB in 3, so that
+//! levels are as many as those of more data. Memory, memtables and tables shrink with the data, those of 256 KiB do not.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time of the machine"
+)]
+
+use std::time::Instant;
+
+use hedgerow::{Design, KeyOrder, Layout, Residency, Simulation, TableSpec, simulate};
+use serde_json::{Value, json};
+
+use super::autumn::{Base, Size};
+use super::micro::Micro;
+use super::{EXPERIMENTS, Experiment, Runner, Step, Trial};
+use crate::median::median;
+use crate::store::Result;
+use crate::workload::Workload;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const TERABYTE: f64 = 1e12;
+
+const POLICY: &str = "trie";
+const FILTER: &str = "cluster:16";
+/// Bits per key of the filters of peers, and of ours beside theirs.
+const PEER_FILTER: &str = "bloom:16";
+const PEERS: [&str; 2] = ["rocksdb", "leveldb"];
+
+const ENTRIES: u64 = 200_000_000;
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 100;
+/// Points of a curve.
+const PARTS: u64 = 16;
+/// Into how many parts the gets of a cold start are divided, and of how many of them, the last, the steady rate is
+/// the median.
+const WARMING_PARTS: usize = 64;
+const STEADY_PARTS: usize = 16;
+const STEADY_SHARE: f64 = 0.9;
+const COLD_START: &str = "cold start";
+
+/// Runs an experiment by its number. `begun` hears of each step of a store, `done` gets the rows.
+///
+/// # Errors
+/// A number or a scale that is none, and those of [`Runner::run`].
+pub(super) fn run(
+    size: &Size,
+    number: u8,
+    runner: &Runner<'_>,
+    begun: &mut dyn FnMut(&Trial, &Step),
+    done: &mut dyn FnMut(Value) -> Result<()>,
+) -> Result<()> {
+    size.check()?;
+    let (title, trials) = match number {
+        1 => ("Growing to the whole size", growth(size)?),
+        2 => ("Other values, overwrites and deletes", other_loads(size)?),
+        3 => ("Growing with tables of 256 KiB", small_tables(size)?),
+        4 => ("Gets, and a cold start", gets(size)?),
+        5 => ("1, 10 and 100 TB, simulated", Vec::new()),
+        _ => {
+            return Err(
+                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
+            );
+        }
+    };
+    let title = format!("LSM-trie {number}. {title}");
+    if number == 5 {
+        return Micro::new(size, number, &title, runner, done).run(simulated);
+    }
+    let experiment = Experiment {
+        number,
+        title,
+        trials,
+    };
+    let mut warming = Vec::new();
+    runner.run(&experiment, begun, &mut |mut row| {
+        row["memory_per_terabyte"] = json!(memory_per_terabyte(&row));
+        if row["workload"] != COLD_START {
+            return done(row);
+        }
+        warming.push(row);
+        match warming.len() {
+            WARMING_PARTS => done(cold_start(&std::mem::take(&mut warming))),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn growth(size: &Size) -> Result<Vec<Trial>> {
+    let base = base(size, ENTRIES, VALUE_BYTES, Step::fill_by_parts(PARTS))?;
+    beside_peers(&base, "", &[POLICY, "leveling:10"])
+}
+
+/// Of about the same bytes each.
+fn other_loads(size: &Size) -> Result<Vec<Trial>> {
+    let fill = || Step::new(Workload::FillRandom, 1);
+    let write = |workload| Step::new(workload, 1);
+    let mut trials = Vec::new();
+    for value_bytes in [50, 400] {
+        let entry_bytes = |value_bytes| (KEY_BYTES + value_bytes) as u64;
+        let entries = ENTRIES * entry_bytes(VALUE_BYTES) / entry_bytes(value_bytes);
+        let base = base(size, entries, value_bytes, vec![fill()])?;
+        let case = format!("values of {value_bytes} bytes");
+        trials.extend(beside_peers(&base, &case, &[POLICY])?);
+    }
+    let overwrites = vec![fill(), write(Workload::Overwrite).named("overwrite, once")]
+        .into_iter()
+        .chain([2, 3].map(|n| write(Workload::Overwrite).named(&format!("overwrite, {n} times"))));
+    let deletes = [
+        fill(),
+        write(Workload::DeleteRandom),
+        write(Workload::UpdateAll),
+        write(Workload::DeleteRandom).named("deleterandom, again"),
+    ];
+    for (case, steps) in [
+        ("many overwrites", overwrites.collect()),
+        ("many deletes", deletes.to_vec()),
+    ] {
+        let base = base(size, ENTRIES / 4, VALUE_BYTES, steps)?;
+        trials.extend(beside_peers(&base, case, &[POLICY])?);
+    }
+    Ok(trials)
+}
+
+fn small_tables(size: &Size) -> Result<Vec<Trial>> {
+    let mut base = base(size, ENTRIES, VALUE_BYTES, Step::fill_by_parts(PARTS))?;
+    let design = &mut base.0.options.design;
+    design.memtable_bytes = Some(256 * KIB);
+    design.table_bytes = Some(256 * KIB);
+    beside_peers(&base, "", &[POLICY, "trie:4"])
+}
+
+/// Memory for all filters, a quarter of the data, and for less than a tenth of them: those of 16 bits per key
+/// are a 52nd of the data, and indexes and filters have a quarter of the memory.
+fn gets(size: &Size) -> Result<Vec<Trial>> {
+    let reads = size.reads(2_000_000);
+    let warm = Step::new(Workload::ReadRandom, reads / WARMING_PARTS as u64).named(COLD_START);
+    let mut steps = vec![
+        Step::new(Workload::FillRandom, 1),
+        Step::new(Workload::ReadRandom, reads),
+        Step::new(Workload::ReadMissing, reads),
+        Step::new(Workload::ReadZipf, reads),
+        warm.clone().cold(),
+    ];
+    steps.resize(steps.len() - 1 + WARMING_PARTS, warm);
+    let mut trials = Vec::new();
+    for (case, part, residency) in [
+        ("all filters in memory", 4, Residency::Resident),
+        ("the small levels' filters in memory", 150, Residency::Auto),
+    ] {
+        let mut base = base(size, ENTRIES, VALUE_BYTES, steps.clone())?;
+        let data = base.0.settings.records.num * (KEY_BYTES + VALUE_BYTES) as u64;
+        base.0.options.memory_budget = (data / part).max(4 * MIB);
+        base.0.options.design.residency = residency;
+        trials.extend(beside_peers(&base, case, &[POLICY])?);
+    }
+    Ok(trials)
+}
+
+/// What the trials share: two threads, and a quarter of the data as memory.
+fn base(size: &Size, entries: u64, value_bytes: usize, steps: Vec<Step>) -> Result<Base> {
+    let num = size.count(entries);
+    let budget = entries * (KEY_BYTES + value_bytes) as u64 / 4;
+    let sizes = (budget, 32 * MIB, 32 * MIB);
+    let mut base = size.base(num, KEY_BYTES, value_bytes, steps, sizes)?;
+    base.0.settings.threads = 2;
+    base.0.options.threads = 2;
+    Ok(base)
+}
+
+/// Ours of these policies, tries with all that LSM-trie has, and the peers.
+fn beside_peers(base: &Base, case: &str, policies: &[&str]) -> Result<Vec<Trial>> {
+    let ours = |policy: &&str| -> Result<Trial> {
+        if !policy.starts_with(POLICY) {
+            return base.of(case, policy, PEER_FILTER);
+        }
+        let mut trial = base.of(case, policy, FILTER)?;
+        trial.options.design.table = TableSpec::HTable;
+        trial.options.layout = Layout {
+            order: KeyOrder::Hashed,
+            ..Layout::sorted()
+        };
+        Ok(trial)
+    };
+    let peers = PEERS.map(|peer| base.peer_of_our_sizes(case, peer, PEER_FILTER));
+    { policies.iter().map(ours) }.chain(peers).collect()
+}
+
+/// What is kept in memory of tables, whatever is cached, if there were a terabyte of keys and values: our
+/// indexes, which are marks of buckets, filters, and what describes tables; of peers what they count as theirs.
+/// Nothing after writes: filters are loaded when they are asked first.
+fn memory_per_terabyte(row: &Value) -> Option<Value> {
+    let setting = |name: &str| row["settings"][name].as_f64();
+    let data = setting("num")? * (setting("key_size")? + setting("value_size")?);
+    let has_only_read = row["user_bytes"] == 0;
+    let memory = row["memory"].as_object().filter(|_| has_only_read)?;
+    let of_tables = ["indexes", "filters", "tables", "indexes_and_filters"];
+    let parts = memory.iter();
+    let parts = parts.filter(|(name, _)| of_tables.contains(&name.as_str()));
+    let scaled = parts
+        .filter_map(|(name, bytes)| Some((name.clone(), json!(bytes.as_f64()? / data * TERABYTE))));
+    Some(Value::Object(scaled.collect()))
+}
+
+/// One row of those of all parts: how long it took, and what was read, until the rate of a part reached
+/// nine tenths of the steady one.
+fn cold_start(parts: &[Value]) -> Value {
+    let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(0.0);
+    let sum = |parts: &[Value], name| parts.iter().map(|row| number(row, name)).sum::<f64>();
+    let rate = |row: &Value| number(row, "ops_per_second");
+    let last = &parts[parts.len().saturating_sub(STEADY_PARTS)..];
+    let steady = median(last.iter().map(rate)).unwrap_or(0.0);
+    let warm = parts
+        .iter()
+        .position(|row| rate(row) >= STEADY_SHARE * steady);
+    let until = &parts[..warm.map_or(parts.len(), |it| it + 1)];
+    let first = parts.first().cloned().unwrap_or_default();
+    let mut row = first.clone();
+    for name in ["ops", "seconds", "block_reads", "device_reads"] {
+        row[name] = json!(sum(parts, name));
+    }
+    row["ops_per_second"] = json!((sum(parts, "ops") / sum(parts, "seconds")).round());
+    // They are those of the first part.
+    row["latency_us"] = Value::Null;
+    row["cold_start"] = json!({
+        "steady_ops_per_second": steady,
+        "gets": sum(until, "ops"),
+        "seconds": number(&first, "open_seconds") + sum(until, "seconds"),
+        "read_bytes": number(&first, "open_read_bytes") + sum(until, "storage_read_bytes"),
+        "device_reads": sum(until, "device_reads"),
+    });
+    row
+}
+
+/// Write amplification while a store grows to 100 TB, by the planner itself.
+fn simulated(micro: &mut Micro<'_>) -> Result<()> {
+    for policy in [POLICY, "trie:4", "trie:16", "leveling:10"] {
+        for terabytes in [1.0, 10.0, 100.0] {
+            let data = TERABYTE * terabytes * micro.size.scale;
+            let case = format!("{} GB", data / 1e9);
+            if !micro.wants(policy, &case) {
+                continue;
+            }
+            let began = Instant::now();
+            let report = simulate(&Simulation {
+                entries: (data / (KEY_BYTES + VALUE_BYTES) as f64) as u64,
+                key_bytes: KEY_BYTES as u64,
+                value_bytes: VALUE_BYTES as u64,
+                design: Design {
+                    policy: policy.parse()?,
+                    memtable_bytes: Some(32 * MIB),
+                    table_bytes: Some(32 * MIB),
+                    ..Design::default()
+                },
+                ..Simulation::default()
+            })?;
+            let end = report
+                .points
+                .last()
+                .ok_or("expected a store that grows, found none")?;
+            let below = end.levels.iter().filter(|level| level.level > 0);
+            let special = json!({
+                "levels": below.count(),
+                "entry_writes": { "simulated": end.entry_writes },
+                "write_amplification": end.write_amplification,
+                "simulation_seconds": began.elapsed().as_secs_f64(),
+            });
+            micro.row((policy, &case), "simulated", None, special)?;
+        }
+    }
+    Ok(())
+}
