@@ -8,6 +8,7 @@ pub(crate) mod allocation;
 pub(crate) mod bloom;
 mod bucket_word;
 mod buckets;
+pub(crate) mod cluster;
 #[cfg(test)]
 mod conformance;
 pub(crate) mod cuckoo;
