@@ -43,6 +43,8 @@ pub(crate) trait Observer {
     fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
     /// The table wants a page, which is fetched next.
     fn page(&mut self, _table: &Table, _id: PageId) {}
+    /// A filter over several runs of the group wants a page, which is fetched next.
+    fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
     /// A filter over several runs of the group has answered.
     fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
     /// The table has answered.
@@ -96,10 +98,11 @@ pub(crate) fn get_observed(
                 match lookup.step(&engine.stats, page.take(), observer)? {
                     Step::Read(id) => {
                         let asked = lookup.asked();
-                        if let Asked::Table(table) = asked {
-                            observer.page(table, id);
+                        match asked {
+                            Asked::Table(table) => observer.page(table, id),
+                            Asked::Probe(probe) => observer.probe_page(probe, id),
                         }
-                        page = Some(asked.page(id)?);
+                        page = lookup.fetch(id)?;
                     }
                     Step::Done(answer) => break read_value(engine, answer, want, observer)?,
                 }
@@ -240,9 +243,9 @@ fn get_together<K: AsRef<[u8]>>(
         }
         // All that are left want a page that is not here, and the device has heard of each.
         if under_way.is_empty() {
-            for (at, lookup, id) in missing.drain(..) {
-                let page = lookup.asked().page(id)?;
-                under_way.push((at, lookup, Some(page)));
+            for (at, mut lookup, id) in missing.drain(..) {
+                let page = lookup.fetch(id)?;
+                under_way.push((at, lookup, page));
             }
         }
     }
@@ -349,13 +352,6 @@ pub(crate) enum Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn page(self, id: PageId) -> Result<Page> {
-        match self {
-            Asked::Table(table) => table.page(id),
-            Asked::Probe(probe) => probe.pages.page(id),
-        }
-    }
-
     fn cached_or_prefetch(self, id: PageId) -> Option<Page> {
         match self {
             Asked::Table(table) => table.cached_or_prefetch(id),
@@ -416,6 +412,22 @@ impl<'a> TableLookup<'a> {
     pub(crate) fn asked(&self) -> Asked<'a> {
         self.asked
             .expect("a lookup that asks for a page asks somebody")
+    }
+
+    /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
+    /// made of the tables again, and they know the answer.
+    fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
+        let probe = match self.asked() {
+            Asked::Table(table) => return table.page(id).map(Some),
+            Asked::Probe(probe) => probe,
+        };
+        match probe.pages.page(id) {
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                self.asked = None;
+                Ok(None)
+            }
+            page => page.map(Some),
+        }
     }
 
     /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.

@@ -25,6 +25,7 @@ use hedgerow_mem::Publisher;
 
 use crate::advisor::Device;
 use crate::compaction;
+use crate::compaction::probes::clusters;
 use crate::compaction::probes::stored::{self, filters_dir};
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
@@ -506,9 +507,11 @@ fn assemble(
         flushes_held_at: AtomicU64::new(u64::MAX),
         holding_flushes: Mutex::default(),
         workers: OnceLock::new(),
+        fresh_clusters: Mutex::default(),
         lost_error: Mutex::default(),
     });
     let mut filters = stored::Found::list(&engine.tables, dir);
+    let mut clusters = clusters::Found::list(&engine);
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
         let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
@@ -523,6 +526,12 @@ fn assemble(
             }
             version.apply(&edit, |meta| engine.table(meta, facts))?;
             filters.attach(&engine, &mut version, partition, facts);
+            clusters.attach(
+                &engine,
+                &facts.design(),
+                &mut version,
+                facts.owner(partition),
+            );
             Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
         })?;
         catalog = catalog.with(&cell, &state);
@@ -704,7 +713,8 @@ fn flush_replayed(
             for memtable in tree.sealed.iter().rev() {
                 let change = flush::edit_for(engine, partition, memtable, through)?;
                 let mut version = (*partition.tree().version).clone();
-                version.apply(&change, |meta| engine.table(meta, &partition.keyspace))?;
+                let before = version.clone();
+                engine.apply(&before, &mut version, &change, &partition.keyspace)?;
                 partition.install(Arc::new(version), Some((memtable, through)));
                 edit.push(Change::Tree(change));
             }

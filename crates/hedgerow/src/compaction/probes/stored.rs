@@ -29,6 +29,7 @@ use crate::stats::Event;
 use crate::table::open::Obsolete;
 use crate::table::{Table, TableContext};
 use crate::version::Version;
+use crate::version::clusters::cluster_number;
 
 use super::{Counted, NoPages, counted};
 
@@ -50,10 +51,15 @@ pub(crate) fn filter_number(name: &str) -> Option<u64> {
         .ok()
 }
 
+/// The number in the name of a file in the directory of filters.
+pub(crate) fn file_number(name: &str) -> Option<u64> {
+    filter_number(name).or_else(|| cluster_number(name))
+}
+
 /// The largest number of a file there is; 0 if there is none.
 pub(crate) fn highest_number(storage: &dyn Storage, root: &Path) -> u64 {
     let files = storage.list(&filters_dir(root)).unwrap_or_default();
-    let numbers = files.iter().filter_map(|file| filter_number(&file.name));
+    let numbers = files.iter().filter_map(|file| file_number(&file.name));
     numbers.max().unwrap_or(0)
 }
 
