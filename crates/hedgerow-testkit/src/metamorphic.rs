@@ -60,6 +60,22 @@ pub fn designs() -> Vec<(String, Design)> {
             design.filter = filter;
         });
     }
+    for (policy, bits_per_key, residency) in [
+        (PolicySpec::trie(4), 1.0, Residency::Paged),
+        (PolicySpec::trie(8), 16.0, Residency::Auto),
+        (PolicySpec::tiering(3), 7.3, Residency::Paged),
+        (PolicySpec::trie(4), 16.0, Residency::Resident),
+    ] {
+        let filter = FilterSpec::Cluster { bits_per_key };
+        add(
+            &format!("{policy} with {filter}, {residency:?}"),
+            &|design| {
+                design.policy = policy.clone();
+                design.filter = filter;
+                design.residency = residency;
+            },
+        );
+    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
@@ -259,7 +275,7 @@ pub fn any_design(random: &mut Random) -> Design {
             IndexSpec::ThreeLevel,
             IndexSpec::ThreeLevelArray,
         ]),
-        filter: match random.below(6) {
+        filter: match random.below(7) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
@@ -272,6 +288,9 @@ pub fn any_design(random: &mut Random) -> Design {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),
+            },
+            4 => FilterSpec::Cluster {
+                bits_per_key: random.range(10, 320) as f32 / 10.0,
             },
             _ => FilterSpec::Bloom {
                 bits_per_key: random.range(10, 160) as f32 / 10.0,
