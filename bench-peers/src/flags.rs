@@ -51,8 +51,8 @@ pub(crate) struct Flags {
     /// or half of `--limit`]
     #[arg(long, value_parser = bytes)]
     pub(crate) memory_budget: Option<u64>,
-    /// How Hedgerow reads its tables: `pread` or `mmap`
-    #[arg(long, default_value = "pread", value_parser = ["pread", "mmap"])]
+    /// How Hedgerow reads its tables: `pread`, `mmap` or `direct`
+    #[arg(long, default_value = "pread", value_parser = ["pread", "mmap", "direct"])]
     io: String,
     /// Options for RocksDB before ours, in its own syntax: `use_direct_reads=true;…`
     #[arg(long, default_value = "")]
@@ -89,6 +89,7 @@ impl Flags {
             reads: self.reads,
             threads: self.threads_max(),
             batch_size: self.batch_size,
+            window: None,
             seek_nexts: self.seek_nexts,
             mix: Settings::MIX_EVEN,
         }
@@ -119,8 +120,11 @@ impl Flags {
             self_tuning: false,
             read_mode: match self.io.as_str() {
                 "mmap" => ReadMode::Mmap,
+                "direct" => ReadMode::Direct,
                 _ => ReadMode::Pread,
             },
+            workers: 0,
+            worker_queue: None,
         }
     }
 

@@ -51,6 +51,10 @@ enum Command {
     ///
     /// Example: hedgerow-bench-peers paper-slimdb --dir /data/bench --experiment 3 --scale 0.1 --report page
     PaperSlimdb(paper::PaperArguments),
+    /// The experiments of the paper on parallel LSM-trees: partitions, workers and queues beside RocksDB
+    ///
+    /// Example: hedgerow-bench-peers paper-parallel --dir /data/bench --experiment 1 --scale 0.125 --report page
+    PaperParallel(paper::PaperArguments),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::PaperAutumn(paper) => paper.run(Paper::Autumn),
         Command::PaperSlimdb(paper) => paper.run(Paper::SlimDb),
+        Command::PaperParallel(paper) => paper.run(Paper::Parallel),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

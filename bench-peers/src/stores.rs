@@ -70,6 +70,8 @@ mod tests {
             },
             self_tuning: false,
             read_mode: ReadMode::Pread,
+            workers: 0,
+            worker_queue: None,
         }
     }
 

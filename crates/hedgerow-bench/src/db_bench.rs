@@ -13,10 +13,10 @@ const LONG_SCAN_NEXTS: u64 = 10_000;
 
 /// What the threads of a workload share.
 pub(crate) struct DbBench<'a> {
-    store: &'a dyn Store,
-    settings: &'a Settings,
-    records: Records,
-    order: Permutation,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) settings: &'a Settings,
+    pub(crate) records: Records,
+    pub(crate) order: Permutation,
 }
 
 impl<'a> DbBench<'a> {
@@ -64,6 +64,17 @@ impl Client for DbBenchClient<'_> {
                 self.put(count, |_, i| (order.at(place + i), 0))
             }
             Workload::Overwrite => self.overwrite(num, count),
+            Workload::UpdateAll => {
+                let order = self.shared.order;
+                self.put(count, |rng, i| (order.at(place + i), rng.u64(..)))
+            }
+            Workload::ReadAll => {
+                let order = self.shared.order;
+                match count {
+                    1 => self.get_index(order.at(place)),
+                    _ => self.multi_get(count, |_, i| order.at(place + i)),
+                }
+            }
             Workload::UpdateRandom => self.update(num),
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => self.get(num.div_ceil(100)).map(drop),
@@ -71,7 +82,7 @@ impl Client for DbBenchClient<'_> {
             Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
-            Workload::MultiReadRandom => self.multi_get(num, count),
+            Workload::MultiReadRandom => self.multi_get(count, |rng, _| rng.u64(..num)),
             _ => self.get(num).map(drop),
         }
     }
@@ -136,12 +147,16 @@ impl DbBenchClient<'_> {
     /// The index of the key.
     fn get(&mut self, num: u64) -> Result<u64> {
         let index = self.rng.u64(..num);
+        self.get_index(index).map(|()| index)
+    }
+
+    fn get_index(&mut self, index: u64) -> Result<()> {
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.key(index, key);
         let mut right = false;
         let found = store.get(key, &mut |value| right = records.is_value(index, value))?;
-        self.expect(index, found, right).map(|()| index)
+        self.expect(index, found, right)
     }
 
     fn get_missing(&mut self, num: u64) -> Result<()> {
@@ -149,19 +164,16 @@ impl DbBenchClient<'_> {
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.missing_key(index, key);
-        if store.get(key, &mut |_| ())? {
-            let key = key.escape_ascii();
-            return Err(format!("expected nothing, found a value: key `{key}` of no write").into());
-        }
-        Ok(())
+        expect_missing(key, store.get(key, &mut |_| ())?)
     }
 
-    fn multi_get(&mut self, num: u64, count: u64) -> Result<()> {
+    fn multi_get(&mut self, count: u64, choose: impl Fn(&mut Rng, u64) -> u64) -> Result<()> {
+        let num = self.shared.settings.records.num;
         let DbBench { store, records, .. } = self.shared;
         self.keys.resize_with(count as usize, Vec::new);
         self.indexes.clear();
-        for key in &mut self.keys {
-            let index = self.rng.u64(..num);
+        for (key, i) in self.keys.iter_mut().zip(0..) {
+            let index = choose(&mut self.rng, i);
             records.key(index, key);
             self.indexes.push(index);
         }
@@ -228,11 +240,18 @@ impl DbBenchClient<'_> {
     }
 
     fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
+        self.shared.expect(index, found, right)
+    }
+}
+
+impl DbBench<'_> {
+    /// Whether a get of a key that was written has `found` something, and that is `right`.
+    pub(crate) fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
         if found && right {
             return Ok(());
         }
         let mut key = Vec::new();
-        self.shared.records.key(index, &mut key);
+        self.records.key(index, &mut key);
         let found = if found { "another one" } else { "nothing" };
         Err(format!(
             "expected the value that was written to the key `{}`, found {found}: the store must have \
@@ -242,6 +261,15 @@ impl DbBenchClient<'_> {
         )
         .into())
     }
+}
+
+/// Whether a get of a key that was never written has found nothing.
+pub(crate) fn expect_missing(key: &[u8], found: bool) -> Result<()> {
+    if !found {
+        return Ok(());
+    }
+    let key = key.escape_ascii();
+    Err(format!("expected nothing, found a value: key `{key}` of no write").into())
 }
 
 /// The buffer for a single key.

@@ -1,11 +1,13 @@
 //! Hedgerow as a store under test.
 
 use hedgerow::io::ReadMode;
-use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats};
+use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats, WorkerStats};
 use serde_json::json;
 
 use crate::session::Open;
-use crate::store::{Counters, Description, OpenOptions, Result, Store};
+use crate::store::{
+    Asynchronous, Begun, Counters, Description, OpenOptions, QueueCounters, Result, Store,
+};
 
 /// A keyspace of a Hedgerow database.
 #[derive(Debug)]
@@ -27,10 +29,14 @@ impl HedgerowStore {
     /// # Errors
     /// `InvalidArgument` for options out of bounds or a keyspace of another layout, `Locked`, `Io`.
     pub fn open(options: &OpenOptions) -> Result<HedgerowStore> {
-        let db = Db::builder(&options.dir)
+        let mut builder = Db::builder(&options.dir)
             .memory_budget(options.memory_budget)
             .read_mode(options.read_mode)
-            .open()?;
+            .workers(options.workers);
+        if let Some(calls) = options.worker_queue {
+            builder = builder.worker_queue(calls);
+        }
+        let db = builder.open()?;
         let keyspace = db.keyspace_with(
             &options.keyspace,
             options.layout.clone(),
@@ -119,6 +125,10 @@ impl Store for HedgerowStore {
         Ok(any.map(|(key, _)| key.to_vec()))
     }
 
+    fn asynchronous(&self) -> Option<&dyn Asynchronous> {
+        Some(self)
+    }
+
     fn settle(&self) -> Result<()> {
         self.keyspace.flush()?;
         Ok(self.keyspace.wait_until_merged()?)
@@ -141,6 +151,9 @@ impl Store for HedgerowStore {
             hits_by_level: Some(hits_by_level(&stats)),
             stalled: Some(stats.stalls.total()),
             stalls: Some(stats.stalls.count()),
+            queue: Some(queue(&stats.workers)),
+            flush_cpu: Some(stats.flush_cpu),
+            merge_cpu: Some(stats.merge_cpu),
             table_bytes: Some(keyspace.table_bytes()),
             level_bytes: Some(keyspace.levels.iter().map(|level| level.bytes).collect()),
             space_amplification: Some(keyspace.space_amplification()),
@@ -153,6 +166,7 @@ impl Store for HedgerowStore {
         let read_mode = match self.options.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
+            ReadMode::Direct => "direct",
         };
         Description {
             name: "hedgerow".to_owned(),
@@ -162,7 +176,7 @@ impl Store for HedgerowStore {
                 "order": layout.order.to_string(),
                 "partitions": layout.partitioning.count(),
                 "policy": design.policy.to_string(),
-                "table": format!("block:{}", design.block_bytes),
+                "table": format!("{}:{}", design.table, design.block_bytes),
                 "index": design.index.to_string(),
                 "filter": design.filter.to_string(),
                 "residency": design.residency.to_string(),
@@ -172,8 +186,56 @@ impl Store for HedgerowStore {
                 "table_size": design.table_bytes,
                 "auto": self.keyspace.stats().tunes_itself,
                 "memory_budget": self.db.stats().memory.budget,
+                "workers": self.options.workers,
+                "worker_queue": self.options.worker_queue,
             }),
         }
+    }
+}
+
+impl Asynchronous for HedgerowStore {
+    fn begin_write(&self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Begun<'_>>> {
+        let (keyspace, durability) = (&self.keyspace, self.durability);
+        let pending = match (durability, value) {
+            (Durability::Buffered, Some(value)) => {
+                keyspace.put_later(key, value)?;
+                return Ok(None);
+            }
+            (Durability::Buffered, None) => {
+                keyspace.delete_later(key)?;
+                return Ok(None);
+            }
+            (_, Some(value)) => keyspace.put_async_with(key, value, durability),
+            (_, None) => keyspace.delete_async_with(key, durability),
+        };
+        Ok(Some(Box::new(move |_| {
+            pending.wait()?;
+            Ok(false)
+        })))
+    }
+
+    fn begin_get(&self, key: &[u8]) -> Begun<'_> {
+        let pending = self.keyspace.get_async(key);
+        Box::new(move |found| {
+            let value = pending.wait()?;
+            if let Some(value) = &value {
+                found(value);
+            }
+            Ok(value.is_some())
+        })
+    }
+
+    fn barrier(&self) -> Result<()> {
+        Ok(self.db.barrier().wait()?)
+    }
+}
+
+fn queue(workers: &[WorkerStats]) -> QueueCounters {
+    let sum = |of: fn(&WorkerStats) -> u64| workers.iter().map(of).sum();
+    QueueCounters {
+        calls: sum(|worker| worker.done),
+        batches: sum(|worker| worker.batches),
+        waited: workers.iter().map(|worker| worker.waited).sum(),
     }
 }
 

@@ -9,6 +9,7 @@ mod session;
 mod workload;
 
 mod db_bench;
+mod windowed;
 mod ycsb;
 
 mod permutation;
@@ -37,8 +38,11 @@ mod hedgerow_store;
 mod store;
 
 pub use hedgerow_store::HedgerowStore;
+pub use process::cpu_time_of_threads;
 pub use records::RecordShape;
 pub use report::read_results;
 pub use session::{Open, Session};
-pub use store::{Counters, Description, Error, OpenOptions, Result, Store};
+pub use store::{
+    Asynchronous, Begun, Counters, Description, Error, OpenOptions, QueueCounters, Result, Store,
+};
 pub use workload::{Settings, Workload};

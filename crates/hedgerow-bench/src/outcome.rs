@@ -1,5 +1,7 @@
 //! What a workload is found to have done, as one object.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::process;
@@ -84,7 +86,9 @@ impl Findings {
             "storage_write_bytes": storage.map(|(before, after)| after.1 - before.1),
             "stalls": self.ended.counters.stalls.zip(self.before.counters.stalls).map(|(e, b)| e - b),
             "stall_seconds": stalled.map(|(b, e)| e.saturating_sub(b).as_secs_f64()),
+            "queue": self.queue(),
             "cpu_seconds": self.cpu_seconds,
+            "activities": self.activities(),
             "settle_seconds": self.settle_seconds,
             "settle_cpu_seconds": self.settle_cpu_seconds,
             "memory": self.memory(),
@@ -95,6 +99,30 @@ impl Findings {
     fn grown(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
         let (before, after) = (&self.before.counters, &self.after.counters);
         Some(counter(after)?.saturating_sub(counter(before)?))
+    }
+
+    /// Processor seconds of flushes, of merges, and of all else, until the store had settled.
+    fn activities(&self) -> Option<Value> {
+        let took = |of: fn(&Counters) -> Option<Duration>| {
+            let (before, after) = (of(&self.before.counters)?, of(&self.after.counters)?);
+            Some(after.saturating_sub(before).as_secs_f64())
+        };
+        let (flush, merge) = (took(|c| c.flush_cpu)?, took(|c| c.merge_cpu)?);
+        let all = self.cpu_seconds + self.settle_cpu_seconds;
+        let foreground = (all - flush - merge).max(0.0);
+        Some(json!({ "foreground": foreground, "flush": flush, "merge": merge }))
+    }
+
+    /// Nothing where no call went through a queue.
+    fn queue(&self) -> Option<Value> {
+        let (before, after) = (self.before.counters.queue?, self.ended.counters.queue?);
+        let calls = (after.calls - before.calls) as f64;
+        let waited = (after.waited.saturating_sub(before.waited)).as_secs_f64();
+        Some(json!({
+            "calls": calls,
+            "calls_per_batch": over(calls, (after.batches - before.batches) as f64)?,
+            "wait_us": over(waited * 1e6, calls)?,
+        }))
     }
 
     fn hits_by_level(&self) -> Option<Vec<u64>> {

@@ -1,5 +1,6 @@
 //! What the system says of this process.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -8,6 +9,71 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Processor time of its threads whose names begin so; those that have ended do not count.
+pub fn cpu_time_of_threads(prefix: &str) -> Option<Duration> {
+    let mut ns = 0;
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        let thread = thread.ok()?.path();
+        // It may have ended.
+        let (Some(name), Some(times)) =
+            (text(&thread.join("comm")), text(&thread.join("schedstat")))
+        else {
+            continue;
+        };
+        if name.starts_with(prefix) {
+            ns += times.split_whitespace().next()?.parse::<u64>().ok()?;
+        }
+    }
+    Some(Duration::from_nanos(ns))
+}
+
+/// Has the system write back everything, and forget what it has cached of files; whether it may be told to.
+pub(crate) fn drop_page_cache() -> bool {
+    rustix::fs::sync();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a switch of the system, no file of a store"
+    )]
+    std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok()
+}
+
+/// Keeps the calling thread, and those that it starts from now on, on the first `count` of the
+/// processors that it may run on, until this is dropped.
+pub(crate) struct Confined {
+    #[cfg(target_os = "linux")]
+    before: rustix::thread::CpuSet,
+}
+
+impl Confined {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn to(count: usize) -> std::io::Result<Confined> {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let before = sched_getaffinity(None)?;
+        let mut few = CpuSet::new();
+        let may_run = (0..CpuSet::MAX_CPU).filter(|&processor| before.is_set(processor));
+        may_run.take(count).for_each(|processor| few.set(processor));
+        sched_setaffinity(None, &few)?;
+        Ok(Confined { before })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn to(count: usize) -> std::io::Result<Confined> {
+        let message = format!("expected a system that keeps threads on {count} processors");
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            message,
+        ))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // It could be kept on few, so it can be let run on all.
+        let _ = rustix::thread::sched_setaffinity(None, &self.before);
+    }
 }
 
 /// Bytes of memory that are in RAM.
@@ -23,18 +89,40 @@ pub(crate) fn storage_bytes() -> Option<(u64, u64)> {
 
 /// The number behind a name in a file of lines.
 fn field(path: &str, name: &str) -> Option<u64> {
+    let text = text(path.as_ref())?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+fn text(path: &Path) -> Option<String> {
     #[allow(
         clippy::disallowed_methods,
         reason = "a file of the system, not of a store"
     )]
-    let text = String::from_utf8(std::fs::read(path).ok()?).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
+    let bytes = std::fs::read(path).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn threads_are_told_apart_and_can_be_confined() {
+        let named = std::thread::Builder::new().name("busy-bee".to_owned());
+        let its_time = named.spawn(|| {
+            while cpu_time_of_threads("busy").unwrap_or_default() < Duration::from_millis(2) {}
+            cpu_time_of_threads("no such thread")
+        });
+        assert_eq!(its_time.unwrap().join().unwrap(), Some(Duration::ZERO));
+        let all = std::thread::available_parallelism().unwrap();
+        {
+            let _few = Confined::to(1).unwrap();
+            assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
+        }
+        assert_eq!(std::thread::available_parallelism().unwrap(), all);
+    }
 
     #[test]
     fn a_process_has_used_time_and_memory() {

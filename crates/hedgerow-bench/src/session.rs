@@ -16,6 +16,7 @@ use crate::process;
 use crate::records::Records;
 use crate::store::{OpenOptions, Result, Store, invalid};
 use crate::threads::{Client, Done, Work};
+use crate::windowed;
 use crate::workload::{Settings, Workload};
 use crate::ycsb::Ycsb;
 
@@ -64,6 +65,18 @@ impl Session {
         settings.check()?;
         self.settings = settings;
         Ok(())
+    }
+
+    /// Closes the store, has the system forget what it has cached of files, and opens it again; whether the
+    /// system may be told to.
+    ///
+    /// # Errors
+    /// Whatever opening fails with.
+    pub fn cool(&mut self) -> Result<bool> {
+        self.store = None;
+        let dropped = process::drop_page_cache();
+        self.store = Some((self.open)(&self.options)?);
+        Ok(dropped)
     }
 
     /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
@@ -140,6 +153,15 @@ impl Session {
             ops_per_call: workload.ops_per_call(&self.settings),
             advanced,
         };
+        if let Some(window) = self.settings.window {
+            let calls = windowed::check(store, workload, &self.settings)?;
+            let db_bench = DbBench::new(store, &self.settings)?;
+            let client = |i| {
+                Box::new(db_bench.windowed_client(calls, workload, rng(i), window))
+                    as Box<dyn Client + '_>
+            };
+            return work((0..threads).map(client).collect(), None).run();
+        }
         if workload.is_ycsb() {
             let ycsb = Ycsb::new(store, workload, &self.settings);
             let client = |i| Box::new(ycsb.client(rng(i))) as Box<dyn Client + '_>;

@@ -93,6 +93,11 @@ pub trait Store: Sync {
         Ok(any)
     }
 
+    /// Its asynchronous calls, if it has such.
+    fn asynchronous(&self) -> Option<&dyn Asynchronous> {
+        None
+    }
+
     /// Flushes what is in memory and waits until merging has nothing left to do.
     ///
     /// # Errors
@@ -104,6 +109,30 @@ pub trait Store: Sync {
 
     /// What it is, and how it was opened.
     fn describe(&self) -> Description;
+}
+
+/// The rest of a call that was begun: waits for its end and calls `found` with the value, if it is a get
+/// that found one; whether it did.
+pub type Begun<'a> = Box<dyn FnOnce(&mut dyn FnMut(&[u8])) -> Result<bool> + Send + 'a>;
+
+/// Calls of a [`Store`] that return before they have ended. Of one thread's calls for one key each takes
+/// effect after those before it.
+pub trait Asynchronous: Sync {
+    /// Begins a put, or a delete if there is no value. Gives nothing if nobody has to wait for it before
+    /// the next barrier, as where writes are not synced; it may wait for room in a queue itself.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn begin_write(&self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Begun<'_>>>;
+
+    /// Begins a get.
+    fn begin_get(&self, key: &[u8]) -> Begun<'_>;
+
+    /// Waits until every write that was begun before has been made.
+    ///
+    /// # Errors
+    /// The first of those that nobody waited for.
+    fn barrier(&self) -> Result<()>;
 }
 
 /// What a store counts; `None` where it cannot say.
@@ -136,6 +165,12 @@ pub struct Counters {
     pub stalled: Option<Duration>,
     /// How often.
     pub stalls: Option<u64>,
+    /// Asynchronous calls that went through a queue.
+    pub queue: Option<QueueCounters>,
+    /// Processor time of flushes.
+    pub flush_cpu: Option<Duration>,
+    /// Processor time of merges.
+    pub merge_cpu: Option<Duration>,
     // ---- As it is now: results show the value at their end. ----
     /// Bytes of all tables.
     pub table_bytes: Option<u64>,
@@ -147,6 +182,17 @@ pub struct Counters {
     /// `indexes`, `filters`, `pinned`, `merges`, `tables`; a store that counts some of them together
     /// uses a name of its own.
     pub memory: Vec<(&'static str, u64)>,
+}
+
+/// Asynchronous calls of all queues together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Calls that were taken from a queue.
+    pub calls: u64,
+    /// How often some were.
+    pub batches: u64,
+    /// How long they were in the queue, together.
+    pub waited: Duration,
 }
 
 /// What a store is, and how it was opened.
@@ -192,6 +238,10 @@ pub struct OpenOptions {
     pub self_tuning: bool,
     /// How table files are read.
     pub read_mode: ReadMode,
+    /// Threads that make asynchronous calls; with 0 background threads do.
+    pub workers: usize,
+    /// How many calls the queue of each holds; what the store chooses unless given.
+    pub worker_queue: Option<usize>,
 }
 
 impl OpenOptions {
@@ -211,6 +261,8 @@ impl OpenOptions {
             design: Design::default(),
             self_tuning: false,
             read_mode: ReadMode::Pread,
+            workers: 0,
+            worker_queue: None,
         }
     }
 

@@ -19,6 +19,16 @@ pub(crate) trait Client: Send {
     /// all operations of all threads.
     fn call(&mut self, place: u64, count: u64) -> Result<()>;
 
+    /// Waits for the end of calls that went on when `call` returned.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The times of such calls, which count instead of those of `call`.
+    fn latency(&mut self) -> Option<Latency> {
+        None
+    }
+
     /// Bytes of keys and values that it has written so far.
     fn user_bytes(&self) -> u64;
 }
@@ -132,11 +142,12 @@ fn measure(
             (told, told_place) = (now, place);
         }
     }
+    client.finish()?;
     advanced(place - told_place);
     Ok(Part {
         began,
-        ended: last,
-        latency,
+        ended: Instant::now(),
+        latency: client.latency().unwrap_or(latency),
         user_bytes: client.user_bytes(),
     })
 }

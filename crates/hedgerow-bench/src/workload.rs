@@ -29,6 +29,10 @@ pub enum Workload {
     ReadHot,
     /// Seeks to drawn keys, and goes on from there.
     SeekRandom,
+    /// Gets every key once, in the order of `FillRandom`.
+    ReadAll,
+    /// Puts every key anew, in the order of `FillRandom`.
+    UpdateAll,
     /// Scans all keys that share the prefix of a drawn one.
     PrefixScan,
     /// As `ReadRandom`, while one more thread does as `Overwrite`.
@@ -57,7 +61,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in an order in which they can be run.
-    pub const ALL: [Workload; 20] = [
+    pub const ALL: [Workload; 22] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -65,6 +69,8 @@ impl Workload {
         Workload::ReadRandom,
         Workload::ReadMissing,
         Workload::ReadHot,
+        Workload::ReadAll,
+        Workload::UpdateAll,
         Workload::SeekRandom,
         Workload::PrefixScan,
         Workload::MultiReadRandom,
@@ -90,6 +96,8 @@ impl Workload {
             Workload::ReadRandom => "readrandom",
             Workload::ReadMissing => "readmissing",
             Workload::ReadHot => "readhot",
+            Workload::ReadAll => "readall",
+            Workload::UpdateAll => "updateall",
             Workload::SeekRandom => "seekrandom",
             Workload::PrefixScan => "prefixscan",
             Workload::ReadWhileWriting => "readwhilewriting",
@@ -121,6 +129,7 @@ impl Workload {
             Workload::ReadRandom
                 | Workload::ReadMissing
                 | Workload::ReadHot
+                | Workload::ReadAll
                 | Workload::SeekRandom
                 | Workload::PrefixScan
                 | Workload::MultiReadRandom
@@ -134,6 +143,8 @@ impl Workload {
         let num = settings.records.num;
         match self {
             Workload::Overwrite | Workload::DeleteRandom => num,
+            Workload::UpdateAll => num,
+            Workload::ReadAll => settings.reads.unwrap_or(num).min(num),
             _ if self.loads() => num,
             _ => settings.reads.unwrap_or(num),
         }
@@ -142,12 +153,30 @@ impl Workload {
     /// How many operations are one call of the store.
     pub(crate) fn ops_per_call(self, settings: &Settings) -> u64 {
         match self {
-            Workload::FillSeq | Workload::FillRandom | Workload::Overwrite => {
-                settings.batch_size.unwrap_or(1)
-            }
+            Workload::FillSeq
+            | Workload::FillRandom
+            | Workload::Overwrite
+            | Workload::UpdateAll
+            | Workload::ReadAll => settings.batch_size.unwrap_or(1),
             Workload::MultiReadRandom => settings.batch_size.unwrap_or(MULTI_GET_KEYS),
             _ => 1,
         }
+    }
+
+    /// Whether it is made of single gets, puts or deletes that do not depend on each other.
+    pub(crate) fn may_be_asynchronous(self) -> bool {
+        matches!(
+            self,
+            Workload::FillSeq
+                | Workload::FillRandom
+                | Workload::Overwrite
+                | Workload::ReadRandom
+                | Workload::ReadMissing
+                | Workload::ReadHot
+                | Workload::ReadAll
+                | Workload::UpdateAll
+                | Workload::DeleteRandom
+        )
     }
 
     pub(crate) fn is_ycsb(self) -> bool {
@@ -187,6 +216,9 @@ pub struct Settings {
     pub threads: usize,
     /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
     pub batch_size: Option<u64>,
+    /// Makes asynchronous calls, of which each thread has at most so many under way; nothing for
+    /// calls that are waited for.
+    pub window: Option<usize>,
     /// Steps after each seek of `seekrandom`, and of a scan of `mixed`.
     pub seek_nexts: u64,
     /// What `mixed` draws from; long scans take 10,000 steps.
@@ -209,6 +241,11 @@ impl Settings {
             ("threads", self.threads as u64, 1024),
             ("operations that read", self.reads.unwrap_or(1), 1 << 60),
             ("entries per batch", self.batch_size.unwrap_or(1), 1 << 20),
+            (
+                "calls in a window",
+                self.window.unwrap_or(1) as u64,
+                1 << 20,
+            ),
         ];
         for (what, found, max) in bounds {
             if !(1..=max).contains(&found) {
@@ -237,6 +274,7 @@ impl Settings {
             ("group_size", json!(group_size)),
             ("threads", json!(self.threads)),
             ("batch_size", json!(workload.ops_per_call(&self))),
+            ("window", json!(self.window)),
             ("seek_nexts", json!(self.seek_nexts)),
             ("seed", json!(seed)),
         ];

@@ -255,3 +255,63 @@ fn what_is_not_there_is_said() {
         "{error}"
     );
 }
+
+#[test]
+fn the_parallel_experiments_have_partitions_queues_and_activities() {
+    let size = Size {
+        scale: 0.0001,
+        reads: Some(500),
+        seed: 1,
+    };
+    let of = |number, only| rows_of(Paper::Parallel, &size, number, only);
+    let rows = of(1, "");
+    assert_eq!(names(&rows, "case").len(), 5);
+    assert_eq!(
+        names(&rows, "design"),
+        BTreeSet::from(["whole levels", "default"])
+    );
+    let workloads = ["fillrandom", "readall", "readall, 16 per call", "updateall"];
+    assert_eq!(names(&rows, "workload"), BTreeSet::from(workloads));
+    for row in &rows {
+        assert_eq!(row["threads"], 16);
+        let parts = ["foreground", "flush", "merge"];
+        let seconds = parts.map(|part| row["activities"][part].as_f64().unwrap());
+        assert!(
+            seconds.iter().all(|s| *s >= 0.0) && seconds[0] > 0.0,
+            "{row}"
+        );
+        // Nothing is simulated but single trees.
+        let is_simulated = row["case"] == "1 partition" && row["workload"] == "fillrandom";
+        assert_eq!(row["entry_writes"].is_object(), is_simulated, "{row}");
+    }
+    expect_shown(&rows);
+    assert!(
+        page(&rows)
+            .unwrap()
+            .contains("Processor seconds by activity")
+    );
+
+    let feeders = of(2, "16 partitions");
+    assert_eq!(
+        names(&feeders, "design"),
+        BTreeSet::from(["direct calls", "2 workers"])
+    );
+    let orders = of(3, "");
+    assert_eq!(
+        names(&orders, "workload"),
+        BTreeSet::from(["fillrandom", "fillseq"])
+    );
+    let left_out = of(4, "");
+    for row in &left_out {
+        let design = row["design"].as_str().unwrap();
+        let is_direct = design.contains("direct") || design.contains("multi");
+        let is_queued = row["workload"] != "readall" && !row["queue"].is_null();
+        assert!(!(is_direct && is_queued), "{row}");
+        if design.starts_with("queues of ") {
+            assert!(row["queue"]["wait_us"].as_f64() > Some(0.0), "{row}");
+        }
+    }
+    expect_shown(&left_out);
+    let one = of(5, "on 1");
+    assert_eq!(one.len(), 6);
+}

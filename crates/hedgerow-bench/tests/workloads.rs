@@ -27,6 +27,7 @@ fn settings() -> Settings {
         reads: Some(1500),
         threads: 2,
         batch_size: None,
+        window: None,
         seek_nexts: 10,
         mix: Settings::MIX_EVEN,
     }
@@ -108,13 +109,14 @@ const FIELDS: &str = "workload store version threads ops seconds ops_per_second 
     background_ops user_bytes log_bytes flush_bytes merge_read_bytes merge_write_bytes \
     write_amplification space_amplification table_bytes block_reads device_reads entries_written filter_probes \
     filter_false_positives memtable_hits hits_by_level storage_read_bytes storage_write_bytes \
-    stall_seconds stalls cpu_seconds settle_seconds settle_cpu_seconds memory settings";
+    stall_seconds stalls queue activities cpu_seconds settle_seconds settle_cpu_seconds memory settings";
 const SETTINGS: &str = "auto num reads key_size value_size group_size threads batch_size seek_nexts seed \
     sync memory_budget keyspace order partitions policy table index filter residency io compression \
-    memtable_size table_size";
+    memtable_size table_size window workers worker_queue";
 const MEMORY: &str = "memtables page_cache indexes filters pinned merges tables resident";
-/// Unknown on some systems, or of a workload that does not write.
-const NULLABLE: [&str; 3] = [
+/// Unknown on some systems, or of a workload that does not write or has no asynchronous calls.
+const NULLABLE: [&str; 4] = [
+    "queue",
     "write_amplification",
     "storage_read_bytes",
     "storage_write_bytes",
@@ -485,4 +487,79 @@ fn every_lie_is_noticed() {
     );
     let fails = run(Liar::open(Lie::Fails), settings(), &[FillRandom]);
     assert_eq!(fails.unwrap_err().to_string(), "the disk is on fire");
+}
+
+#[test]
+fn asynchronous_calls_do_the_same() {
+    for (workers, sync) in [(0, false), (2, false), (2, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = OpenOptions {
+            workers,
+            worker_queue: Some(8),
+            sync,
+            layout: hedgerow::Layout::sorted().hash(3),
+            ..options(dir.path())
+        };
+        let settings = Settings {
+            window: Some(5),
+            ..settings()
+        };
+        let mut session = Session::new(hedgerow(), options, settings).unwrap();
+        for workload in [
+            Workload::FillRandom,
+            Workload::ReadRandom,
+            Workload::ReadMissing,
+            Workload::Overwrite,
+            Workload::ReadHot,
+            Workload::FillSeq,
+            Workload::ReadRandom,
+            Workload::DeleteRandom,
+        ] {
+            let result = session.run(workload, &|_| ()).unwrap();
+            let ops = workload.ops(&settings);
+            assert_eq!(result["ops"], ops, "{workload}");
+            assert_eq!(result["settings"]["workers"], workers);
+            assert_eq!(result["settings"]["window"], 5);
+            // A get may be answered on the spot.
+            if ![
+                Workload::ReadRandom,
+                Workload::ReadMissing,
+                Workload::ReadHot,
+            ]
+            .contains(&workload)
+            {
+                let calls = result["queue"]["calls"].as_f64().unwrap();
+                // A batch is counted when it is done, and the last may hold the barrier.
+                assert!(calls >= ops as f64 / 2.0, "{workload}: {result}");
+            }
+        }
+        // What was deleted is missed.
+        let error = session.run(Workload::ReadRandom, &|_| ()).unwrap_err();
+        assert!(error.to_string().contains("found nothing"), "{error}");
+    }
+}
+
+#[test]
+fn calls_that_cannot_be_asynchronous_are_refused() {
+    let settings = Settings {
+        window: Some(4),
+        ..settings()
+    };
+    let refused = |settings, workload| {
+        let error = run(hedgerow(), settings, &[Workload::FillRandom, workload]);
+        error.unwrap_err().to_string()
+    };
+    let error = refused(settings, Workload::SeekRandom);
+    assert!(error.contains("found seekrandom"), "{error}");
+    let batches = Settings {
+        batch_size: Some(8),
+        ..settings
+    };
+    let error = refused(batches, Workload::Overwrite);
+    assert!(error.contains("of 8 per call"), "{error}");
+    let none = Settings {
+        window: Some(0),
+        ..settings
+    };
+    assert!(refused(none, Workload::ReadRandom).contains("found 0"));
 }

@@ -9,7 +9,7 @@ use hedgerow::advisor::Mix;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
-    Residency,
+    Residency, TableSpec,
 };
 use hedgerow_bench::experiments::Paper;
 use hedgerow_bench::{
@@ -24,12 +24,13 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot seekrandom
-readwhilewriting deleterandom multireadrandom mixed; prefixscan; of YCSB: ycsb-load ycsb-a ycsb-b
-ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
+readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
+ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
 
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
   hedgerow bench ycsb-load,ycsb-a,ycsb-f --threads 2 --json >> results.jsonl
+  hedgerow bench fillrandom,readrandom --async=32 --workers 2 --partitions hash:4
   hedgerow bench --report page --from results.jsonl";
 
 /// Measures workloads on a database: rates, latencies, amplification, memory.
@@ -87,6 +88,18 @@ pub(crate) struct Arguments {
     /// Waits for each commit to be on the disk
     #[arg(long)]
     sync: bool,
+    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, and writes with
+    /// --sync, of which each thread has at most so many under way [default of the number: 64]
+    #[arg(long = "async", value_name = "CALLS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "64")]
+    window: Option<usize>,
+    /// Threads that make asynchronous calls, each for its part of the partitions; background threads
+    /// make them if there are none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    workers: usize,
+    /// Calls that the queue of each worker holds [default: 1024]
+    #[arg(long, value_name = "N")]
+    worker_queue: Option<usize>,
     /// What keys, values and choices are derived from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -116,9 +129,9 @@ pub(crate) struct Arguments {
     /// 0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none
     #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
     levels: Option<PolicySpec>,
-    /// The table format: block, block:BYTES
-    #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = block_bytes)]
-    table: u32,
+    /// The table format: block, block:BYTES, htable, htable:BYTES; the last two with --order hashed
+    #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = table_format)]
+    table: (TableSpec, u32),
     /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
@@ -128,7 +141,7 @@ pub(crate) struct Arguments {
     /// Where indexes and filters live: auto, resident, paged
     #[arg(long, value_name = "WHERE", default_value_t)]
     residency: Residency,
-    /// How table files are read: pread, mmap
+    /// How table files are read: pread, mmap, direct (past the system's cache)
     #[arg(long, value_name = "HOW", default_value = "pread", value_parser = read_mode)]
     io: ReadMode,
     /// The compression of pages: none, lz4
@@ -158,31 +171,41 @@ enum PaperArguments {
     /// Runs the experiments of the Autumn paper: leveling beside garnering
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::AUTUMN)]
-    PaperAutumn(paper::Arguments),
+    #[command(name = "paper-autumn", after_help = paper::AUTUMN)]
+    Autumn(paper::Arguments),
     /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
     ///
     /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(after_help = paper::SLIMDB)]
-    PaperSlimdb(paper::Arguments),
+    #[command(name = "paper-slimdb", after_help = paper::SLIMDB)]
+    Slimdb(paper::Arguments),
+    /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
+    ///
+    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
+    Parallel(paper::Arguments),
 }
 
-pub(crate) fn block_bytes(text: &str) -> Result<u32, String> {
-    let unknown =
-        || format!("expected a table format such as `block` or `block:4096`, found `{text}`");
-    let size = text.strip_prefix("block").ok_or_else(unknown)?;
-    match size.strip_prefix(':') {
-        Some(size) => u32::try_from(arguments::bytes(size)?).map_err(|_| unknown()),
-        None if size.is_empty() => Ok(Design::default().block_bytes),
-        None => Err(unknown()),
-    }
+/// A format and the size of its blocks or buckets.
+pub(crate) fn table_format(text: &str) -> Result<(TableSpec, u32), String> {
+    let unknown = || {
+        format!("expected a table format such as `block`, `block:4096` or `htable`, found `{text}`")
+    };
+    let (table, bytes) = match text.split_once(':') {
+        Some((table, size)) => (table, u32::try_from(arguments::bytes(size)?)),
+        None => (text, Ok(Design::default().block_bytes)),
+    };
+    let table = table.parse().map_err(|_| unknown())?;
+    Ok((table, bytes.map_err(|_| unknown())?))
 }
 
 fn read_mode(text: &str) -> Result<ReadMode, String> {
     match text {
         "pread" => Ok(ReadMode::Pread),
         "mmap" => Ok(ReadMode::Mmap),
-        _ => Err(format!("expected `pread` or `mmap`, found `{text}`")),
+        "direct" => Ok(ReadMode::Direct),
+        _ => Err(format!(
+            "expected `pread`, `mmap` or `direct`, found `{text}`"
+        )),
     }
 }
 
@@ -199,6 +222,7 @@ impl Arguments {
             reads: self.reads,
             threads: self.threads,
             batch_size: self.batch_size,
+            window: self.window,
             seek_nexts: self.seek_nexts,
             mix: self.mix,
         }
@@ -216,6 +240,8 @@ impl Arguments {
             design: self.design()?,
             self_tuning: self.auto,
             read_mode: self.io,
+            workers: self.workers,
+            worker_queue: self.worker_queue,
             ..OpenOptions::new(dir, &self.settings())
         })
     }
@@ -227,10 +253,11 @@ impl Arguments {
         Ok(Design {
             policy: self.levels.as_ref().unwrap_or(&self.policy).clone(),
             compression: self.compression,
+            table: self.table.0,
             index: self.index,
             filter: self.filter,
             residency: self.residency,
-            block_bytes: self.table,
+            block_bytes: self.table.1,
             table_bytes: self.table_size,
             memtable_bytes: self.memtable_size,
         })
@@ -239,11 +266,14 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match &arguments.paper {
-        Some(PaperArguments::PaperAutumn(arguments)) => {
+        Some(PaperArguments::Autumn(arguments)) => {
             return paper::run(Paper::Autumn, arguments, output);
         }
-        Some(PaperArguments::PaperSlimdb(arguments)) => {
+        Some(PaperArguments::Slimdb(arguments)) => {
             return paper::run(Paper::SlimDb, arguments, output);
+        }
+        Some(PaperArguments::Parallel(arguments)) => {
+            return paper::run(Paper::Parallel, arguments, output);
         }
         None => {}
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Keyspace};
+use hedgerow::{Builder, Db, Keyspace, LevelPaths};
 
 use crate::advise::profile;
 use crate::arguments;
@@ -25,6 +25,11 @@ pub(crate) struct DatabaseArguments {
     /// The memory that the engine may use.
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
+
+    /// Directories for levels, log and filters, remembered: `0-1=/fast;2-=/slow;log=/fast`; what is not named
+    /// is in the database's directory
+    #[arg(long, value_name = "PATHS")]
+    level_paths: Option<LevelPaths>,
 }
 
 /// What every command on one keyspace takes.
@@ -73,7 +78,10 @@ impl DatabaseArguments {
     }
 
     fn builder(&self) -> Builder {
-        let builder = Db::builder(&self.db).memory_budget(self.memory_budget);
+        let mut builder = Db::builder(&self.db).memory_budget(self.memory_budget);
+        if let Some(paths) = &self.level_paths {
+            builder = builder.level_paths(paths.clone());
+        }
         // A profile that cannot be read is told by `advise`, which is about it.
         match profile::find(None) {
             Ok(device) => builder.device(device),
@@ -88,6 +96,7 @@ pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), 
         database: DatabaseArguments {
             db: db.to_path_buf(),
             memory_budget: 64 << 20,
+            level_paths: None,
         },
         name: keyspace.to_owned(),
     };

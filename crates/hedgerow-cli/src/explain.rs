@@ -84,7 +84,10 @@ fn get(arguments: &GetArguments, output: &mut Output) -> Result<(), Failure> {
 // ---- for people ----
 
 fn print(explanation: &Explanation, encoding: Encoding, output: &mut Output) {
-    output.line(format_args!("partition {}", explanation.partition));
+    output.line(format_args!(
+        "partition {} of {}",
+        explanation.partition, explanation.partitions
+    ));
     for memtable in &explanation.memtables {
         let kind = if memtable.sealed { "sealed" } else { "active" };
         output.line(format_args!(
@@ -234,6 +237,7 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
     let (filters, wrong) = filters(explanation);
     json!({
         "partition": explanation.partition,
+        "partitions": explanation.partitions,
         "memtables": memtables.collect::<Vec<_>>(),
         "group_filters": group_filters.collect::<Vec<_>>(),
         "runs": runs.collect::<Vec<_>>(),

@@ -1,6 +1,6 @@
 //! `hedgerow keyspaces`: the named maps of a database.
 
-use hedgerow::{Db, Design, Keyspace, Operations};
+use hedgerow::{Db, Design, Keyspace, Operations, TableSpec};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
@@ -82,14 +82,19 @@ fn object(keyspace: &Keyspace) -> Value {
 }
 
 pub(crate) fn design_text(design: &Design) -> String {
+    let Design { policy, filter, .. } = design;
+    if design.table == TableSpec::HTable {
+        return format!("{policy} {filter} htable");
+    }
     let (index, compression) = (lower(design.index), lower(design.compression));
-    format!("{} {} {index} {compression}", design.policy, design.filter)
+    format!("{policy} {filter} {index} {compression}")
 }
 
 pub(crate) fn design_object(design: &Design) -> Value {
     json!({
         "policy": design.policy.to_string(),
         "filter": design.filter.to_string(),
+        "table": design.table.to_string(),
         "index": lower(design.index),
         "compression": lower(design.compression),
         "residency": lower(design.residency),

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use hedgerow::io::{Clock, OsClock};
-use hedgerow::{Compression, Design, FilterSpec, IndexSpec, Keyspace, PolicySpec, Residency};
+use hedgerow::{
+    Compression, Design, FilterSpec, IndexSpec, Keyspace, PolicySpec, Residency, TableSpec,
+};
 use serde_json::json;
 
 use crate::arguments;
-use crate::bench::block_bytes;
+use crate::bench::table_format;
 use crate::database::KeyspaceArguments;
 use crate::exit::Failure;
 use crate::keyspaces::{design_object, design_text};
@@ -47,9 +49,9 @@ struct Change {
     /// The merge policy, such as leveling:10
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicySpec>,
-    /// The table format: block, block:BYTES
-    #[arg(long, value_name = "FORMAT", value_parser = block_bytes)]
-    table: Option<u32>,
+    /// The table format: block, block:BYTES, htable, htable:BYTES; the last two for hashed keys
+    #[arg(long, value_name = "FORMAT", value_parser = table_format)]
+    table: Option<(TableSpec, u32)>,
     /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexSpec>,
@@ -95,13 +97,15 @@ fn switch(text: &str) -> Result<bool, String> {
 
 impl Change {
     fn of(&self, design: Design) -> Design {
+        let (table, block_bytes) = self.table.unwrap_or((design.table, design.block_bytes));
         Design {
             policy: self.policy.clone().unwrap_or(design.policy),
             compression: self.compression.unwrap_or(design.compression),
             index: self.index.unwrap_or(design.index),
             filter: self.filter.unwrap_or(design.filter),
             residency: self.residency.unwrap_or(design.residency),
-            block_bytes: self.table.unwrap_or(design.block_bytes),
+            table,
+            block_bytes,
             table_bytes: self.table_size.map_or(design.table_bytes, |size| size.0),
             memtable_bytes: self
                 .memtable_size

@@ -1,9 +1,9 @@
 //! Trees and memory, drawn for people and as objects for programs.
 
-use hedgerow::{KeyspaceStats, MemoryStats};
+use hedgerow::{KeyspaceStats, MemoryStats, PartitionStats};
 use serde_json::{Map, Value, json};
 
-use crate::output::{bytes, count};
+use crate::output::{bytes, count, counted};
 
 /// A memtable or a level.
 #[derive(Debug)]
@@ -152,11 +152,41 @@ pub(crate) fn object(stats: &KeyspaceStats, rows: &[Row]) -> Value {
         })
         .collect();
     json!({
-        "partitions": stats.partitions,
+        "partitions": stats.partitions.iter().map(partition_object).collect::<Vec<_>>(),
         "raw_bytes": stats.raw_bytes,
         "debt_bytes": stats.debt_bytes,
         "rows": rows,
     })
+}
+
+fn partition_object(partition: &PartitionStats) -> Value {
+    json!({
+        "runs": partition.runs,
+        "tables": partition.tables,
+        "entries": partition.entries,
+        "bytes": partition.bytes,
+        "memtable_entries": partition.memtable_entries,
+        "memtable_bytes": partition.memtable_bytes,
+        "debt_bytes": partition.debt_bytes,
+    })
+}
+
+/// A line per partition, where there are several.
+pub(crate) fn partition_lines(stats: &KeyspaceStats) -> Vec<String> {
+    if stats.partitions.len() < 2 {
+        return Vec::new();
+    }
+    let line = |(i, partition): (usize, &PartitionStats)| {
+        format!(
+            "  partition {i}: {} in {} of {}, memtable {}, merge debt {}",
+            bytes(partition.bytes),
+            counted(partition.tables as u64, "table"),
+            counted(partition.runs as u64, "run"),
+            bytes(partition.memtable_bytes),
+            bytes(partition.debt_bytes),
+        )
+    };
+    stats.partitions.iter().enumerate().map(line).collect()
 }
 
 /// Where the memory is, by what it is for.

@@ -84,6 +84,10 @@ fn every_flag_is_in_force() {
         "16MiB",
         "--seek-nexts",
         "3",
+        "--workers",
+        "1",
+        "--worker-queue",
+        "9",
     ]);
     let [fill, read, multi] = &results[..] else {
         panic!("expected three results, found {results:?}")
@@ -98,10 +102,31 @@ fn every_flag_is_in_force() {
         "order": "sorted", "partitions": 2, "policy": "leveling:4", "table": "block:2048",
         "index": "fence", "filter": "bloom:8", "residency": "paged", "io": "mmap", "auto": false,
         "compression": "none", "memtable_size": 65536, "table_size": 32768,
-        "memory_budget": 16 << 20,
+        "memory_budget": 16 << 20, "window": null, "workers": 1, "worker_queue": 9,
     });
     assert_eq!(fill["settings"], expected);
     assert_eq!(fill["user_bytes"], 2000 * 74);
+}
+
+#[test]
+fn calls_are_asynchronous_with_a_window() {
+    let results = results(&[
+        "fillrandom,readrandom",
+        "--num",
+        "500",
+        "--async=7",
+        "--workers",
+        "2",
+        "--partitions",
+        "hash:2",
+    ]);
+    for result in &results {
+        assert_eq!(result["settings"]["window"], 7);
+        assert_eq!(result["settings"]["workers"], 2);
+    }
+    assert!(results[0]["queue"]["calls"].as_f64().unwrap() > 0.0);
+    let refused = bench(&["seekrandom", "--num", "500", "--async"]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]
@@ -212,7 +237,7 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (
             &["fillseq", "--io", "uring"],
-            "expected `pread` or `mmap`, found `uring`",
+            "expected `pread`, `mmap` or `direct`, found `uring`",
         ),
         (
             &["fillseq", "--compression", "zip"],

@@ -252,3 +252,35 @@ fn shells_can_complete_every_command() {
     }
     assert_eq!(hedgerow(&["completions", "none"]).status.code(), Some(2));
 }
+
+#[test]
+fn levels_have_directories_of_their_own() {
+    let place = Place::new();
+    let slow = place.db().with_file_name("slow");
+    let paths = format!("0-={};log={}", slow.display(), slow.display());
+    place.text("put", &["--level-paths", &paths, "key", "value"]);
+    // It is remembered.
+    place.text("put", &["other", "value"]);
+    place.text("compact", &NONE);
+    place.text("verify", &NONE);
+    assert!(files(&slow.join("tables")).len() == 1 && !files(&slow.join("log")).is_empty());
+    assert!(files(&place.db().join("tables")).is_empty());
+    let db = place.db();
+    let manifest = hedgerow(&["inspect", "manifest", "--db", db.to_str().unwrap()]);
+    let manifest = String::from_utf8_lossy(stdout(&manifest)).into_owned();
+    assert!(manifest.contains(&format!("levels 0 to 31 in {}", slow.display())));
+    assert!(manifest.contains(", place 1: "), "{manifest}");
+
+    // Moved away, it is missed; named where it is now, it is found.
+    let moved = place.db().with_file_name("moved");
+    fs::rename(&slow, &moved).unwrap();
+    let refused = place.run("get", &["key"]);
+    fails_saying(&refused, 2, &["expected a directory of the database"]);
+    let paths = paths.replace("slow", "moved");
+    assert_eq!(
+        place.text("get", &["--level-paths", &paths, "key"]).trim(),
+        "value"
+    );
+    place.text("repair", &["--level-paths", &paths]);
+    assert_eq!(place.text("get", &["key"]).trim(), "value");
+}

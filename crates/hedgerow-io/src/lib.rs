@@ -33,6 +33,7 @@ mod conformance;
 
 pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -48,6 +49,9 @@ pub enum ReadMode {
     Pread,
     /// A memory map with random advice, so that the kernel reads no pages ahead.
     Mmap,
+    /// Past the system's page cache: each read is one of the device, and what the engine caches is in
+    /// memory once. For data much larger than memory. Linux only, and not on every file system.
+    Direct,
 }
 
 /// What a reader tells the system about a range that it will or will not need.
@@ -99,33 +103,62 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// somebody else (also in this process) holds it. Dropping the guard releases it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
     /// Opens an immutable file.
+    ///
+    /// # Errors
+    /// `Unsupported` for direct reads where the file system has none.
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>>;
+    /// Makes several reads, of any files that it opened, overlapped where it can. Each is told its own
+    /// result.
+    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
+        for read in reads {
+            read.result = read.file.read_at(read.offset, read.bytes);
+        }
+    }
     /// Creates a file to be written from front to back; `AlreadyExists` if there is one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>>;
     /// Creates a log segment of `bytes` bytes, all of them zero and allocated on the medium, so
     /// that writing inside it cannot run out of space. `StorageFull` leaves no file behind.
     fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>>;
-    /// Renames a segment that is not needed any more and opens it for new records. Its old bytes
-    /// stay in it; it keeps the size that it had.
+    /// Renames a segment that is not needed any more and opens it for new records. It keeps its
+    /// size; each of its bytes is what it was, or zero.
     fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>>;
 }
 
 /// A held lock file.
 pub trait FileLock: Debug + Send + Sync {}
 
+/// One of several reads that are made together.
+#[derive(Debug)]
+pub struct ReadInto<'a> {
+    /// The file.
+    pub file: &'a dyn RandomRead,
+    /// Where in it.
+    pub offset: u64,
+    /// What is to be filled.
+    pub bytes: &'a mut [u8],
+    /// How it went.
+    pub result: io::Result<()>,
+}
+
+impl<'a> ReadInto<'a> {
+    /// A read that is to be made.
+    pub fn new(file: &'a dyn RandomRead, offset: u64, bytes: &'a mut [u8]) -> ReadInto<'a> {
+        ReadInto {
+            file,
+            offset,
+            bytes,
+            result: Ok(()),
+        }
+    }
+}
+
 /// An immutable file, read by any number of threads.
-pub trait RandomRead: Debug + Send + Sync {
+pub trait RandomRead: Any + Debug + Send + Sync {
     /// The size of the file in bytes.
     fn bytes(&self) -> u64;
     /// Fills `buf` from `offset`. Fewer bytes in the file are `UnexpectedEof`.
     /// Cost: one random read unless the system has the pages.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
-    /// Reads several ranges, overlapped where the backend can. The default reads one by one.
-    fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> io::Result<()> {
-        reads
-            .iter_mut()
-            .try_for_each(|(offset, buf)| self.read_at(*offset, buf))
-    }
     /// Tells what will happen to a range; has no effect on what is read.
     fn advise(&self, _range: Range<u64>, _advice: Advice) {}
 }
@@ -168,6 +201,10 @@ pub trait Clock: Debug + Send + Sync + 'static {
     fn unix_seconds(&self) -> u64;
     /// Waits. A simulated clock advances instead.
     fn sleep(&self, duration: Duration);
+    /// Processor time of the calling thread, for statistics; zero where that is not known.
+    fn thread_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A thread that can be waited for.

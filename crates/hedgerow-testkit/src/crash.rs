@@ -26,7 +26,7 @@ use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
-use crate::metamorphic::{ORDERS, any_design, any_partitioning, designs};
+use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
 use crate::setup::{Setup, suited};
@@ -80,6 +80,13 @@ pub fn run(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
 }
 
 const DIR: &str = "/db";
+/// Where the files of a database may be.
+const PATHS: [&str; 4] = [
+    "",
+    "0=/fast;1-=/slow;log=/fast;filters=/slow",
+    "0-2=/fast;log=/slow",
+    "1=/slow;filters=/fast",
+];
 
 struct Harness {
     seed: u64,
@@ -96,6 +103,8 @@ struct Harness {
     trace_hash: u64,
     written: u64,
     copies: u32,
+    /// Directories come and go: each time it is opened, some of [`PATHS`].
+    moves: bool,
 }
 
 /// The state of a round.
@@ -126,6 +135,8 @@ impl Harness {
             setup.segment_bytes = Some(*random.pick(&[16 << 10, 64 << 10]));
             setup.log_bytes_max = None;
         }
+        setup.workers = any_workers(&mut random);
+        let moves = random.one_in(3);
         Harness {
             seed,
             keys: *random.pick(&[5, 40, 200]),
@@ -139,6 +150,7 @@ impl Harness {
             trace_hash: 0,
             written: 0,
             copies: 0,
+            moves,
         }
     }
 
@@ -197,10 +209,16 @@ impl Harness {
 
     // ---- opening ----
 
-    fn builder(&self, disk: &SimStorage) -> hedgerow::Builder {
+    fn builder(&mut self) -> hedgerow::Builder {
         let mut builder = Db::builder(DIR)
             .memory_budget(self.setup.budget_bytes)
-            .environment(Environment::simulated(disk, self.seed));
+            .workers(self.setup.workers.unwrap_or(0))
+            .environment(Environment::simulated(&self.disk, self.seed));
+        if self.moves && self.random.one_in(2) {
+            let paths = *self.random.pick(&PATHS);
+            self.note(format!("opened with the paths `{paths}`"));
+            builder = builder.level_paths(paths.parse().unwrap_or_default());
+        }
         if let Some(bytes) = self.setup.segment_bytes {
             builder = builder.log_segment_bytes(bytes);
         }
@@ -212,7 +230,7 @@ impl Harness {
 
     /// Opens a database that nothing happens to, and makes the keyspaces that are missing.
     fn open_whole(&mut self) -> Result<Db, String> {
-        let db = self.builder(&self.disk).open();
+        let db = self.builder().open();
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
         for name in NAMES {
             if self.live.contains_key(name) {
@@ -289,7 +307,7 @@ impl Harness {
                 true => "opened with faults".to_owned(),
                 false => format!("opened with the power going after {count} operations"),
             });
-            match self.builder(&self.disk).open() {
+            match self.builder().open() {
                 // What is in force is looked at below.
                 Ok(db) => drop(db),
                 Err(e) if self.disk.power_lost() || self.disk.faults_fired() > 0 => {
@@ -307,7 +325,7 @@ impl Harness {
             };
             self.take(image, "again");
         }
-        let db = self.builder(&self.disk).open();
+        let db = self.builder().open();
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
         self.check_designs(&db)?;
         let found = read_everything(&db)?;
@@ -511,8 +529,12 @@ impl Harness {
             _ => None,
         };
         let result = match single {
-            Some((keyspace, key, Some(value))) => keyspace.put_with(key, value, durability),
-            Some((keyspace, key, None)) => keyspace.delete_with(key, durability),
+            Some((keyspace, key, value)) => match (self.setup.workers, value) {
+                (None, Some(value)) => keyspace.put_with(key, value, durability),
+                (None, None) => keyspace.delete_with(key, durability),
+                (_, Some(value)) => keyspace.put_async_with(key, value, durability).wait(),
+                (_, None) => keyspace.delete_async_with(key, durability).wait(),
+            },
             None => batch.commit(durability),
         };
         let ended = self.ended(round, &what, result)?;

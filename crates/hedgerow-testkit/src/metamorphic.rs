@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, LevelSpec, Partitioning,
-    PolicySpec, PrefixRule, Residency,
+    PolicySpec, PrefixRule, Residency, TableSpec,
 };
 
 use crate::generate;
@@ -60,22 +60,6 @@ pub fn designs() -> Vec<(String, Design)> {
             design.filter = filter;
         });
     }
-    for (policy, bits_per_key, residency) in [
-        (PolicySpec::trie(4), 1.0, Residency::Paged),
-        (PolicySpec::trie(8), 16.0, Residency::Auto),
-        (PolicySpec::tiering(3), 7.3, Residency::Paged),
-        (PolicySpec::trie(4), 16.0, Residency::Resident),
-    ] {
-        let filter = FilterSpec::Cluster { bits_per_key };
-        add(
-            &format!("{policy} with {filter}, {residency:?}"),
-            &|design| {
-                design.policy = policy.clone();
-                design.filter = filter;
-                design.residency = residency;
-            },
-        );
-    }
     for bits_per_key in [0.2, 2.0, 8.0] {
         let filter = FilterSpec::Monkey {
             bits_per_key: Some(bits_per_key),
@@ -93,6 +77,26 @@ pub fn designs() -> Vec<(String, Design)> {
             LevelSpec::leveling(4.0).index(IndexSpec::Fence),
         ]);
     });
+    add("htable", &|design| {
+        design.table = TableSpec::HTable;
+        design.filter = FilterSpec::Bloom { bits_per_key: 16.0 };
+        design.compression = Compression::None;
+    });
+    add("htables of a trie, paged", &|design| {
+        design.policy = PolicySpec::Trie { fan_out: 4 };
+        design.table = TableSpec::HTable;
+        design.block_bytes = 512;
+        design.residency = Residency::Paged;
+    });
+    add("htables with a shared filter", &|design| {
+        design.policy = PolicySpec::tiering(3);
+        design.table = TableSpec::HTable;
+        design.block_bytes = 1024;
+        design.filter = FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits: 8,
+            unique: false,
+        };
+    });
     add("no filter", &|design| design.filter = FilterSpec::None);
     add("paged", &|design| design.residency = Residency::Paged);
     add("resident", &|design| design.residency = Residency::Resident);
@@ -106,7 +110,29 @@ pub fn designs() -> Vec<(String, Design)> {
     });
     add("large memtable", &|design| design.memtable_bytes = None);
     add("large tables", &|design| design.table_bytes = None);
+    designs.extend(with_clusters(&tiny));
     designs
+}
+
+/// Clusters of filters, in memory and not, of nodes and of whole levels.
+fn with_clusters(tiny: &Design) -> [(String, Design); 4] {
+    [
+        (PolicySpec::trie(4), 1.0, Residency::Paged),
+        (PolicySpec::trie(8), 16.0, Residency::Auto),
+        (PolicySpec::tiering(3), 7.3, Residency::Paged),
+        (PolicySpec::trie(4), 16.0, Residency::Resident),
+    ]
+    .map(|(policy, bits_per_key, residency)| {
+        let filter = FilterSpec::Cluster { bits_per_key };
+        let name = format!("{policy} with {filter}, {residency:?}");
+        let design = Design {
+            policy,
+            filter,
+            residency,
+            ..tiny.clone()
+        };
+        (name, design)
+    })
 }
 
 /// Orders that take every key that scripts have.
@@ -163,6 +189,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     for (name, read_mode) in [
         ("threads", ReadMode::Pread),
         ("threads, mmap", ReadMode::Mmap),
+        ("threads, direct", ReadMode::Direct),
     ] {
         let mut setup = Setup::tiny(seed);
         setup.disk = DiskSpec::Directory;
@@ -267,14 +294,20 @@ pub fn any_design(random: &mut Random) -> Design {
         0 => None,
         _ => Some(random.range(4 << 10, 40 << 10)),
     };
+    let indexes = [
+        IndexSpec::Fence,
+        IndexSpec::ThreeLevel,
+        IndexSpec::ThreeLevelArray,
+    ];
+    let (table, index) = match random.one_in(3) {
+        true => (TableSpec::HTable, IndexSpec::Fence),
+        false => (TableSpec::BlockBased, *random.pick(&indexes)),
+    };
     Design {
         policy: any_policy(random),
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
-        index: *random.pick(&[
-            IndexSpec::Fence,
-            IndexSpec::ThreeLevel,
-            IndexSpec::ThreeLevelArray,
-        ]),
+        table,
+        index,
         filter: match random.below(7) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {

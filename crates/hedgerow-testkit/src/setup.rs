@@ -6,7 +6,7 @@ use std::str::FromStr;
 use hedgerow::io::ReadMode;
 use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, Residency,
+    PolicySpec, Residency, TableSpec,
 };
 
 /// Everything about a run but the script.
@@ -83,8 +83,8 @@ impl Setup {
     }
 }
 
-/// A design, with fence pointers where its index is not for this order of keys, and tiering where a trie is
-/// not.
+/// A design, with fence pointers and block-based tables where its own are not for this order of keys, and
+/// tiering where a trie is not.
 pub fn suited(mut design: Design, order: KeyOrder) -> Design {
     if design.check_order(order).is_ok() {
         return design;
@@ -97,6 +97,10 @@ pub fn suited(mut design: Design, order: KeyOrder) -> Design {
         && order != KeyOrder::Hashed
     {
         design.filter = FilterSpec::Bloom { bits_per_key };
+        return suited(design, order);
+    }
+    if design.table == TableSpec::HTable {
+        design.table = TableSpec::BlockBased;
         return suited(design, order);
     }
     design.index = IndexSpec::Fence;
@@ -124,8 +128,9 @@ pub fn design_text(design: &Design) -> String {
     };
     let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
     format!(
-        "policy={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
+        "policy={} format={} index={} filter={} compression={compression} residency={residency} block={} table={} memtable={}",
         design.policy,
+        design.table,
         design.index,
         design.filter,
         design.block_bytes,
@@ -156,6 +161,7 @@ fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
     let bad = |e: &dyn fmt::Display| format!("`{word}`: {e}");
     match name {
         "policy" => design.policy = value.parse::<PolicySpec>().map_err(|e| bad(&e))?,
+        "format" => design.table = value.parse::<TableSpec>().map_err(|e| bad(&e))?,
         "index" => design.index = value.parse::<IndexSpec>().map_err(|e| bad(&e))?,
         "filter" => design.filter = value.parse::<FilterSpec>().map_err(|e| bad(&e))?,
         "compression" => {
@@ -200,6 +206,7 @@ impl fmt::Display for Setup {
         let read = match self.read_mode {
             ReadMode::Pread => "pread",
             ReadMode::Mmap => "mmap",
+            ReadMode::Direct => "direct",
         };
         write!(
             f,
@@ -239,6 +246,7 @@ impl FromStr for Setup {
                 Some(("workers", "none")) => setup.workers = None,
                 Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),
                 Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
+                Some(("read", "direct")) => setup.read_mode = ReadMode::Direct,
                 _ if set_design(&mut setup.design, word)? => {}
                 _ => return Err(bad(&"unknown")),
             }

@@ -143,7 +143,7 @@ impl<'a> BulkLoad<'a> {
             .and_then(|()| put_in_place(engine, &loaded));
         let tables = || loaded.iter().flat_map(|(_, tables)| tables);
         if let Err(error) = result {
-            engine.remove_unnamed(tables().map(|meta| meta.id));
+            engine.remove_unnamed(tables());
             return Err(error);
         }
         let report = BulkLoadReport {

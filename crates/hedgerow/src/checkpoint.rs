@@ -56,6 +56,8 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     }
     // Its log begins empty.
     state.log_start = 0;
+    // All of it is in one directory.
+    state.gather();
     state.closed = None;
     Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
     if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {

@@ -23,7 +23,7 @@ use crate::flush;
 use crate::keyspace::{Keyspace, check_name};
 use crate::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
 use crate::merge_policy::edit::TreeEdit;
-use crate::options::{Design, Layout};
+use crate::options::{Design, Layout, LevelPaths};
 use crate::recover::{self, OpenOptions};
 use crate::retune;
 use crate::snapshot::Snapshot;
@@ -169,6 +169,27 @@ impl Builder {
         self
     }
 
+    /// Puts levels, the log and filters into directories of their own, on other disks perhaps, which are made if
+    /// they are missing and belong to this database alone. It is remembered; unless this is called, they
+    /// are where they were. Tables come into another place when they are merged, the log when the
+    /// database is opened. A directory that was moved is known by a file in it: name it where it is
+    /// now.
+    ///
+    /// ```
+    /// # use hedgerow::Db;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let [fast, slow] = ["fast", "slow"].map(|name| dir.path().join(name));
+    /// use hedgerow::LevelPaths;
+    ///
+    /// let paths = LevelPaths::new().levels(0..=1, &fast).levels(2.., &slow).log(&fast);
+    /// let db = Db::builder(dir.path().join("db")).level_paths(paths).open()?;
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn level_paths(mut self, paths: LevelPaths) -> Builder {
+        self.options.level_paths = Some(paths);
+        self
+    }
+
     /// The directory and the choices made, for `repair`.
     pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
         (self.dir.clone(), self.options.clone())
@@ -222,6 +243,7 @@ impl Db {
                 workers: 0,
                 worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
                 device: Device::nvme(),
+                level_paths: None,
             },
         }
     }
@@ -534,7 +556,7 @@ impl Engine {
             writer.manifest().commit(edit)
         });
         self.remove_obsolete();
-        drop(lock(&writer.lock).take());
+        lock(&writer.locks).clear();
         noted
     }
 }
@@ -561,7 +583,7 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         self.scheduler.stop();
         if let Some(writer) = &self.writer {
-            drop(lock(&writer.lock).take());
+            lock(&writer.locks).clear();
         }
     }
 }

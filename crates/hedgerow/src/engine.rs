@@ -29,11 +29,12 @@ use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle, Workers};
 use crate::slice::{PIN_BYTES_MIN, Slice};
 use crate::snapshot_list::{Registration, SnapshotList};
-use crate::stats::{Event, Listener, Stats};
+use crate::stats::{Event, Listener, Stats, WorkerStats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::clusters::{self, StoredCluster};
 use crate::version::edit::Change;
+use crate::version::places::Places;
 use crate::version::{Version, VersionSet};
 use crate::wal::{Log, Tail};
 
@@ -43,6 +44,8 @@ pub(crate) const STRIPES: usize = 4096;
 /// Everything an open database consists of.
 pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
+    /// Where its files are beside that.
+    pub(crate) places: Places,
     pub(crate) environment: Environment,
     pub(crate) memory: Arc<Memory>,
     pub(crate) tables: Arc<TableContext>,
@@ -134,7 +137,7 @@ pub(crate) struct Writer {
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spares: AtomicBool,
-    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
 }
 
 /// What the commit's short critical section guards.
@@ -264,6 +267,23 @@ impl Catalog {
 }
 
 impl Engine {
+    /// Which worker makes the asynchronous calls for the keys of a partition.
+    pub(crate) fn worker_of(&self, partition: usize) -> usize {
+        partition % self.workers.get().map_or(1, |workers| workers.count())
+    }
+
+    /// A worker, its partitions and its queue; nothing while the database is being opened.
+    pub(crate) fn worker_stats(&self, worker: usize) -> Option<WorkerStats> {
+        let catalog = self.catalog.load();
+        let partitions = catalog.partitions.values();
+        Some(WorkerStats {
+            partitions: { partitions }
+                .filter(|partition| self.worker_of(partition.index) == worker)
+                .count(),
+            ..self.workers.get()?.stats(worker)
+        })
+    }
+
     /// What writing needs; `Unsupported` when opened for reading only, `Closed` after `close`,
     /// `Poisoned` after a failed write of the log.
     #[inline]
@@ -293,9 +313,19 @@ impl Engine {
         }
     }
 
+    /// The directory of the log's place.
+    pub(crate) fn log_root(&self) -> PathBuf {
+        self.places.log_root(&self.dir)
+    }
+
+    /// The directory of the tables of a place.
+    pub(crate) fn tables_dir(&self, place: u8) -> PathBuf {
+        crate::partition::tables_dir(&self.places.dir(&self.dir, place))
+    }
+
     /// The path of a table's file.
-    pub(crate) fn table_path(&self, id: TableId) -> PathBuf {
-        crate::partition::tables_dir(&self.dir).join(table_name(id))
+    pub(crate) fn table_path(&self, meta: &TableMeta) -> PathBuf {
+        self.tables_dir(meta.path).join(table_name(meta.id))
     }
 
     /// The table as the tree will hold it.
@@ -303,7 +333,7 @@ impl Engine {
         let residency = facts.design().design.residency;
         Table::new(
             meta.clone(),
-            self.table_path(meta.id),
+            self.table_path(meta),
             residency,
             self.tables.clone(),
         )
@@ -404,12 +434,12 @@ impl Engine {
 
     /// Removes tables that no edit has named, because what wrote them failed. After a failure that
     /// poisons one may: then they stay, and go when the database is opened again.
-    pub(crate) fn remove_unnamed(&self, tables: impl IntoIterator<Item = TableId>) {
-        let tables: Vec<TableId> = tables.into_iter().collect();
-        drop(self.take_fresh(tables.iter().copied()));
+    pub(crate) fn remove_unnamed<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
+        let tables: Vec<&TableMeta> = tables.into_iter().collect();
+        drop(self.take_fresh(tables.iter().map(|meta| meta.id)));
         if self.writer().is_ok() {
-            for id in tables {
-                let _ = self.environment.storage.remove(&self.table_path(id));
+            for meta in tables {
+                let _ = self.environment.storage.remove(&self.table_path(meta));
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::merge_policy::shape::GroupProbe;
 use crate::page::{PageClass, PageId};
 use crate::read::{self, Observer, RunPlace, Want};
 use crate::slice::Slice;
+use crate::stats::WorkerStats;
 use crate::table::{GetState, Lookup, Table};
 
 /// What a get of one key did, in the order in which it did it.
@@ -38,6 +39,10 @@ use crate::table::{GetState, Lookup, Table};
 pub struct Explanation {
     /// Which of the keyspace's trees the key lives in, counted from 0.
     pub partition: usize,
+    /// How many trees the keyspace has.
+    pub partitions: usize,
+    /// The worker that makes asynchronous calls for the key, and its queue now.
+    pub worker: Option<WorkerStats>,
     /// The memtables asked, newest first.
     pub memtables: Vec<MemtableAsked>,
     /// The filters over several runs asked, by level, before any of its runs is.
@@ -183,10 +188,12 @@ pub(crate) fn explain(
         runs: Vec::new(),
     };
     let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let partition = state.route(user_key, hash).index;
     Ok(Explanation {
-        partition: state
-            .route(user_key, KeyHash::of(user_key, state.facts.seed))
-            .index,
+        partition,
+        partitions: state.partitions.len(),
+        worker: engine.worker_stats(engine.worker_of(partition)),
         memtables: trace.memtables,
         group_filters: trace.group_filters,
         runs: trace.runs,

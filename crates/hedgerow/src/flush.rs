@@ -261,12 +261,12 @@ fn to_tables(
     let written = tables().fold((0, 0), |(e, b), meta| {
         (e + meta.entries, b + meta.file_bytes)
     });
-    let ids: Vec<_> = tables().map(|meta| meta.id).collect();
+    let written_tables: Vec<_> = tables().cloned().collect();
     let replaced = memtable.entries().saturating_sub(written.0);
     partition.keyspace.operations.replaced.add(replaced);
     let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() {
-        engine.remove_unnamed(ids);
+        engine.remove_unnamed(&written_tables);
     }
     installed.map(|()| written)
 }

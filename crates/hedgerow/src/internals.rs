@@ -15,6 +15,7 @@ use hedgerow_io::{RandomRead, ReadMode, Storage};
 
 use crate::block_index::Index;
 use crate::block_index::entropy_coded_trie::three_level::ThreeLevel;
+use crate::block_index::hash_marks::HashMarks;
 use crate::codec::{ByteReader, packed};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
@@ -22,7 +23,8 @@ use crate::filter::Probe;
 use crate::filter::cluster::{Source, assemble};
 use crate::filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior, run_hashes};
 use crate::page::{Buffer, Page, PageSource, Step, TableId};
-use crate::table::block_based::{self, InspectedTable, ResidencyChoice};
+use crate::table::InspectedTable;
+use crate::table::file::{self, ResidencyChoice};
 use crate::table::page_io::FilePages;
 use crate::table::{GetState, Query};
 use crate::version::clusters;
@@ -126,7 +128,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = block_based::open(file.clone(), path, id, None, residency)?;
+    let reader = file::open(file.clone(), path, id, None, residency)?;
     let pages: Arc<dyn PageSource> = Arc::new(FilePages {
         file: file.clone(),
         path: path.to_path_buf(),
@@ -265,23 +267,31 @@ pub fn three_level(bytes: &[u8]) -> Result<()> {
     let mut buffer = Buffer::allocate(segment.len());
     buffer.copy_from_slice(segment);
     let page = Page::of_table(buffer, id);
-    let asked_paged = ask_three_level(&index, bytes, &page);
+    let asked_paged = ask_index(&index, bytes, Some(&page));
     index.load(&vec![segment; ids.len().min(STEPS_MAX)])?;
-    asked_paged.and(ask_three_level(&index, bytes, &page))
+    asked_paged.and(ask_index(&index, bytes, Some(&page)))
 }
 
-fn ask_three_level(index: &ThreeLevel, bytes: &[u8], page: &Page) -> Result<()> {
+fn ask_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()> {
     let borders = [&[0; 16][..], &[0xFF; 16], b"short"];
     for key in bytes.windows(16).step_by(5).chain(borders) {
-        index.locate(key, Some(page))?;
-        index.lower_bound(key, Some(page))?;
-        index.end_before(key, Some(page))?;
+        index.locate(key, page)?;
+        index.lower_bound(key, page)?;
+        index.end_before(key, page)?;
     }
     for block in [0, index.blocks() / 2, index.blocks() - 1] {
-        index.handle(block, Some(page))?;
+        index.handle(block, page)?;
     }
     index.split_keys(4);
     Ok(())
+}
+
+/// The marks of a table.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn hash_marks(bytes: &[u8]) -> Result<()> {
+    ask_index(&HashMarks::open(bytes)?, bytes, None)
 }
 
 fn disk_with(bytes: &[u8]) -> SimStorage {

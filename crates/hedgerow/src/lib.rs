@@ -98,8 +98,8 @@ pub use explain::{
 pub use hedgerow_io as io;
 pub use keyspace::Keyspace;
 pub use options::{
-    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec,
-    Partitioning, PolicySpec, PrefixRule, Residency,
+    Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelPaths,
+    LevelSpec, Partitioning, PolicySpec, PrefixRule, Residency, TableSpec,
 };
 pub use page::PageClass;
 pub use repair::{RepairReport, repair, repair_with};
@@ -108,7 +108,7 @@ pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationR
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, Stall,
-    StallStats, WorkerStats,
+    DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, PartitionStats,
+    Stall, StallStats, WorkerStats,
 };
 pub use verify::{VerifyProgress, VerifyReport};

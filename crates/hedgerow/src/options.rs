@@ -3,6 +3,7 @@
 
 mod design_text;
 mod key_order;
+mod level_paths;
 mod partitioning;
 mod policy;
 
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 pub use key_order::{KeyOrder, PrefixRule};
+pub use level_paths::LevelPaths;
 pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
@@ -129,6 +131,20 @@ pub enum Compression {
     Lz4,
 }
 
+/// The format of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TableSpec {
+    /// Blocks of entries, with an index and a filter for the whole table.
+    #[default]
+    BlockBased,
+    /// Buckets of `block_bytes`, which are found by the hash of a key and a byte or so in memory for
+    /// each, with a Bloom filter of its own (Wu et al., "LSM-trie: an LSM-tree-based ultra-large
+    /// key-value store for small data items", 2015). For keys of the order hashed. Buckets are not
+    /// compressed, and have no other index.
+    HTable,
+}
+
 /// Which blocks are read for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -231,15 +247,17 @@ pub enum Residency {
 pub struct Design {
     /// The merge policy.
     pub policy: PolicySpec,
+    /// The format of tables.
+    pub table: TableSpec,
     /// The compression of pages.
     pub compression: Compression,
-    /// The index of each table.
+    /// The index of each block-based table.
     pub index: IndexSpec,
     /// The filter of each table.
     pub filter: FilterSpec,
     /// Where indexes and filters live.
     pub residency: Residency,
-    /// What a block of entries takes in memory, 512 B to 256 KiB. Smaller blocks make
+    /// What a block of entries, or a bucket, takes in memory, 512 B to 256 KiB, a bucket to 16 KiB. Smaller blocks make
     /// point reads cheaper and the index larger.
     pub block_bytes: u32,
     /// The size of a table, 4 KiB to 4 GiB; `None` derives it from the memory budget.
@@ -253,6 +271,7 @@ impl Default for Design {
     fn default() -> Self {
         Design {
             policy: PolicySpec::default(),
+            table: TableSpec::default(),
             compression: Compression::default(),
             index: IndexSpec::default(),
             filter: FilterSpec::Monkey { bits_per_key: None },
@@ -279,27 +298,27 @@ impl Design {
         named.unwrap_or(self.index)
     }
 
-    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie of hashes, or clusters of
-    /// filters, for keys that are not in the order of their own.
+    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie, HTables or clusters of
+    /// filters for keys that are not in the order of their own hashes.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check_order(&self, order: KeyOrder) -> Result<()> {
         self.check_filters(order)?;
-        let levels = match &self.policy {
-            PolicySpec::Levels(levels) => &levels[..],
-            PolicySpec::Trie { .. } if order != KeyOrder::Hashed => {
-                return Err(Error::invalid(format!(
-                    "expected keys of the order hashed for the policy {}, found {order}: \
-                     its nodes are ranges of hashes of keys",
-                    self.policy
-                )));
-            }
-            _ => &[],
-        };
-        let named = levels.iter().filter_map(|level| level.index);
-        let mut indexes = named.chain([self.index]);
-        match indexes.find(|index| *index != IndexSpec::Fence) {
+        if matches!(self.policy, PolicySpec::Trie { .. }) && order != KeyOrder::Hashed {
+            return Err(Error::invalid(format!(
+                "expected keys of the order hashed for the policy {}, found {order}: \
+                 its nodes are ranges of hashes of keys",
+                self.policy
+            )));
+        }
+        if self.table == TableSpec::HTable && order != KeyOrder::Hashed {
+            return Err(Error::invalid(format!(
+                "expected keys of the order hashed for tables of the format htable, found {order}: \
+                 their buckets are ranges of hashes of keys"
+            )));
+        }
+        match self.index_of_hashes() {
             Some(index) if order == KeyOrder::Sorted => Err(Error::invalid(format!(
                 "expected the index fence for keys of the order sorted, found {index}: \
                  it finds keys by their hashes, so it is for the orders semi-sorted and hashed"
@@ -332,6 +351,7 @@ impl Design {
             512,
             256 << 10,
         )?;
+        self.check_buckets()?;
         self.filter.check()?;
         if let Some(bytes) = self.table_bytes {
             check_range("a table size in bytes", bytes, 4 << 10, 4 << 30)?;
@@ -340,6 +360,38 @@ impl Design {
             check_range("a memtable size in bytes", bytes, 4 << 10, 64 << 30)?;
         }
         Ok(())
+    }
+}
+
+impl Design {
+    /// An index other than fence pointers, of the design or of one of its levels.
+    fn index_of_hashes(&self) -> Option<IndexSpec> {
+        let levels = match &self.policy {
+            PolicySpec::Levels(levels) => &levels[..],
+            _ => &[],
+        };
+        let named = levels.iter().filter_map(|level| level.index);
+        let mut indexes = named.chain([self.index]);
+        indexes.find(|index| *index != IndexSpec::Fence)
+    }
+
+    /// What only holds of HTables.
+    fn check_buckets(&self) -> Result<()> {
+        if self.table != TableSpec::HTable {
+            return Ok(());
+        }
+        if let Some(index) = self.index_of_hashes() {
+            return Err(Error::invalid(format!(
+                "expected the index fence with tables of the format htable, found {index}: \
+                 HTables find their buckets without an index"
+            )));
+        }
+        check_range(
+            "a bucket size in bytes",
+            self.block_bytes.into(),
+            512,
+            16 << 10,
+        )
     }
 }
 
@@ -480,6 +532,7 @@ macro_rules! named {
 }
 
 named!(IndexSpec, "an index", "fence" => Fence, "three-level" => ThreeLevel, "three-level:array" => ThreeLevelArray);
+named!(TableSpec, "a table format", "block" => BlockBased, "htable" => HTable);
 named!(Compression, "a compression", "none" => None, "lz4" => Lz4);
 named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
 
@@ -501,6 +554,8 @@ mod tests {
             IndexSpec::ThreeLevelArray,
         ];
         assert!(indexes.into_iter().all(read_back));
+        let tables = [TableSpec::BlockBased, TableSpec::HTable];
+        assert!(tables.into_iter().all(read_back));
         assert!(
             [Compression::None, Compression::Lz4]
                 .into_iter()

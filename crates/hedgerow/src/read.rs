@@ -144,9 +144,12 @@ pub(crate) fn get_cached(
             let mut page = None;
             loop {
                 match lookup.step(&engine.stats, page.take(), &mut ())? {
-                    Step::Read(id) => match lookup.asked().cached_or_prefetch(id) {
+                    Step::Read(id) => match lookup.asked().cached(id) {
                         Some(cached) => page = Some(cached),
-                        None => return Ok(None),
+                        None => {
+                            lookup.asked().prefetch(id);
+                            return Ok(None);
+                        }
                     },
                     Step::Done(Some(answer)) if !answer.is_here() => return Ok(None),
                     Step::Done(answer) => break read_value(engine, answer, Want::Value, &mut ())?,
@@ -233,7 +236,7 @@ fn get_together<K: AsRef<[u8]>>(
             .iter()
             .for_each(|(_, _, id)| cache.prefetch_page(*id));
         for (at, lookup, id) in wanted.drain(..) {
-            match lookup.asked().cached_or_prefetch(id) {
+            match lookup.asked().cached(id) {
                 Some(page) => {
                     engine.stats.pages_asked.add(1);
                     under_way.push((at, lookup, Some(page)));
@@ -241,10 +244,12 @@ fn get_together<K: AsRef<[u8]>>(
                 None => missing.push((at, lookup, id)),
             }
         }
-        // All that are left want a page that is not here, and the device has heard of each.
+        // All that are left want a page that is not here.
         if under_way.is_empty() {
-            for (at, mut lookup, id) in missing.drain(..) {
-                let page = lookup.fetch(id)?;
+            let asked = missing.iter().map(|(_, lookup, id)| (lookup.asked(), *id));
+            let pages = read_together(engine, &asked.collect::<Vec<_>>());
+            for ((at, mut lookup, _), page) in missing.drain(..).zip(pages) {
+                let page = lookup.accept(page)?;
                 under_way.push((at, lookup, page));
             }
         }
@@ -255,6 +260,27 @@ fn get_together<K: AsRef<[u8]>>(
         .get_hits
         .add(values[first..].iter().flatten().count() as u64);
     Ok(())
+}
+
+/// Pages that are not cached, those of tables read at the same time, each of them once.
+fn read_together(engine: &Engine, wanted: &[(Asked<'_>, PageId)]) -> Vec<Result<Page>> {
+    let mut of_tables: Vec<(&Table, PageId)> = Vec::with_capacity(wanted.len());
+    let place = |of_tables: &[(&Table, PageId)], id| of_tables.iter().position(|it| it.1 == id);
+    for &(asked, id) in wanted {
+        match asked {
+            Asked::Table(table) if place(&of_tables, id).is_none() => of_tables.push((table, id)),
+            _ => {}
+        }
+    }
+    let pages = Table::read_together(&of_tables);
+    let page = |&(asked, id): &(Asked<'_>, PageId)| match place(&of_tables, id) {
+        Some(at) => {
+            engine.stats.pages_asked.add(1);
+            pages[at].clone()
+        }
+        None => asked.page(id),
+    };
+    wanted.iter().map(page).collect()
 }
 
 /// `Some(None)` is a tombstone: an answer, too.
@@ -352,9 +378,24 @@ pub(crate) enum Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn cached_or_prefetch(self, id: PageId) -> Option<Page> {
+    fn page(self, id: PageId) -> Result<Page> {
         match self {
-            Asked::Table(table) => table.cached_or_prefetch(id),
+            Asked::Table(table) => table.page(id),
+            Asked::Probe(probe) => probe.pages.page(id),
+        }
+    }
+
+    /// Whoever reads the page hears that it will be needed.
+    fn prefetch(self, id: PageId) {
+        if let Asked::Table(table) = self {
+            table.prefetch(id);
+        }
+    }
+
+    /// The page if it is at hand.
+    fn cached(self, id: PageId) -> Option<Page> {
+        match self {
+            Asked::Table(table) => table.cached(id),
             Asked::Probe(probe) => probe.pages.cached_or_prefetch(id),
         }
     }
@@ -417,16 +458,17 @@ impl<'a> TableLookup<'a> {
     /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
     /// made of the tables again, and they know the answer.
     fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
-        let probe = match self.asked() {
-            Asked::Table(table) => return table.page(id).map(Some),
-            Asked::Probe(probe) => probe,
-        };
-        match probe.pages.page(id) {
-            Err(error) if error.kind() == ErrorKind::Corruption => {
+        let page = self.asked().page(id);
+        self.accept(page)
+    }
+
+    fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
+        match (self.asked(), page) {
+            (Asked::Probe(_), Err(error)) if error.kind() == ErrorKind::Corruption => {
                 self.asked = None;
                 Ok(None)
             }
-            page => page.map(Some),
+            (_, page) => page.map(Some),
         }
     }
 

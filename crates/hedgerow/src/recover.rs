@@ -14,7 +14,9 @@
 //! bad one. If any later record, or the manifest's note of a clean close, says that the log was
 //! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
 
-use std::collections::HashMap;
+mod places;
+
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,7 +28,7 @@ use hedgerow_mem::Publisher;
 use crate::advisor::Device;
 use crate::compaction;
 use crate::compaction::probes::clusters;
-use crate::compaction::probes::stored::{self, filters_dir};
+use crate::compaction::probes::stored::{self, file_number, filters_dir};
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
@@ -36,6 +38,7 @@ use crate::flush;
 use crate::memory::{Memory, MemoryPlan};
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RUNS_MAX;
+use crate::options::LevelPaths;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
 use crate::runtime::{RateLimiter, Scheduler, Throttle};
@@ -46,6 +49,7 @@ use crate::table::TableContext;
 use crate::table::open::{table_name, table_number};
 use crate::version::edit::Change;
 use crate::version::manifest;
+use crate::version::places::Places;
 use crate::version::state::{Keyspace, State};
 use crate::version::{Version, VersionSet};
 use crate::wal::Log;
@@ -74,6 +78,7 @@ pub(crate) struct OpenOptions {
     pub(crate) workers: usize,
     pub(crate) worker_queue_tasks: usize,
     pub(crate) device: Device,
+    pub(crate) level_paths: Option<LevelPaths>,
 }
 
 /// Opens or creates.
@@ -95,7 +100,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
             .create_dir_all(&made)
             .map_err(|e| Error::io("create", &made, e))?;
     }
-    let lock = take_lock(&**storage, dir)?;
+    let mut locks = vec![take_lock(&**storage, dir)?];
     let mut state = if manifest::exists(&**storage, dir)? {
         let replay = manifest::replay(&**storage, dir)?;
         replay.check_writable()?;
@@ -104,12 +109,19 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         refuse_leftovers(&**storage, dir)?;
         State::default()
     };
+    let places = places::choose(dir, options, &state)?;
+    locks.extend(places::prepare(&**storage, dir, &state.places, &places)?);
+    // The log is where it was until a new one begins.
+    state.places = Places {
+        log: state.places.log,
+        ..places.clone()
+    };
     let began = options.environment.clock.now();
     let survey = survey(&**storage, dir, &state)?;
-    let (orphans, highest_file) = find_orphans(&**storage, dir, &state)?;
+    let (orphans, highest_file) = find_orphans(&**storage, dir, &state, &places)?;
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
-    let engine = assemble(dir, options, state, &survey, Some(lock))?;
+    let engine = assemble(dir, options, state, &survey, places, Some(locks))?;
     // The manifest as it was read may not have been durable, and what came before it may need them:
     // only now there is a new one, which is.
     let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
@@ -139,9 +151,13 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
             return Err(no_database(&**storage, dir));
         }
         let before = manifest::replay(&**storage, dir)?;
-        let opened = State::replay(&before.edits).and_then(|state| {
+        let opened = State::replay(&before.edits).and_then(|mut state| {
+            let places = state.places.at(&places::choose(dir, options, &state)?);
+            places::check(&**storage, dir, &state.places, &places)?;
+            state.places = places;
             let survey = survey(&**storage, dir, &state)?;
-            let engine = assemble(dir, options, state, &survey, None)?;
+            let places = state.places.clone();
+            let engine = assemble(dir, options, state, &survey, places, None)?;
             replay(&engine, &survey)?;
             // An open file stays readable when the writer removes it.
             for partition in engine.catalog.load().partitions.values() {
@@ -152,7 +168,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
             Ok((engine, survey))
         });
         let still_there = |survey: &Survey| {
-            let exists = |n: &u32| storage.size(&segment_path(dir, *n)).is_ok();
+            let exists = |n: &u32| storage.size(&survey.segment_path(*n)).is_ok();
             survey.segments.iter().all(exists)
         };
         attempt += 1;
@@ -192,6 +208,16 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
     }
 }
 
+/// The places of a database whose manifest may be lost: then those that the caller names.
+pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
+    if known.places == Places::default() {
+        return places::named(dir, options);
+    }
+    let places = known.places.at(&places::choose(dir, options, known)?);
+    places::check(&*options.environment.storage, dir, &known.places, &places)?;
+    Ok(places)
+}
+
 pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join("LOCK");
     storage.lock(&path).map_err(|e| match e.kind() {
@@ -225,6 +251,8 @@ fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
 
 /// What the log holds.
 struct Survey {
+    /// The directory of its segments.
+    dir: PathBuf,
     /// The segments that hold records, oldest first.
     segments: Vec<u32>,
     /// The number behind every segment file there is.
@@ -235,25 +263,24 @@ struct Survey {
     last: SeqNo,
 }
 
-fn segment_path(dir: &Path, number: u32) -> PathBuf {
-    log_dir(dir).join(segment_name(number))
+impl Survey {
+    fn segment_path(&self, number: u32) -> PathBuf {
+        self.dir.join(segment_name(number))
+    }
 }
 
 /// Reads the log without changing anything, and compares it and the tables that there are with what
 /// the manifest says.
 fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     check_tables(storage, dir, state)?;
-    let log = log_dir(dir);
-    let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
-    let mut numbers: Vec<u32> = files
-        .iter()
-        .filter_map(|f| segment_number(&f.name))
-        .collect();
-    let next_segment = numbers
-        .iter()
-        .max()
-        .map_or(1, |n| n + 1)
-        .max(state.log_start + 1);
+    let log = log_dir(&state.places.log_root(dir));
+    let mut numbers = segments_in(storage, &log)?;
+    // Also where a log was to begin when a crash came.
+    let mut highest = numbers.iter().max().copied();
+    for (_, place) in state.places.all(dir) {
+        highest = highest.max(segments_in(storage, &log_dir(&place))?.into_iter().max());
+    }
+    let next_segment = highest.map_or(1, |n| n + 1).max(state.log_start + 1);
     numbers.retain(|&n| n >= state.log_start);
     numbers.sort_unstable();
     let in_tables = state
@@ -267,6 +294,7 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
         .unwrap_or_default();
     let closed_last = state.closed.map_or(SeqNo(0), |(_, last)| last);
     let mut survey = Survey {
+        dir: log,
         segments: Vec::new(),
         next_segment,
         end: LogPosition {
@@ -278,25 +306,31 @@ fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     if state.log_start > 0 && numbers.first() != Some(&state.log_start) {
         return Err(
             Error::corruption("expected a log segment that is still needed, found none")
-                .at(&segment_path(dir, state.log_start), None),
+                .at(&survey.segment_path(state.log_start), None),
         );
     }
-    let ended_at = read_to_end(storage, dir, &numbers, &mut survey, state)?;
-    check_end(storage, dir, &numbers[ended_at..], &survey, state)?;
+    let ended_at = read_to_end(storage, &numbers, &mut survey, state)?;
+    check_end(storage, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
+}
+
+/// The numbers of the segments in a directory.
+fn segments_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
+    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let numbers = files.iter().filter_map(|file| segment_number(&file.name));
+    Ok(numbers.collect())
 }
 
 /// Follows the records to the first bad one; returns the index of the segment that it is in.
 fn read_to_end(
     storage: &dyn Storage,
-    dir: &Path,
     numbers: &[u32],
     survey: &mut Survey,
     state: &State,
 ) -> Result<usize> {
     let mut last_in_log: Option<SeqNo> = None;
     for (i, &number) in numbers.iter().enumerate() {
-        let path = segment_path(dir, number);
+        let path = survey.segment_path(number);
         if i > 0 && number != numbers[i - 1] + 1 {
             return Err(Error::corruption(format!(
                 "expected log segment {}, found none",
@@ -352,39 +386,38 @@ fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
 /// Every table of the manifest is there. A manifest that has lost records may name tables that were
 /// merged away since, and may not name those that now hold their entries.
 fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
-    let tables = tables_dir(dir);
-    let files = storage
-        .list(&tables)
-        .map_err(|e| Error::io("list", &tables, e))?;
-    let sizes: HashMap<_, _> = files
-        .iter()
-        .filter_map(|file| Some((TableId(table_number(&file.name)?), file.bytes)))
-        .collect();
+    let mut sizes = HashMap::new();
+    for (place, dir) in state.places.all(dir) {
+        let tables = tables_dir(&dir);
+        let files = storage.list(&tables);
+        for file in files.map_err(|e| Error::io("list", &tables, e))? {
+            if let Some(number) = table_number(&file.name) {
+                sizes.insert((place, TableId(number)), file.bytes);
+            }
+        }
+    }
     for (id, (_, meta)) in state.trees.values().flat_map(|tree| &tree.tables) {
-        let found = sizes.get(id).copied();
+        let found = sizes.get(&(meta.path, *id)).copied();
         if found != Some(meta.file_bytes) {
             let found = found.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
             return Err(Error::corruption(format!(
                 "expected a table of {} bytes, found {found}",
                 meta.file_bytes
             ))
-            .at(&tables.join(table_name(*id)), None));
+            .at(
+                &tables_dir(&state.places.dir(dir, meta.path)).join(table_name(*id)),
+                None,
+            ));
         }
     }
     Ok(())
 }
 
 /// Nothing may say that the log was durable beyond its end.
-fn check_end(
-    storage: &dyn Storage,
-    dir: &Path,
-    numbers: &[u32],
-    survey: &Survey,
-    state: &State,
-) -> Result<()> {
+fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &State) -> Result<()> {
     let mut known_durable = state.closed.map(|(end, _)| end);
     for &number in numbers {
-        let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+        let mut reader = SegmentReader::open(storage, &survey.segment_path(number), number)?;
         let after = if number == survey.end.segment {
             survey.end.offset
         } else {
@@ -394,13 +427,13 @@ fn check_end(
     }
     match known_durable {
         // Beside a writer: what is durable now may have been written since the end was looked for.
-        Some(durable) if durable > survey.end && is_damaged_at(storage, dir, survey.end)? => {
+        Some(durable) if durable > survey.end && is_damaged_at_end(storage, survey)? => {
             Err(Error::corruption(format!(
                 "expected a record of the log, which was durable up to segment {} offset {}",
                 durable.segment, durable.offset
             ))
             .at(
-                &segment_path(dir, survey.end.segment),
+                &survey.segment_path(survey.end.segment),
                 Some(u64::from(survey.end.offset)),
             ))
         }
@@ -408,10 +441,11 @@ fn check_end(
     }
 }
 
-/// Whether there is, still, no good record at a position of the log.
-fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Result<bool> {
+/// Whether there is, still, no good record at the end of the log.
+fn is_damaged_at_end(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
+    let position = survey.end;
     let number = position.segment;
-    let mut reader = SegmentReader::open(storage, &segment_path(dir, number), number)?;
+    let mut reader = SegmentReader::open(storage, &survey.segment_path(number), number)?;
     while reader.position() < position && reader.next()?.is_some() {}
     let reached = reader.position() >= position;
     Ok(!reached || reader.next()?.is_none())
@@ -419,26 +453,46 @@ fn is_damaged_at(storage: &dyn Storage, dir: &Path, position: LogPosition) -> Re
 
 // ---- building the engine ----
 
-/// Files that no edit ever named, and what dropped tables left behind; and the highest number of a
-/// file of a table or a filter.
-fn find_orphans(storage: &dyn Storage, dir: &Path, state: &State) -> Result<(Vec<PathBuf>, u64)> {
-    let tables = tables_dir(dir);
+/// Files that no edit ever named, and what dropped tables left behind, in all places; and the highest
+/// number of a file of a table or a filter.
+fn find_orphans(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+    places: &Places,
+) -> Result<(Vec<PathBuf>, u64)> {
+    let named = state.trees.values().flat_map(|tree| tree.tables.values());
+    let named: HashSet<_> = named.map(|(_, meta)| (meta.path, meta.id.0)).collect();
     let mut orphans = Vec::new();
-    let mut highest = stored::highest_number(storage, dir);
-    for file in storage
-        .list(&tables)
-        .map_err(|e| Error::io("list", &tables, e))?
-    {
-        let Some(number) = table_number(&file.name) else {
-            continue;
-        };
-        highest = highest.max(number);
-        let known = state
-            .trees
-            .values()
-            .any(|t| t.tables.contains_key(&TableId(number)));
-        if !known {
-            orphans.push(tables.join(&file.name));
+    let mut highest = 0;
+    for (place, dir) in state.places.all(root) {
+        let mut look =
+            |dir: PathBuf, number: fn(&str) -> Option<u64>, is_named: &dyn Fn(u64) -> bool| {
+                let files = storage.list(&dir);
+                for file in files.map_err(|e| Error::io("list", &dir, e))? {
+                    if let Some(number) = number(&file.name) {
+                        highest = highest.max(number);
+                        if !is_named(number) {
+                            orphans.push(dir.join(&file.name));
+                        }
+                    }
+                }
+                Ok(())
+            };
+        look(tables_dir(&dir), table_number, &|n| {
+            named.contains(&(place, n))
+        })?;
+        // Filters that fit nothing go when they are looked at.
+        look(filters_dir(&dir), file_number, &|_| place == places.filters)?;
+    }
+    // A log that was to begin elsewhere when a crash came.
+    for (place, dir) in state.places.all(root) {
+        let dir = log_dir(&dir);
+        let files = storage.list(&dir);
+        for file in files.map_err(|e| Error::io("list", &dir, e))? {
+            if place != state.places.log && segment_number(&file.name).is_some() {
+                orphans.push(dir.join(&file.name));
+            }
         }
     }
     Ok((orphans, highest))
@@ -456,7 +510,8 @@ fn assemble(
     options: &OpenOptions,
     state: State,
     survey: &Survey,
-    lock: Option<Box<dyn FileLock>>,
+    places: Places,
+    locks: Option<Vec<Box<dyn FileLock>>>,
 ) -> Result<Arc<Engine>> {
     let environment = options.environment.clone();
     let memory = Arc::new(Memory::new(options.memory_budget));
@@ -475,20 +530,21 @@ fn assemble(
     );
     let keyspaces = state.keyspaces.clone();
     let trees = state.trees.clone();
-    let writer = match lock {
+    let writer = match locks {
         None => None,
-        Some(lock) => Some(make_writer(
+        Some(locks) => Some(make_writer(
             dir,
             options,
-            state,
+            (state, &places),
             survey,
-            lock,
+            locks,
             &memory.plan,
             next,
         )?),
     };
     let engine = Arc::new(Engine {
         dir: dir.to_path_buf(),
+        places,
         scheduler: Scheduler::start(&environment)?,
         throttle: Throttle::new(environment.clock.clone()),
         rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
@@ -510,7 +566,7 @@ fn assemble(
         fresh_clusters: Mutex::default(),
         lost_error: Mutex::default(),
     });
-    let mut filters = stored::Found::list(&engine.tables, dir);
+    let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
     let mut clusters = clusters::Found::list(&engine);
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
@@ -543,9 +599,9 @@ fn assemble(
 fn make_writer(
     dir: &Path,
     options: &OpenOptions,
-    state: State,
+    (state, places): (State, &Places),
     survey: &Survey,
-    lock: Box<dyn FileLock>,
+    locks: Vec<Box<dyn FileLock>>,
     memory: &MemoryPlan,
     (next_table, next_keyspace, next_partition): (u64, u32, u32),
 ) -> Result<Writer> {
@@ -560,7 +616,9 @@ fn make_writer(
         .unwrap_or(2 * memory.memtables)
         .max(2 * segment_bytes);
     let next_seqno = SeqNo(survey.last.0 + 1);
-    let log_dir = log_dir(dir);
+    let log_dir = log_dir(&places.log_root(dir));
+    // It names all places before anything is put into them.
+    let manifest = VersionSet::create(storage.clone(), dir, state)?;
     let (log, tail) = Log::create(
         storage.clone(),
         &log_dir,
@@ -569,7 +627,6 @@ fn make_writer(
         next_seqno,
         Vec::new(),
     )?;
-    let manifest = VersionSet::create(storage.clone(), dir, state)?;
     Ok(Writer {
         log,
         log_bytes_max,
@@ -581,7 +638,7 @@ fn make_writer(
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spares: AtomicBool::new(false),
-        lock: Mutex::new(Some(lock)),
+        locks: Mutex::new(locks),
     })
 }
 
@@ -640,7 +697,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
     for &number in &survey.segments {
-        let path = segment_path(&engine.dir, number);
+        let path = survey.segment_path(number);
         let mut reader = SegmentReader::open(storage, &path, number)?;
         while reader.position() < survey.end || number < survey.end.segment {
             let Some(record) = reader.next()? else { break };
@@ -683,7 +740,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
 fn log_bytes_per_run(engine: &Engine, survey: &Survey, catalog: &Catalog) -> Result<u64> {
     let mut bytes = 0;
     for &number in &survey.segments {
-        let path = segment_path(&engine.dir, number);
+        let path = survey.segment_path(number);
         let size = engine.environment.storage.size(&path);
         bytes += size.map_err(|e| Error::io("find", &path, e))?;
     }
@@ -728,12 +785,21 @@ fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -
     let writer = engine.writer()?;
     let first = writer.commit().tail.segment_number();
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
+    let dir = log_dir(&engine.log_root());
+    if dir != survey.dir {
+        edit.push(Change::SetPlaces(engine.places.clone()));
+    }
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
     let storage = &engine.environment.storage;
-    let dir = log_dir(&engine.dir);
-    for file in storage.list(&dir).map_err(|e| Error::io("list", &dir, e))? {
-        if segment_number(&file.name).is_some_and(|n| n < survey.next_segment) {
-            writer.log.reuse(dir.join(&file.name), file.bytes);
+    let files = storage.list(&survey.dir);
+    let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
+    let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
+    for file in files.iter().filter(|file| is_old(&file.name)) {
+        let path = survey.dir.join(&file.name);
+        if dir == survey.dir {
+            writer.log.reuse(path, file.bytes);
+        } else {
+            remove_orphans(&**storage, &[path])?;
         }
     }
     Ok(())

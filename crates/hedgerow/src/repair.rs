@@ -8,6 +8,9 @@
 //! Nothing is thrown away but filters over several runs, which are built again: damaged files are kept in
 //! the directory `lost`, and while the repair is under way so are all tables, so that a repair which is interrupted can be begun again.
 //!
+//! Tables, log and filters are looked for in all places that the old manifest names; if it is lost, in those
+//! that the builder names ([`Builder::level_paths`]).
+//!
 //! What cannot be known: a table that was merged away but whose file was not yet removed looks like
 //! any other; a key deleted since may then come back.
 
@@ -34,7 +37,8 @@ use crate::options::{Design, Layout, Partitioning};
 use crate::page::{PageSource, TableId};
 use crate::partition::{self, tables_dir};
 use crate::stats::Operations;
-use crate::table::block_based::{self, Footer, ResidencyChoice};
+use crate::table::Footer;
+use crate::table::file::{self, ResidencyChoice};
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
 use crate::table::{Reader, TableMeta};
@@ -88,20 +92,22 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         ))
     })?;
     let mut report = RepairReport::default();
-    let known;
+    let mut known;
+    let places: Vec<PathBuf>;
     {
         let _lock = crate::recover::take_lock(storage, &dir)?;
         known = known_state(storage, &dir);
-        let lost = dir.join(LOST);
-        storage
-            .create_dir_all(&lost)
-            .map_err(|e| Error::io("create", &lost, e))?;
-        storage
-            .create_dir_all(&log_dir(&dir))
-            .map_err(|e| Error::io("create", &dir, e))?;
-        remove_filters(storage, &dir)?;
-        set_tables_aside(storage, &dir)?;
-        let tables = whole_tables(storage, &lost, &known, &mut report)?;
+        known.places = crate::recover::places_to_repair(&dir, &options, &known)?;
+        places = known.places.all(&dir).map(|(_, dir)| dir).collect();
+        for place in &places {
+            for made in [place.join(LOST), log_dir(place)] {
+                let created = storage.create_dir_all(&made);
+                created.map_err(|e| Error::io("create", &made, e))?;
+            }
+            remove_filters(storage, place)?;
+            set_tables_aside(storage, place)?;
+        }
+        let tables = whole_tables(storage, &places, &known, &mut report)?;
         let state = describe(&known, &tables, &mut report, storage, &dir)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
@@ -110,9 +116,14 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         background: Background::Inline { seed: 0 },
         ..environment.clone()
     };
-    let db = open_over_log(builder.environment(idle), &dir, &environment, &mut report)?;
-    let lost = dir.join(LOST);
-    let tables = whole_tables(storage, &lost, &known, &mut RepairReport::default())?;
+    let db = open_over_log(
+        builder.environment(idle),
+        &dir,
+        &known,
+        &environment,
+        &mut report,
+    )?;
+    let tables = whole_tables(storage, &places, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
         merge_into(db.engine(), partition, &tables)?;
     }
@@ -164,6 +175,9 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
 /// Moves all tables out of the way of recovery, which removes what no manifest names.
 fn set_tables_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let (tables, lost) = (tables_dir(dir), dir.join(LOST));
+    // A place may have had none.
+    let created = storage.create_dir_all(&tables);
+    created.map_err(|e| Error::io("create", &tables, e))?;
     for file in storage
         .list(&tables)
         .map_err(|e| Error::io("list", &tables, e))?
@@ -187,23 +201,26 @@ fn set_tables_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
 /// Opens and checks every table that was set aside; damaged ones stay there.
 fn whole_tables(
     storage: &dyn Storage,
-    lost: &Path,
+    places: &[PathBuf],
     known: &State,
     report: &mut RepairReport,
 ) -> Result<Vec<Whole>> {
     let mut whole = Vec::new();
-    for file in storage.list(lost).map_err(|e| Error::io("list", lost, e))? {
-        if table_number(&file.name).is_none() {
-            continue;
-        }
-        let path = lost.join(&file.name);
-        match open_whole(storage, &path, known) {
-            Ok(table) => {
-                report.tables += 1;
-                report.entries += table.meta.entries;
-                whole.push(table);
+    for lost in places.iter().map(|place| place.join(LOST)) {
+        let files = storage.list(&lost);
+        for file in files.map_err(|e| Error::io("list", &lost, e))? {
+            if table_number(&file.name).is_none() {
+                continue;
             }
-            Err(error) => report.lost.push((path, error.to_string())),
+            let path = lost.join(&file.name);
+            match open_whole(storage, &path, known) {
+                Ok(table) => {
+                    report.tables += 1;
+                    report.entries += table.meta.entries;
+                    whole.push(table);
+                }
+                Err(error) => report.lost.push((path, error.to_string())),
+            }
         }
     }
     Ok(whole)
@@ -213,13 +230,13 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
-    let (meta, footer) = block_based::read_meta(&*file, path)?;
+    let (meta, footer) = file::read_meta(&*file, path)?;
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
     };
     let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
-    let reader = block_based::open(file.clone(), path, meta.id, seqno_override, paged)?;
+    let reader = file::open(file.clone(), path, meta.id, seqno_override, paged)?;
     let pages = Arc::new(FilePages {
         file,
         path: path.to_path_buf(),
@@ -254,8 +271,10 @@ fn describe(
     dir: &Path,
 ) -> Result<State> {
     let mut state = State::default();
+    state.places = known.places.clone();
     let mut keyspaces: BTreeMap<KeyspaceId, Keyspace> = known.keyspaces.clone();
-    let log = partitions_in_log(storage, dir)?;
+    let log_root = known.places.log_root(dir);
+    let log = partitions_in_log(storage, &log_root)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);
@@ -314,7 +333,7 @@ fn describe(
         next_partition: next_partition.max(known.next_partition),
     })?;
     state.apply(&Change::LogStart {
-        segment: log_start(known, storage, dir)?,
+        segment: log_start(known, storage, &log_root)?,
     })?;
     Ok(state)
 }
@@ -440,15 +459,17 @@ fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
 fn open_over_log(
     builder: Builder,
     dir: &Path,
+    known: &State,
     environment: &Environment,
     report: &mut RepairReport,
 ) -> Result<Db> {
     match builder.clone().open() {
         Err(error) if error.kind() == ErrorKind::Corruption => {
             let storage = &*environment.storage;
-            let log = log_dir(dir);
+            let log = log_dir(&known.places.log_root(dir));
+            let lost = known.places.log_root(dir).join(LOST);
             for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
-                let (from, to) = (log.join(&file.name), dir.join(LOST).join(&file.name));
+                let (from, to) = (log.join(&file.name), lost.join(&file.name));
                 storage
                     .rename(&from, &to)
                     .map_err(|e| Error::io("rename", &from, e))?;

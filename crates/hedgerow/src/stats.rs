@@ -273,6 +273,28 @@ pub struct LevelStats {
     pub hits: u64,
 }
 
+/// One of a keyspace's trees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartitionStats {
+    /// Which of [`DbStats::workers`] makes the asynchronous calls for its keys.
+    pub worker: usize,
+    /// Entries in its memtables.
+    pub memtable_entries: u64,
+    /// Bytes of its memtables.
+    pub memtable_bytes: u64,
+    /// Sorted runs, which a get asks at most.
+    pub runs: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Entries in tables, tombstones and old versions included.
+    pub entries: u64,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Bytes that merges have to move until every level is within its target.
+    pub debt_bytes: u64,
+}
+
 /// The state of one keyspace.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -290,8 +312,8 @@ pub struct KeyspaceStats {
     pub key_bytes: f64,
     /// It adopts the advisor's design ([`crate::Keyspace::set_self_tuning`]).
     pub tunes_itself: bool,
-    /// How many trees it has.
-    pub partitions: usize,
+    /// Its trees, in their order.
+    pub partitions: Vec<PartitionStats>,
     /// Entries in memtables.
     pub memtable_entries: u64,
     /// Bytes of memtables.
@@ -464,6 +486,10 @@ pub struct DbStats {
     pub snapshots: usize,
     /// Background jobs that ended in a panic: a bug if not 0.
     pub panics: usize,
+    /// Processor time of flushes that have ended, on background threads.
+    pub flush_cpu: Duration,
+    /// Processor time of merges that have ended, on background threads.
+    pub merge_cpu: Duration,
     /// The queues of asynchronous calls: one for each worker, or one of the background threads.
     pub workers: Vec<WorkerStats>,
     /// The keyspaces, by name.
@@ -474,6 +500,8 @@ pub struct DbStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
+    /// Its number, counted from 0.
+    pub index: usize,
     /// The processor that its thread is kept on, if it has one and the system allows it.
     pub processor: Option<usize>,
     /// The partitions that it owns, of all keyspaces together.
@@ -490,6 +518,14 @@ pub struct WorkerStats {
     pub waited: Duration,
     /// The longest of these times.
     pub waited_max: Duration,
+}
+
+impl WorkerStats {
+    /// How long a call was in line and in the queue, on average.
+    pub fn waited_mean(&self) -> Duration {
+        let mean = self.waited.as_secs_f64() / self.done.max(1) as f64;
+        Duration::from_secs_f64(mean)
+    }
 }
 
 impl DbStats {

@@ -6,7 +6,7 @@ use crate::compaction::probes::stored;
 use crate::engine::{Engine, log_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{Page, PageId, PageSource};
-use crate::table::Table;
+use crate::table::{Table, TableMeta};
 use crate::version::state::State;
 use crate::version::{clusters, manifest};
 use crate::wal::log::{segment_name, segment_number};
@@ -89,7 +89,11 @@ pub(crate) fn verify(
 
 fn verify_table(table: &Arc<Table>) -> Result<()> {
     let reader = table.reader()?;
-    let footer = reader.meta().clone();
+    // A copy may be in another place than the table was written to.
+    let footer = TableMeta {
+        path: table.meta().path,
+        ..reader.meta().clone()
+    };
     if footer.renumbered(table.meta().seqno_override) != *table.meta() {
         let id = table.meta().id.0;
         return Err(
@@ -135,7 +139,7 @@ fn verify_log(engine: &Engine) -> Result<u64> {
     };
     let durable = writer.log.durable();
     let storage = &*engine.environment.storage;
-    let dir = log_dir(&engine.dir);
+    let dir = log_dir(&engine.log_root());
     let files = storage.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
     let numbers = files.iter().filter_map(|file| segment_number(&file.name));
     let start = || writer.manifest().log_start();

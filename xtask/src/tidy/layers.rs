@@ -93,6 +93,7 @@ const PURE: &[&str] = &[
     "version/options_encoding.rs",
     "version/state.rs",
     "table/block_based/block",
+    "table/htable/bucket",
 ];
 const IMPURE: &[&str] = &[
     "hedgerow_io",

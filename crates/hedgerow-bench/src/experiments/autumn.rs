@@ -269,6 +269,7 @@ impl Size {
             reads: None,
             threads: 1,
             batch_size: None,
+            window: None,
             seek_nexts: 10,
             mix: Settings::MIX_EVEN,
         };
@@ -293,6 +294,7 @@ impl Size {
             options,
             settings,
             steps,
+            processors: None,
         }))
     }
 

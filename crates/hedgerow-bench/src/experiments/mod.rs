@@ -8,6 +8,7 @@
 
 pub mod autumn;
 pub mod model;
+pub mod parallel;
 pub mod slimdb;
 pub mod summary;
 
@@ -17,6 +18,7 @@ use hedgerow::advisor::{Device, Mix};
 use serde_json::{Value, json};
 
 use crate::hedgerow_store::HedgerowStore;
+use crate::process::Confined;
 use crate::session::{Open, Session};
 use crate::store::{OpenOptions, Result};
 use crate::workload::{Settings, Workload};
@@ -47,6 +49,8 @@ pub struct Trial {
     pub settings: Settings,
     /// In their order.
     pub steps: Vec<Step>,
+    /// The processors that the process may use; all unless given.
+    pub processors: Option<usize>,
 }
 
 /// The engine of a trial.
@@ -71,6 +75,12 @@ pub struct Step {
     pub seek_nexts: u64,
     /// What a mixed workload draws from.
     pub mix: Mix,
+    /// Keys per call.
+    pub batch_size: Option<u64>,
+    /// Asynchronous calls, so many of each thread under way.
+    pub window: Option<usize>,
+    /// The store is opened again before, and the system's cache of files is empty.
+    pub cold: bool,
 }
 
 impl Step {
@@ -82,6 +92,9 @@ impl Step {
             ops: ops.max(1),
             seek_nexts: 10,
             mix: Settings::MIX_EVEN,
+            batch_size: None,
+            window: None,
+            cold: false,
         }
     }
 
@@ -124,6 +137,8 @@ pub enum Paper {
     Autumn,
     /// [`slimdb`].
     SlimDb,
+    /// [`parallel`].
+    Parallel,
 }
 
 /// How many experiments a paper has.
@@ -146,6 +161,7 @@ impl Paper {
         match self {
             Paper::Autumn => runner.run(&size.experiment(number, &runner.device)?, begun, done),
             Paper::SlimDb => slimdb::run(size, number, runner, begun, done),
+            Paper::Parallel => runner.run(&parallel::experiment(size, number)?, begun, done),
         }
     }
 }
@@ -224,6 +240,7 @@ impl Runner<'_> {
             ..trial.options.clone()
         };
         let name = trial.engine.name;
+        let _confined = trial.processors.map(Confined::to).transpose()?;
         let open = (self.open)(&trial.engine)
             .ok_or_else(|| format!("expected {name} to be there, found it gone"))?;
         let mut session = Session::new(open, options, trial.settings)?;
@@ -233,8 +250,12 @@ impl Runner<'_> {
                 settings.reads = Some(step.ops);
                 settings.seek_nexts = step.seek_nexts;
                 settings.mix = step.mix;
+                settings.batch_size = step.batch_size;
+                settings.window = step.window;
             })?;
+            let dropped = step.cold.then(|| session.cool()).transpose()?;
             let mut row = session.run(step.workload, &|_| ())?;
+            row["page_cache_dropped"] = json!(dropped.unwrap_or(false));
             model::add(&mut row, trial, step, &self.device)?;
             row["workload"] = json!(step.name);
             row["design"] = json!(trial.design);

@@ -27,7 +27,10 @@ pub(super) fn add(row: &mut Value, trial: &Trial, step: &Step, device: &Device) 
     if trial.engine.name != "hedgerow" {
         return Ok(());
     }
+    // What is simulated is one tree.
+    let is_one_tree = trial.options.layout.partitioning.count() == 1;
     match step.workload {
+        Workload::FillRandom | Workload::YcsbLoad if !is_one_tree => {}
         Workload::FillRandom | Workload::YcsbLoad => {
             row["entry_writes"] = entry_writes(row, trial, device)?;
         }

@@ -10,7 +10,7 @@ use crate::median::median;
 pub const ADVISED: &str = "advised for ";
 
 /// What a column shows, its decimals, and where it is in a row.
-const COLUMNS: [(&str, usize, &str); 17] = [
+const COLUMNS: [(&str, usize, &str); 22] = [
     ("ops/s", 0, "/ops_per_second"),
     ("p50 us", 1, "/latency_us/p50"),
     ("p99 us", 1, "/latency_us/p99"),
@@ -28,6 +28,11 @@ const COLUMNS: [(&str, usize, &str); 17] = [
     ("bits/key", 2, "/bits_per_key"),
     ("false pos.", 5, "/false_positives"),
     ("reads", 3, "/cost_reads"),
+    ("foreground s", 1, "/activities/foreground"),
+    ("flush s", 1, "/activities/flush"),
+    ("merge s", 1, "/activities/merge"),
+    ("queue us", 1, "/queue/wait_us"),
+    ("per batch", 1, "/queue/calls_per_batch"),
 ];
 
 /// A line per case, workload and design, of medians over rounds, and what was found of predictions.

@@ -42,7 +42,7 @@ pub fn read_results(text: &str) -> Result<Vec<Value>> {
 }
 
 /// What is drawn of each result.
-const METRICS: [Metric; 19] = [
+const METRICS: [Metric; 21] = [
     Metric::new("Operations per second", "", &["ops_per_second"]),
     Metric::latency("Median latency", &["latency_us", "p50"]),
     Metric::latency("99 % of calls are faster than", &["latency_us", "p99"]),
@@ -80,6 +80,12 @@ const METRICS: [Metric; 19] = [
         "Cost of an operation in reads, modeled",
         "",
         &["cost_reads"],
+    ),
+    Metric::latency("Wait in the queue", &["queue", "wait_us"]),
+    Metric::new(
+        "Calls taken from a queue at once",
+        "",
+        &["queue", "calls_per_batch"],
     ),
     Metric::new("Stalls", "", &["stalls"]),
     Metric::new("Bytes of tables", "", &["table_bytes"]),
@@ -123,6 +129,7 @@ fn section<'a>(title: &'a str, results: &'a [Value]) -> Result<Section<'a>> {
     let notes = summary::truths(results);
     let results = Results::new(results)?;
     let charts = METRICS.iter().filter_map(|metric| results.chart(metric));
+    let charts = charts.chain(results.activities_chart());
     let charts = charts.chain(results.memory_chart());
     let charts: Vec<Chart> = charts.chain(results.hits_chart()).collect();
     let mut figures = Vec::new();

@@ -138,6 +138,16 @@ impl<'a> Results<'a> {
         })
     }
 
+    /// Processor seconds until the store had settled.
+    pub(super) fn activities_chart(&self) -> Option<Chart> {
+        self.parts_chart("Processor seconds by activity", "s", |result| {
+            let activities = result["activities"].as_object().into_iter().flatten();
+            activities
+                .filter_map(|(part, seconds)| Some((part.clone(), drawable(seconds)?)))
+                .collect()
+        })
+    }
+
     /// Where gets were answered, in per cent of those that were.
     pub(super) fn hits_chart(&self) -> Option<Chart> {
         self.parts_chart("Gets by where they were answered", "%", |result| {

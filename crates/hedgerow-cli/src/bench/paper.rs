@@ -1,4 +1,4 @@
-//! `hedgerow bench paper-autumn` and `paper-slimdb`: the experiments of papers, on ours alone.
+//! `hedgerow bench paper-autumn`, `paper-slimdb` and `paper-parallel`: the experiments of papers, on ours alone.
 
 use std::path::PathBuf;
 
@@ -29,6 +29,16 @@ Examples:
   hedgerow bench paper-slimdb --experiment 2 --only '0 % duplicates' --scale 1
   hedgerow bench paper-slimdb --experiment 3 --only 'groups of 128, memory a third' --json >> rows.jsonl
   hedgerow bench paper-slimdb --from rows.jsonl --report page";
+
+pub(super) const PARALLEL: &str = "\
+Experiments: 1 small values and many merges (figure 2), 2 few large values (figure 3), 3 more data than
+memory (figure 4), 4 queues, deletions and reads out of memory, 5 one and two processors. Scale 1 is the
+paper's size: 64 million entries. The page cache is dropped before reads, which needs root.
+
+Examples:
+  hedgerow bench paper-parallel --experiment 1 --scale 0.125 --rounds 3 --report page
+  hedgerow bench paper-parallel --experiment 4 --only 'out of memory' --json >> rows.jsonl
+  hedgerow bench paper-parallel --from rows.jsonl --report page";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

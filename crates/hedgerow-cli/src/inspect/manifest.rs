@@ -1,7 +1,7 @@
 //! `hedgerow inspect manifest`: the edits of the manifest, and what they amount to.
 
 use hedgerow::inspect::{
-    Change, Edit, Placement, TableId, TableMeta, TreeEdit, manifest as read_manifest,
+    Change, Edit, Placement, Places, TableId, TableMeta, TreeEdit, manifest as read_manifest,
 };
 use serde_json::{Value, json};
 
@@ -114,6 +114,7 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             true => format!("keyspace {} tunes itself", id.0),
             false => format!("keyspace {} does not tune itself", id.0),
         },
+        Change::SetPlaces(places) => places_text(places),
         Change::Operations { id, operations } => format!(
             "keyspace {} was asked: {}",
             id.0,
@@ -137,6 +138,22 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
         Change::Opened => "opened".to_owned(),
         other => format!("{other:?}"),
     }
+}
+
+fn places_text(places: &Places) -> String {
+    let dir = |place: u8| match places.others.get(&place) {
+        Some(other) => shown(other.dir.as_bytes()),
+        None => "the database's directory".to_owned(),
+    };
+    let levels = places.levels.iter();
+    let levels = levels.map(|(from, to, place)| (format!("levels {from} to {to}"), *place));
+    let others = [
+        ("the log".to_owned(), places.log),
+        ("filters".to_owned(), places.filters),
+    ];
+    let all = levels.chain(others);
+    let all = all.map(|(what, place)| format!("{what} in {} (place {place})", dir(place)));
+    format!("places: {}", list(all))
 }
 
 fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
@@ -172,9 +189,14 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     }
     for (place, meta) in &edit.added {
         lines.push(format!(
-            "+ table {} in {}: {}, {}, `{}` to `{}`",
+            "+ table {} in {}{}: {}, {}, `{}` to `{}`",
             meta.id.0,
             place_text(place),
+            if meta.path == 0 {
+                String::new()
+            } else {
+                format!(", place {}", meta.path)
+            },
             bytes(meta.file_bytes),
             counted(meta.entries, "entry"),
             encoding.encode(&meta.smallest_key),
@@ -229,6 +251,7 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         Change::SetSelfTuning { id, on } => json!({
             "change": "self-tuning", "keyspace": id.0, "on": on,
         }),
+        Change::SetPlaces(places) => places_object(places),
         Change::Operations { id, operations } => json!({
             "change": "operations",
             "keyspace": id.0,
@@ -255,6 +278,22 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         Change::Opened => json!({ "change": "opened" }),
         other => json!({ "change": format!("{other:?}") }),
     }
+}
+
+fn places_object(places: &Places) -> Value {
+    let others = places.others.iter();
+    let others = others.map(|(number, place)| {
+        json!({ "place": number, "dir": place.dir, "mark": format!("{:016x}", place.mark) })
+    });
+    let levels = places.levels.iter();
+    let levels = levels.map(|(from, to, place)| json!({ "from": from, "to": to, "place": place }));
+    json!({
+        "change": "set places",
+        "places": others.collect::<Vec<_>>(),
+        "levels": levels.collect::<Vec<_>>(),
+        "log": places.log,
+        "filters": places.filters,
+    })
 }
 
 fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {

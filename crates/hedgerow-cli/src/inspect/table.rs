@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hedgerow::TableSpec;
 use hedgerow::inspect::{FilterDescription, Part, StoredEntry, StoredValue, Table, TablePage};
 use serde_json::{Value, json};
 
@@ -59,24 +60,35 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
                 "fingerprint_bits": cuckoo.fingerprint_bits,
             }),
             FilterDescription::Hashes(_) => json!({ "kind": "hashes" }),
+            FilterDescription::Buckets(filters) => json!({
+                "kind": "buckets",
+                "pages": filters.pages,
+                "buckets_per_page": filters.buckets_per_page,
+                "probes": filters.probes,
+            }),
         };
         object["offset"] = filter.offset().into();
         object["bytes"] = filter.file_bytes().into();
         object
     });
+    let index = match footer.table {
+        TableSpec::HTable => "hash marks".to_owned(),
+        _ => footer.index.to_string(),
+    };
     let mut object = json!({
         "table": footer.id.0,
         "path": table.path().to_string_lossy(),
         "bytes": table.bytes(),
         "blocks": table.blocks().ok(),
-        "index": footer.index.to_string(),
+        "format": footer.table.to_string(),
+        "index": index,
         "filter": filter,
         "key_order": footer.key_order.to_string(),
         "hash_seed": footer.hash_seed,
     });
     let path = shown(table.path().as_os_str().as_encoded_bytes());
     let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
-    text += &format!("\n  index {}", footer.index);
+    text += &format!("\n  format {}, index {index}", footer.table);
     if let Some(filter) = footer.filter {
         let per_key = match filter {
             FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),
@@ -84,6 +96,10 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
                 format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
             }
             FilterDescription::Hashes(_) => "a hash for the filter of its level".to_owned(),
+            FilterDescription::Buckets(filters) => {
+                let probes = counted(u64::from(filters.probes), "probe");
+                format!("one for each bucket, {probes}")
+            }
         };
         let filter_bytes = bytes(filter.file_bytes());
         text += &format!("\n  filter of {filter_bytes}, {per_key} per key");

@@ -26,7 +26,7 @@ Example:
   hedgerow stats --db people --watch 5 --json";
 
 const MEMORY_CELLS: usize = 22;
-const UNSEEN: &str = "cache hits, read amplification, stalls and memory of a process that has \
+const UNSEEN: &str = "cache hits, read amplification, stalls, queues of workers and memory of a process that has \
 the database open are counted there: see `Db::stats`";
 
 /// Shows levels, runs, tables, entries and bytes against their targets, amplification, merge debt,
@@ -259,6 +259,9 @@ impl KeyspaceSample {
         let about = format!("{}, {}{tunes}", self.layout, self.design);
         output.heading(&name, &about);
         for line in trees::draw(trees::legend(output.drawing), &self.rows(), output.drawing) {
+            output.line(format_args!("{line}"));
+        }
+        for line in trees::partition_lines(&self.stats) {
             output.line(format_args!("{line}"));
         }
         output.line(format_args!(

@@ -4,7 +4,7 @@
 //! `pread` or a map, sequential files are written with paced write-back, log segments through a
 //! map or with `pwrite`. Which system call keeps which promise is said in the file of each part.
 //!
-//! What it does not do: it opens no file with `O_DIRECT`, and it trusts the disk to keep what
+//! What it does not do: it writes nothing with `O_DIRECT`, and it trusts the disk to keep what
 //! `fdatasync` reported as kept.
 
 #![allow(
@@ -13,7 +13,13 @@
 )]
 
 mod clock;
+mod direct;
 mod read;
+#[cfg_attr(
+    not(all(feature = "io-uring", target_os = "linux")),
+    path = "no_ring.rs"
+)]
+mod ring;
 mod segment;
 mod spawn;
 mod system;
@@ -28,12 +34,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
+use crate::{
+    Advice, DirEntry, FileLock, RandomRead, ReadInto, ReadMode, Segment, SequentialWrite, Storage,
+};
+use direct::DirectFile;
 
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
 pub struct OsStorage {
     segments: SegmentMode,
+    rings: Arc<ring::Rings>,
 }
 
 impl OsStorage {
@@ -44,7 +54,28 @@ impl OsStorage {
 
     /// Files with log segments written in the given way.
     pub fn with_segments(segments: SegmentMode) -> OsStorage {
-        OsStorage { segments }
+        OsStorage {
+            segments,
+            ..OsStorage::default()
+        }
+    }
+}
+
+impl OsStorage {
+    /// Makes the reads of direct files, and leaves the others and those that fail.
+    fn read_direct(&self, reads: &mut Vec<&mut ReadInto<'_>>) {
+        let mut direct = Vec::with_capacity(reads.len());
+        let mut left = Vec::new();
+        for read in reads.drain(..) {
+            match DirectFile::to_be_read(read) {
+                Some(file) => direct.push((file, read)),
+                None => left.push(read),
+            }
+        }
+        let done = self.rings.read(&mut direct);
+        let failed = direct.into_iter().zip(done).filter(|(_, done)| !done);
+        left.extend(failed.map(|((_, read), _)| read));
+        *reads = left;
     }
 }
 
@@ -129,7 +160,24 @@ impl Storage for OsStorage {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
-        read::open(File::open(path)?, mode)
+        read::open(path, mode)
+    }
+
+    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
+        if let [read] = reads {
+            read.result = read.file.read_at(read.offset, read.bytes);
+            return;
+        }
+        // The system's cache reads pages ahead if it hears of them.
+        for read in &*reads {
+            let end = read.offset.saturating_add(read.bytes.len() as u64);
+            read.file.advise(read.offset..end, Advice::WillNeed);
+        }
+        let mut left: Vec<_> = reads.iter_mut().collect();
+        self.read_direct(&mut left);
+        for read in left {
+            read.result = read.file.read_at(read.offset, read.bytes);
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
@@ -155,6 +203,7 @@ impl Storage for OsStorage {
 
     fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> {
         let file = OpenOptions::new().read(true).write(true).open(from)?;
+        system::forget_unless_cached(&file, file.metadata()?.len());
         let segment = segment::open(file, self.segments)?;
         fs::rename(from, to)?;
         Ok(segment)
@@ -211,5 +260,25 @@ mod tests {
         drop(OsLock { file });
         assert!(OsStorage::new().lock(&path).is_ok());
         drop(of_the_child);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    fn a_recycled_segment_that_left_the_cache_has_old_bytes_or_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        let bytes = 64 << 10;
+        let segment = OsStorage::new().create_segment(&old, bytes).unwrap();
+        segment.write_at(0, &[7; 64 << 10]).unwrap();
+        segment.sync().unwrap();
+        drop(segment);
+        system::advise_dont_need(&File::open(&old).unwrap(), 0..bytes);
+        let segment = OsStorage::new().recycle_segment(&old, &new).unwrap();
+        assert_eq!(segment.capacity_bytes(), bytes);
+        segment.write_at(5000, &[8; 10]).unwrap();
+        let found = fs::read(&new).unwrap();
+        assert_eq!(found[5000..5010], [8; 10]);
+        let others = [&found[..5000], &found[5010..]].concat();
+        assert!(others == vec![7; others.len()] || others == vec![0; others.len()]);
     }
 }

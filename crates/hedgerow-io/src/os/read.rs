@@ -1,19 +1,25 @@
-//! Reading immutable files: a system call per read, or a memory map.
+//! Reading immutable files: a system call per read, or a memory map; past the page cache: [`direct`].
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 
+use super::direct::{self, DirectFile};
 use super::system;
 use crate::{Advice, RandomRead, ReadMode};
 
 /// Opens a file for reading in the given way.
-pub(super) fn open(file: File, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
+pub(super) fn open(path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
+    let file = match mode {
+        ReadMode::Direct => direct::open(path)?,
+        ReadMode::Pread | ReadMode::Mmap => File::open(path)?,
+    };
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -24,6 +30,7 @@ pub(super) fn open(file: File, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>
             system::advise_random(&file);
             Arc::new(PreadFile { file, bytes })
         }
+        ReadMode::Direct => Arc::new(DirectFile { file, bytes }),
         // There is nothing to map, and no read of it that would reach the file.
         ReadMode::Mmap if bytes == 0 => Arc::new(PreadFile { file, bytes }),
         ReadMode::Mmap => Arc::new(MappedFile::new(file)?),
@@ -31,7 +38,7 @@ pub(super) fn open(file: File, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>
 }
 
 /// Checks a read against the size that the file had when it was opened.
-fn check_bounds(offset: u64, len: usize, bytes: u64) -> io::Result<()> {
+pub(super) fn check_bounds(offset: u64, len: usize, bytes: u64) -> io::Result<()> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= bytes => Ok(()),
         _ => Err(io::Error::new(

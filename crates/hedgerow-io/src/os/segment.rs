@@ -8,8 +8,10 @@
 //!
 //! Measured by `examples/segment_write.rs` on ext4, records of 160 bytes: copying one into mapped
 //! pages takes about 30 ns, a `pwrite` of one about 900 ns. A map pays for the first touch of each
-//! page after a sync instead: about 0.3 us in a recycled segment and 4 us in a new one (and a read
-//! of the disk if a recycled page has left the cache).
+//! page after a sync instead: about 0.3 us in a recycled segment and 4 us in a new one. If a
+//! recycled page had left the cache, it would be read from the disk first, and where memory is
+//! short that was behind every commit of more than 25 ms; so a segment that is not in the cache is
+//! made new when it is recycled.
 //!
 //! A sync of 4 KB takes twice as long in a new segment, 250 us instead of 130, because the file
 //! system notes in its journal that more of the allocated blocks have been written. `prepare`

@@ -9,6 +9,10 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+/// No processor that Linux runs on has smaller ones.
+#[cfg(target_os = "linux")]
+const SMALLEST_PAGE_BYTES: usize = 4096;
+
 /// Bytes that an ordinary user can still write.
 pub(super) fn available_bytes(dir: &Path) -> io::Result<u64> {
     let system = rustix::fs::statvfs(dir)?;
@@ -44,6 +48,34 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
         offset += len as u64;
     }
     Ok(())
+}
+
+/// Has a file whose pages have left the page cache forget its bytes and keep its blocks, so that a
+/// write into part of a page does not read the page first. Where that is not possible, nothing
+/// happens.
+pub(super) fn forget_unless_cached(file: &File, bytes: u64) {
+    #[cfg(target_os = "linux")]
+    if is_cached(file).is_ok_and(|is_cached| !is_cached) {
+        let zero = rustix::fs::FallocateFlags::ZERO_RANGE;
+        let _ = rustix::fs::fallocate(file, zero, 0, bytes);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, bytes);
+}
+
+/// Whether all of a file is in the page cache.
+#[cfg(target_os = "linux")]
+fn is_cached(file: &File) -> io::Result<bool> {
+    let map = memmap2::MmapOptions::new().map_raw(file)?;
+    // Larger pages leave the end of it as it is.
+    let mut pages = vec![1_u8; map.len().div_ceil(SMALLEST_PAGE_BYTES)];
+    // SAFETY: the call reads nothing of the map, which is alive and begins at a page, and writes
+    // one byte into `pages` for each page of it, none of them smaller than assumed.
+    let result = unsafe { libc::mincore(map.as_mut_ptr().cast(), map.len(), pages.as_mut_ptr()) };
+    match result {
+        0 => Ok(pages.iter().all(|page| page & 1 == 1)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// A used-up quota is a full disk to the engine.

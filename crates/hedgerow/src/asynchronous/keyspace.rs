@@ -190,7 +190,7 @@ impl Keyspace {
             Ok(extent) => extent.bounds,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let owners = |p: &Arc<crate::partition::Partition>| self.worker_of(p.index);
+        let owners = |p: &Arc<crate::partition::Partition>| self.engine().worker_of(p.index);
         let mut behind: Vec<_> = cell
             .state
             .load()
@@ -229,16 +229,8 @@ impl Keyspace {
         let hash = KeyHash::of(key, cell.facts.seed);
         let partition = cell.facts.router.route(key, hash);
         let key = key.to_vec();
-        Ok((Access { cell, key, hash }, self.worker_of(partition)))
-    }
-
-    fn worker_of(&self, partition: usize) -> usize {
-        partition
-            % self
-                .engine()
-                .workers
-                .get()
-                .map_or(1, |workers| workers.count())
+        let worker = self.engine().worker_of(partition);
+        Ok((Access { cell, key, hash }, worker))
     }
 
     fn write_task(

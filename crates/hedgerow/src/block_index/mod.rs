@@ -6,15 +6,17 @@
 #[cfg(test)]
 mod conformance;
 pub(crate) mod entropy_coded_trie;
+mod extents;
 pub(crate) mod fence_pointers;
+pub(crate) mod hash_marks;
 pub(crate) mod of_table;
 mod resident;
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-use crate::error::Result;
-use crate::page::{Handle, Page, PageId, Step};
+use crate::error::{Error, Result};
+use crate::page::{Handle, Page, PageId, PageSource, Step};
 
 /// The index of one table. Blocks are numbered from 0 in key order.
 pub(crate) trait Index: Debug + Send + Sync {
@@ -72,4 +74,26 @@ pub(crate) trait Builder: Send {
     fn add(&mut self, key: &[u8], block: usize);
     /// A block is complete and stored here.
     fn finish_block(&mut self, block: usize, handle: Handle);
+}
+
+/// Asks an index, getting it the page that it wants; `kept` is the page that it wanted last.
+pub(crate) fn ask<T>(
+    index: &dyn Index,
+    pages: &dyn PageSource,
+    kept: &mut Option<(PageId, Page)>,
+    question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+) -> Result<T> {
+    let id = match question(index, None)? {
+        Step::Done(answer) => return Ok(answer),
+        Step::Read(id) => id,
+    };
+    if kept.as_ref().is_none_or(|(have, _)| *have != id) {
+        *kept = Some((id, pages.page(id)?));
+    }
+    match question(index, kept.as_ref().map(|(_, page)| page))? {
+        Step::Done(answer) => Ok(answer),
+        Step::Read(id) => Err(Error::corruption(format!(
+            "expected one page of the index to be enough, asked for another: {id:?}"
+        ))),
+    }
 }

@@ -44,6 +44,16 @@ pub(crate) fn run(
     plan: &Plan,
 ) -> Result<u64> {
     match plan {
+        // Into another place a file comes only by being written there.
+        Plan::Move { input, target, .. } if leaves_its_place(engine, partition, input, target)? => {
+            merge(
+                engine,
+                partition,
+                design,
+                std::slice::from_ref(input),
+                target,
+            )
+        }
         Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
         Plan::Merge { inputs, target, .. } => merge(engine, partition, design, inputs, target),
         Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
@@ -51,6 +61,22 @@ pub(crate) fn run(
             Ok(0)
         }
     }
+}
+
+/// Whether tables are in another place than those of the level that they go to.
+fn leaves_its_place(
+    engine: &Engine,
+    partition: &Partition,
+    input: &Input,
+    target: &Target,
+) -> Result<bool> {
+    let version = &partition.tree().version;
+    let place = engine.places.of_level(target.level);
+    let mut leaves = false;
+    for &id in &input.tables {
+        leaves |= table_of(version, id)?.meta().path != place;
+    }
+    Ok(leaves)
 }
 
 /// The tables overlap nothing below: they change their place and nothing else.
@@ -148,7 +174,7 @@ fn merge(
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
     partition.keyspace.operations.replaced.add(replaced);
     if let Err(error) = engine.install(partition, edit, None) {
-        engine.remove_unnamed(outputs.iter().map(|meta| meta.id));
+        engine.remove_unnamed(&outputs);
         return Err(error);
     }
 
@@ -205,8 +231,7 @@ impl Merge {
         let Some(error) = failure else {
             return Ok(outputs);
         };
-        self.engine
-            .remove_unnamed(outputs.iter().map(|meta| meta.id));
+        self.engine.remove_unnamed(&outputs);
         Err(error)
     }
 

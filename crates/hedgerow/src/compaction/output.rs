@@ -17,8 +17,8 @@ use crate::options::IndexSpec;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition};
 use crate::stats::Event;
-use crate::table::block_based::{self, TableOptions};
-use crate::table::{TableMeta, Writer};
+use crate::table::open::table_name;
+use crate::table::{self, TableMeta, TableOptions, Writer};
 use crate::version::clusters::StoredCluster;
 
 use super::filters::{self, Allotted};
@@ -43,6 +43,8 @@ pub(crate) struct OutputTables<'a> {
     partition: &'a Partition,
     design: Arc<DesignInForce>,
     level: usize,
+    /// The level whose place the tables are written to.
+    level_of_place: usize,
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
@@ -115,6 +117,7 @@ impl<'a> OutputTables<'a> {
             index: design.design.index_at(level),
             design,
             level,
+            level_of_place: level,
             run,
             filter,
             held_bytes_max: usize::MAX,
@@ -148,6 +151,7 @@ impl<'a> OutputTables<'a> {
         let mut output =
             OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
         let version = &partition.tree_owned().version;
+        output.level_of_place = version.depth() - 1;
         let ranges = version.levels.iter().map(Level::ranges);
         let ranges = ranges.filter(|ranges| *ranges <= LOADED_RANGES_MAX);
         output.ranges = [ranges.max().unwrap_or(1), 1];
@@ -212,7 +216,8 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.finish_table()?;
         if !self.finished.is_empty() {
-            let dir = crate::partition::tables_dir(&self.engine.dir);
+            let place = self.engine.places.of_level(self.level_of_place);
+            let dir = self.engine.tables_dir(place);
             let synced = self.engine.environment.storage.sync_dir(&dir);
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
@@ -236,7 +241,8 @@ impl<'a> OutputTables<'a> {
 
     fn begin_table(&mut self) -> Result<Current> {
         let id = self.engine.writer()?.next_table();
-        let path = self.engine.table_path(id);
+        let place = self.engine.places.of_level(self.level_of_place);
+        let path = self.engine.tables_dir(place).join(table_name(id));
         // Also what fails to be created may have left a file.
         self.written.push(path.clone());
         let file = self.engine.environment.storage.create(&path);
@@ -249,18 +255,19 @@ impl<'a> OutputTables<'a> {
             partition: self.partition.id.0,
             level: self.level as u8,
             run: self.run.0,
-            path: 0,
+            path: place,
             hash_seed: facts.seed,
             key_order: facts.layout.order,
             seqno_override: self.seqno_override,
             settled: self.settled,
             block_bytes: design.block_bytes,
             compression: design.compression,
+            table: design.table,
             index: self.index,
             filter: self.filter.of_table(id),
         };
         self.overlap_bytes = 0;
-        let writer = Box::new(block_based::Writer::new(file, &path, options));
+        let writer = table::writer(file, &path, options);
         Ok(Current {
             id,
             writer,

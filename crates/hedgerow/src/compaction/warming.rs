@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::page::TableId;
 use crate::partition::Partition;
 use crate::runtime::Priority;
+use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
 use crate::version::SuperVersion;
 
 /// So many blocks are read before it asks whether to go on.
@@ -71,11 +72,12 @@ fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<(
         if Some(at.level) != last || id < from {
             continue;
         }
+        let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MAX);
         for block in 0.. {
             if block % STEP_BLOCKS == 0 && (partition.is_dropped() || !is_time(engine)) {
                 return Ok(());
             }
-            if !table.cache_block(block)? {
+            if !pages.cache_block(block)? {
                 break;
             }
         }

@@ -5,8 +5,11 @@ use std::sync::atomic::Ordering;
 
 use crate::compaction::{self, planner::debt};
 use crate::engine::{Engine, KeyspaceState, lock};
-use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats, StallStats, WorkerStats};
-use crate::version::clusters;
+use crate::runtime::Priority;
+use crate::stats::{
+    DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
+};
+use crate::version::{SuperVersion, clusters};
 
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
@@ -53,6 +56,8 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
         memory: memory_stats(engine),
         snapshots: engine.snapshots.oldest().0,
         panics: engine.scheduler.panics() + engine.workers.get().map_or(0, |w| w.panics()),
+        flush_cpu: engine.scheduler.cpu(&[Priority::Flush]),
+        merge_cpu: (engine.scheduler).cpu(&[Priority::MergeTop, Priority::Merge]),
         workers: worker_stats(engine),
         keyspaces: catalog
             .states
@@ -63,14 +68,8 @@ pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
 }
 
 fn worker_stats(engine: &Engine) -> Vec<WorkerStats> {
-    let Some(workers) = engine.workers.get() else {
-        return Vec::new();
-    };
-    let mut stats: Vec<_> = workers.stats().collect();
-    for partition in engine.catalog.load().partitions.values() {
-        stats[partition.index % workers.count()].partitions += 1;
-    }
-    stats
+    let count = engine.workers.get().map_or(0, |workers| workers.count());
+    (0..count).filter_map(|i| engine.worker_stats(i)).collect()
 }
 
 fn memory_stats(engine: &Engine) -> MemoryStats {
@@ -87,6 +86,26 @@ fn memory_stats(engine: &Engine) -> MemoryStats {
     }
 }
 
+/// All but its debt.
+fn partition_stats(engine: &Engine, index: usize, tree: &SuperVersion) -> PartitionStats {
+    let mut stats = PartitionStats {
+        worker: engine.worker_of(index),
+        ..PartitionStats::default()
+    };
+    for memtable in tree.memtables() {
+        stats.memtable_entries += memtable.entries();
+        stats.memtable_bytes += memtable.memory_bytes() as u64;
+    }
+    for level in &tree.version.levels {
+        let summary = level.summary();
+        stats.runs += summary.runs as usize;
+        stats.tables += level.tables().count();
+        stats.entries += summary.entries;
+        stats.bytes += summary.bytes;
+    }
+    stats
+}
+
 pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> KeyspaceStats {
     let design = state.facts.design_owned();
     let mut stats = KeyspaceStats {
@@ -95,19 +114,21 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         operations: state.facts.operations.recent(),
         key_bytes: state.key_bytes(),
         tunes_itself: state.facts.tunes_itself.load(Ordering::Acquire),
-        partitions: state.partitions.len(),
         ..KeyspaceStats::default()
     };
     let mut levels: Vec<LevelStats> = Vec::new();
     for partition in &state.partitions {
         let tree = partition.tree();
-        for memtable in tree.memtables() {
-            stats.memtable_entries += memtable.entries();
-            stats.memtable_bytes += memtable.memory_bytes() as u64;
-        }
         let targets = compaction::targets(&design, &tree.version);
         let debt = debt(&tree.version, &targets);
-        stats.debt_bytes += debt.bytes;
+        let of_tree = PartitionStats {
+            debt_bytes: debt.bytes,
+            ..partition_stats(engine, partition.index, &tree)
+        };
+        stats.memtable_entries += of_tree.memtable_entries;
+        stats.memtable_bytes += of_tree.memtable_bytes;
+        stats.debt_bytes += of_tree.debt_bytes;
+        stats.partitions.push(of_tree);
         stats.misplaced_bytes += debt.misplaced_bytes;
         stats.levels_over = stats.levels_over.max(debt.levels_over as usize);
         stats.retuning |= partition.work().retuned_at.is_some();

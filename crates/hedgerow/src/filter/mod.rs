@@ -6,6 +6,7 @@
 
 pub(crate) mod allocation;
 pub(crate) mod bloom;
+pub(crate) mod bucket_bloom;
 mod bucket_word;
 mod buckets;
 pub(crate) mod cluster;
@@ -22,6 +23,7 @@ mod hash_list;
 )]
 pub(crate) mod multi_level_cuckoo;
 pub(crate) mod of_table;
+pub(crate) mod small_bloom;
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,11 +1,11 @@
 //! The filter of one table, whichever it is: how it is described in the footer, built and opened.
 
 use crate::entry::KeyHash;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page::{Handle, TableId};
 
 use super::multi_level_cuckoo::run_hashes;
-use super::{Probe, bloom, cuckoo};
+use super::{Probe, bloom, bucket_bloom, cuckoo};
 
 /// Where a filter is in its table file, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Description {
     Cuckoo(cuckoo::Description),
     /// The hashes of all keys, of which filters over several runs are built.
     Hashes(run_hashes::Description),
+    /// A Bloom filter for each bucket, which the table asks itself.
+    Buckets(bucket_bloom::Description),
 }
 
 impl Description {
@@ -25,6 +27,7 @@ impl Description {
             Description::Bloom(bloom) => bloom.offset,
             Description::Cuckoo(cuckoo) => cuckoo.offset,
             Description::Hashes(hashes) => hashes.offset,
+            Description::Buckets(buckets) => buckets.offset,
         }
     }
 
@@ -34,6 +37,7 @@ impl Description {
             Description::Bloom(bloom) => bloom.file_bytes(),
             Description::Cuckoo(cuckoo) => cuckoo.file_bytes(),
             Description::Hashes(hashes) => hashes.file_bytes(),
+            Description::Buckets(buckets) => buckets.file_bytes(),
         }
     }
 
@@ -42,6 +46,7 @@ impl Description {
             Description::Bloom(bloom) => bloom.pages(),
             Description::Cuckoo(cuckoo) => cuckoo.pages(),
             Description::Hashes(hashes) => hashes.pages(),
+            Description::Buckets(buckets) => buckets.pages as usize,
         }
     }
 
@@ -51,6 +56,7 @@ impl Description {
             Description::Bloom(bloom) => bloom.page_handle(page),
             Description::Cuckoo(cuckoo) => cuckoo.page_handle(page),
             Description::Hashes(hashes) => hashes.page_handle(page),
+            Description::Buckets(buckets) => buckets.page_handle(page),
         }
     }
 
@@ -60,6 +66,7 @@ impl Description {
             Description::Bloom(bloom) => bloom.check(),
             Description::Cuckoo(cuckoo) => cuckoo.check(),
             Description::Hashes(_) => Ok(()),
+            Description::Buckets(buckets) => buckets.check(),
         }
     }
 
@@ -74,6 +81,7 @@ impl Description {
             Description::Bloom(bloom) => Some(Box::new(bloom::Bloom::paged(table, bloom)?)),
             Description::Cuckoo(cuckoo) => Some(Box::new(cuckoo::Cuckoo::paged(table, cuckoo)?)),
             Description::Hashes(_) => None,
+            Description::Buckets(_) => return Err(of_buckets()),
         })
     }
 
@@ -89,8 +97,13 @@ impl Description {
                 Box::new(cuckoo::Cuckoo::resident(table, cuckoo, pages)?)
             }
             Description::Hashes(hashes) => Box::new(run_hashes::RunHashes::read(hashes, pages)?),
+            Description::Buckets(_) => return Err(of_buckets()),
         })
     }
+}
+
+fn of_buckets() -> Error {
+    Error::corruption("expected a filter of the whole table, found one for each bucket")
 }
 
 /// What kind of filter a table is to have.

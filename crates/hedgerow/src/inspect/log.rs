@@ -7,21 +7,36 @@ use hedgerow_io::Storage;
 use crate::engine::log_dir;
 use crate::entry::{Kind, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
+use crate::version::edit::Change;
+use crate::version::manifest;
 use crate::wal::log::{segment_name, segment_number};
 use crate::wal::reader::{Record, SegmentReader};
 
 /// The numbers of the segments of the database in `dir`, ascending. Those below the log's start (see
-/// [`Change::LogStart`](super::Change::LogStart)) hold nothing that is needed.
+/// [`Change::LogStart`]) hold nothing that is needed.
 ///
 /// # Errors
 /// `Io`.
 pub fn segments(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
-    let log = log_dir(dir);
+    let log = log_of(storage, dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
     let numbers = files.iter().filter_map(|file| segment_number(&file.name));
     let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The directory of the log, as far as the manifest can be read.
+fn log_of(storage: &dyn Storage, dir: &Path) -> PathBuf {
+    let edits = manifest::salvage(storage, dir);
+    let mut places = edits.iter().flatten().filter_map(|change| match change {
+        Change::SetPlaces(places) => Some(places),
+        _ => None,
+    });
+    let root = places
+        .next_back()
+        .map_or_else(|| dir.to_path_buf(), |places| places.log_root(dir));
+    log_dir(&root)
 }
 
 /// A segment of the log: an iterator over its records up to the first bad one, and then
@@ -86,7 +101,7 @@ impl Segment {
     /// # Errors
     /// `Io`, `FormatVersion`.
     pub fn open(storage: &dyn Storage, dir: &Path, number: u32) -> Result<Segment> {
-        let path = log_dir(dir).join(segment_name(number));
+        let path = log_of(storage, dir).join(segment_name(number));
         Ok(Segment {
             reader: SegmentReader::open(storage, &path, number)?,
             path,

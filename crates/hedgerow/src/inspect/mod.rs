@@ -46,7 +46,8 @@ pub use crate::merge_policy::edit::{Placement, TreeEdit};
 pub use crate::merge_policy::shape::RunId;
 pub use crate::page::{Handle, TableId};
 pub use crate::table::TableMeta;
-pub use crate::table::block_based::{
+pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
 };
 pub use crate::version::edit::{Change, Edit};
+pub use crate::version::places::{Place, Places};

@@ -8,6 +8,7 @@ use hedgerow_io::OsStorage;
 use super::*;
 use crate::block_index::Builder as _;
 use crate::block_index::entropy_coded_trie::three_level::{Builder, Form};
+use crate::block_index::hash_marks;
 use crate::entry::{KeyspaceId, PartitionId};
 use crate::filter::cluster;
 use crate::filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
@@ -16,7 +17,7 @@ use crate::table::page_io;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     ("manifest", manifest),
     ("edit", edit),
     ("log_segment", log_segment),
@@ -26,6 +27,7 @@ const TARGETS: [Target; 9] = [
     ("run_hashes", run_hashes),
     ("cluster", cluster),
     ("three_level", three_level),
+    ("hash_marks", hash_marks),
 ];
 
 fn root() -> PathBuf {
@@ -81,8 +83,12 @@ fn write_seeds() {
     for (name, form) in [("tail", Form::Tail), ("array", Form::Array)] {
         write("three_level", name, &an_index(form));
     }
+    write("hash_marks", "even", &marks());
     for (name, bytes) in read_dir(&golden) {
-        if name.contains("lz4") || name.contains("three-level") {
+        if ["lz4", "three-level", "htable"]
+            .iter()
+            .any(|it| name.contains(it))
+        {
             write("table", &name, &bytes);
         }
     }
@@ -180,6 +186,20 @@ fn an_index(form: Form) -> Vec<u8> {
     builder.finish(write_page).unwrap();
     let top_bytes = (pages[1].len() as u16).to_le_bytes();
     [&top_bytes[..], &pages[1], &pages[0]].concat()
+}
+
+/// The marks of 80 buckets, as their decoder takes them.
+fn marks() -> Vec<u8> {
+    let mut builder = hash_marks::Builder::default();
+    for bucket in 0..80_u64 {
+        let [first, last] = [0, 1 << 56].map(|end| ((bucket << 57) + end).to_be_bytes());
+        let handle = Handle {
+            offset: bucket * 4096,
+            bytes: 4032,
+        };
+        builder.add(&first, &last, handle);
+    }
+    builder.finish()
 }
 
 #[test]

@@ -15,7 +15,7 @@ type Choice = (
     fn(&mut Design, &str) -> Result<()>,
 );
 
-const CHOICES: [Choice; 8] = [
+const CHOICES: [Choice; 9] = [
     (
         "policy",
         |design| Some(design.policy.to_string()),
@@ -25,6 +25,11 @@ const CHOICES: [Choice; 8] = [
         "filter",
         |design| Some(design.filter.to_string()),
         |design, text| set(&mut design.filter, text),
+    ),
+    (
+        "table",
+        |design| Some(design.table.to_string()),
+        |design, text| set(&mut design.table, text),
     ),
     (
         "index",
@@ -139,7 +144,7 @@ fn read(design: &mut Design, line: &str) -> Result<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Compression, FilterSpec, PolicySpec, Residency};
+    use crate::options::{Compression, FilterSpec, PolicySpec, Residency, TableSpec};
 
     #[test]
     fn a_design_is_read_as_it_is_written() {
@@ -147,6 +152,7 @@ mod tests {
             policy: "0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none"
                 .parse()
                 .unwrap(),
+            table: TableSpec::HTable,
             compression: Compression::None,
             filter: FilterSpec::Bloom { bits_per_key: 7.5 },
             residency: Residency::Paged,

@@ -18,7 +18,7 @@ const FAN_OUT_MIN: u32 = 4;
 const FAN_OUT_MAX: u32 = 16;
 const FAN_OUT_DEFAULT: u32 = 8;
 /// A table of levels has at most this many.
-const LEVELS_MAX: usize = 32;
+pub(super) const LEVELS_MAX: usize = 32;
 
 /// How a merge out of a level is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -6,12 +6,12 @@
 //! preparing the log hardly ever for a flush.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use hedgerow_io::{Background, Environment, Join};
+use hedgerow_io::{Background, Clock, Environment, Join};
 
 use crate::error::{Error, Result};
 
@@ -52,6 +52,9 @@ struct Shared {
     merge_threads_max: usize,
     mode: Background,
     panics: AtomicUsize,
+    clock: Arc<dyn Clock>,
+    /// Processor time that jobs took, by priority.
+    cpu_ns: [AtomicU64; PRIORITIES],
     /// The threads of the pool.
     workers: Mutex<Vec<ThreadId>>,
 }
@@ -65,20 +68,24 @@ struct Queue {
     random: u64,
 }
 
+/// Whether jobs of a priority leave threads to others.
+fn is_merge(priority: usize) -> bool {
+    priority >= Priority::MergeTop as usize
+}
+
 impl Queue {
     fn is_empty(&self) -> bool {
         self.jobs.iter().all(VecDeque::is_empty)
     }
 
-    /// The next job that may run now, and whether it is a merge.
-    fn next(&mut self, merge_threads_max: usize) -> Option<(Job, bool)> {
+    /// The next job that may run now, and its priority.
+    fn next(&mut self, merge_threads_max: usize) -> Option<(Job, usize)> {
         for (priority, jobs) in self.jobs.iter_mut().enumerate() {
-            let merge = priority >= Priority::MergeTop as usize;
-            if merge && self.merging >= merge_threads_max {
+            if is_merge(priority) && self.merging >= merge_threads_max {
                 return None;
             }
             if let Some(job) = jobs.pop_front() {
-                return Some((job, merge));
+                return Some((job, priority));
             }
         }
         None
@@ -128,6 +135,8 @@ impl Scheduler {
             merge_threads_max: threads.saturating_sub(2).max(1),
             mode: environment.background,
             panics: AtomicUsize::new(0),
+            clock: environment.clock.clone(),
+            cpu_ns: Default::default(),
             workers: Mutex::default(),
         });
         let mut joins = Vec::new();
@@ -281,6 +290,12 @@ impl Scheduler {
         self.shared.notify_progress();
     }
 
+    /// Processor time of jobs of these priorities that have ended; none in a simulation.
+    pub(crate) fn cpu(&self, of: &[Priority]) -> Duration {
+        let ns = { of.iter() }.map(|it| self.shared.cpu_ns[*it as usize].load(Ordering::Relaxed));
+        Duration::from_nanos(ns.sum())
+    }
+
     /// How many jobs ended in a panic: a bug of the engine that `stats` shows.
     pub(crate) fn panics(&self) -> usize {
         self.shared.panics.load(Ordering::Relaxed)
@@ -313,7 +328,7 @@ impl Shared {
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
-            let Some((job, merge)) = queue.next(self.merge_threads_max) else {
+            let Some((job, priority)) = queue.next(self.merge_threads_max) else {
                 queue = self
                     .work
                     .wait(queue)
@@ -321,12 +336,15 @@ impl Shared {
                 continue;
             };
             queue.running += 1;
-            queue.merging += usize::from(merge);
+            queue.merging += usize::from(is_merge(priority));
             drop(queue);
+            let before = self.clock.thread_cpu();
             run_caught(job, &self.panics);
+            let took = self.clock.thread_cpu().saturating_sub(before);
+            self.cpu_ns[priority].fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
             queue = self.lock();
             queue.running -= 1;
-            queue.merging -= usize::from(merge);
+            queue.merging -= usize::from(is_merge(priority));
             self.work.notify_one();
             self.progress.notify_all();
         }

@@ -219,21 +219,21 @@ impl<T: Send + 'static> Workers<T> {
     }
 
     /// All but what is known of partitions.
-    pub(crate) fn stats(&self) -> impl Iterator<Item = WorkerStats> + '_ {
-        self.workers.iter().map(|worker| {
-            let (queued, in_line) = worker.queue.depth();
-            let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
-            WorkerStats {
-                processor: worker.processor.get().copied(),
-                partitions: 0,
-                queued,
-                in_line,
-                done: worker.done.load(Ordering::Relaxed),
-                batches: worker.batches.load(Ordering::Relaxed),
-                waited: time(&worker.waited_ns),
-                waited_max: time(&worker.waited_ns_max),
-            }
-        })
+    pub(crate) fn stats(&self, worker: usize) -> WorkerStats {
+        let worker = &self.workers[worker];
+        let (queued, in_line) = worker.queue.depth();
+        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
+        WorkerStats {
+            index: worker.index,
+            processor: worker.processor.get().copied(),
+            partitions: 0,
+            queued,
+            in_line,
+            done: worker.done.load(Ordering::Relaxed),
+            batches: worker.batches.load(Ordering::Relaxed),
+            waited: time(&worker.waited_ns),
+            waited_max: time(&worker.waited_ns_max),
+        }
     }
 
     /// How many batches ended in a panic.

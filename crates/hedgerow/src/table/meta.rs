@@ -14,7 +14,7 @@ use crate::page::TableId;
 pub struct TableMeta {
     /// The number of the table.
     pub id: TableId,
-    /// The table format: 1 is block-based.
+    /// The table format: 1 is block-based, 2 an HTable.
     pub format: u16,
     /// The number of its keyspace.
     pub keyspace: u32,

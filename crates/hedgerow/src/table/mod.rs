@@ -6,20 +6,38 @@
 //! lost manifest can be rebuilt.
 
 pub(crate) mod block_based;
+mod contents;
+pub(crate) mod file;
+mod footer;
+mod htable;
+mod inspect;
 pub(crate) mod meta;
 pub(crate) mod open;
+mod output;
 pub(crate) mod page_io;
+mod stored;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod verify;
 
+use std::path::Path;
 use std::sync::Arc;
 
+use hedgerow_io::SequentialWrite;
+
+pub use footer::Footer;
+pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
 pub use meta::TableMeta;
 pub(crate) use open::{Table, TableContext};
+pub(crate) use output::TableOptions;
 
 use crate::entry::{KeyHash, SeqNo, Tag};
 use crate::error::Result;
+use crate::filter::Probe;
 use crate::iter::{Entry, InternalIter};
+use crate::options::TableSpec;
 use crate::page::{Page, PageId, PageSlice, PageSource, Step};
 
 /// What a point lookup asks for: the newest version of `key` numbered at most `seqno`.
@@ -69,7 +87,30 @@ pub(crate) struct GetState {
     pub(crate) pages_asked: u32,
 }
 
-/// The next thing a lookup does.
+impl GetState {
+    /// Asks the filter of a whole table, if there is one: the step of the lookup, unless that is to look
+    /// further.
+    fn ask_filter(
+        &mut self,
+        filter: Option<&dyn Probe>,
+        query: &Query<'_>,
+        page: &mut Option<Page>,
+    ) -> Result<Option<Step<Lookup>>> {
+        let Some(filter) = filter else {
+            return Ok(None);
+        };
+        self.filter_asked = true;
+        match filter.candidates(query.hash, page.take().as_ref())? {
+            Step::Read(id) => return Ok(Some(Step::Read(id))),
+            Step::Done(runs) if runs.is_empty() => return Ok(Some(Step::Done(Lookup::Absent))),
+            Step::Done(_) => self.filter_passed = true,
+        }
+        Ok(None)
+    }
+}
+
+/// The next thing a lookup does. An HTable knows the bucket first, and then asks a filter, perhaps only
+/// that of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     #[default]
@@ -108,6 +149,18 @@ pub(crate) trait Reader: Send + Sync {
     /// Checks every page and every invariant: checksums, order, counts and bounds against the
     /// footer, the index against the blocks, the filter against the keys.
     fn verify(&self, pages: &dyn PageSource) -> Result<()>;
+}
+
+/// Starts a table in an empty file. `path` is for errors.
+pub(crate) fn writer(
+    out: Box<dyn SequentialWrite>,
+    path: &Path,
+    options: TableOptions,
+) -> Box<dyn Writer> {
+    match options.table {
+        TableSpec::BlockBased => Box::new(block_based::Writer::new(out, path, options)),
+        TableSpec::HTable => Box::new(htable::Writer::new(out, path, options)),
+    }
 }
 
 /// A table being written. Entries come in order.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
+use hedgerow_io::{Advice, RandomRead, ReadInto, ReadMode, Storage};
 use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::options::Residency;
 use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, TableId};
 use crate::stats::Stats;
 
-use super::block_based::{self, ResidencyChoice};
+use super::file::{self, ResidencyChoice};
 use super::page_io;
 use super::{Reader, TableMeta};
 
@@ -161,7 +161,7 @@ impl Table {
             index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
-        let reader = block_based::open(
+        let reader = file::open(
             file.clone(),
             &self.path,
             self.meta.id,
@@ -197,18 +197,57 @@ impl Table {
         self.context.memory.cache.get(id).is_some()
     }
 
-    /// The page if it is in the cache; otherwise the device is told that it will be needed.
-    pub(crate) fn cached_or_prefetch(&self, id: PageId) -> Option<Page> {
-        if let Some(page) = self.context.memory.cache.get(id) {
-            return Some(page);
-        }
+    /// The page if it is in the cache.
+    pub(crate) fn cached(&self, id: PageId) -> Option<Page> {
+        self.context.memory.cache.get(id)
+    }
+
+    /// The system hears that the page will be needed.
+    pub(crate) fn prefetch(&self, id: PageId) {
         if let Some(opened) = self.opened.get() {
             let start = id.handle.offset;
-            opened
-                .file
-                .advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
+            let pages = start..start + u64::from(id.handle.bytes);
+            opened.file.advise(pages, Advice::WillNeed);
         }
-        None
+    }
+
+    /// Reads pages of several tables of a database together, overlapped as far as its storage can, not by way
+    /// of the cache but into it.
+    pub(crate) fn read_together(wanted: &[(&Table, PageId)]) -> Vec<Result<Page>> {
+        let mut begun: Vec<_> = wanted.iter().map(|(table, id)| table.begin(*id)).collect();
+        let reads = begun.iter_mut().zip(wanted).filter_map(|(begun, (_, id))| {
+            let (file, memory) = begun.as_mut().ok()?;
+            Some(ReadInto::new(*file, id.handle.offset, memory))
+        });
+        let mut reads: Vec<_> = reads.collect();
+        if let Some((table, _)) = wanted.first() {
+            table.context.storage.read_many(&mut reads);
+        }
+        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+        let mut results = results.into_iter();
+        let each = begun.into_iter().zip(wanted);
+        each.map(|(begun, &(table, id))| {
+            let (_, memory) = begun?;
+            let read = results.next().expect("each read that began has a result");
+            let page =
+                page_io::finish(memory, read, &table.path, id, |bytes| table.allocate(bytes))?;
+            table.context.memory.cache.insert(id, &page);
+            Ok(page)
+        })
+        .collect()
+    }
+
+    /// The file, and memory for a page that is about to be read from it.
+    fn begin(&self, id: PageId) -> Result<(&dyn RandomRead, PageMut)> {
+        let file = &**self.file()?;
+        self.context.stats.device_reads.add(1);
+        let memory = page_io::begin(file, &self.path, id, |bytes| self.allocate(bytes))?;
+        Ok((file, memory))
+    }
+
+    /// Memory for a page that the cache may keep.
+    fn allocate(&self, bytes: usize) -> PageMut {
+        self.context.memory.cache.allocate(bytes)
     }
 
     /// A value out of line, whose size the entry tells.
@@ -224,29 +263,12 @@ impl Table {
         Ok(page.slice(all))
     }
 
-    /// Reads a block into the cache, where it is not yet. False where the index, as it is in memory, knows
-    /// of no such block.
-    pub(crate) fn cache_block(&self, block: usize) -> Result<bool> {
-        let Some(id) = self.reader()?.block_id(block) else {
-            return Ok(false);
-        };
-        if !self.has_cached(id) {
-            let page = self.read_uncounted(id)?;
-            self.context.memory.cache.insert(id, &page);
-        }
-        Ok(true)
-    }
-
     /// The page from the file, not by way of the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         self.context.stats.device_reads.add(1);
-        self.read_uncounted(id)
-    }
-
-    fn read_uncounted(&self, id: PageId) -> Result<Page> {
-        let file = self.file()?;
-        let cache = &self.context.memory.cache;
-        page_io::read(&**file, &self.path, id, |bytes| cache.allocate(bytes))
+        page_io::read(&**self.file()?, &self.path, id, |bytes| {
+            self.allocate(bytes)
+        })
     }
 
     pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
@@ -313,11 +335,14 @@ pub(crate) const STREAM_BYTES_MAX: usize = 256 << 10;
 /// And at least, however many inputs share the memory of merges.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 10;
 
-/// The pages of one table for a merge: read in long pieces from front to back, not kept in the
-/// cache. Pages out of order are read one by one.
+/// The pages of one table from front to back, read in long pieces by way of the system's cache, which may
+/// have what was written lately. Those of a merge are not kept in the cache. Pages out of order are
+/// read one by one.
 pub(crate) struct StreamedPages {
     table: Arc<Table>,
     stream_bytes: usize,
+    /// Another one than the table's if that is read past the system's cache.
+    file: OnceLock<Arc<dyn RandomRead>>,
     window: Mutex<Window>,
 }
 
@@ -355,6 +380,7 @@ impl StreamedPages {
         StreamedPages {
             table,
             stream_bytes,
+            file: OnceLock::new(),
             window: Mutex::new(Window {
                 start: 0,
                 bytes: 0,
@@ -364,8 +390,36 @@ impl StreamedPages {
     }
 }
 
-impl PageSource for StreamedPages {
-    fn page(&self, id: PageId) -> Result<Page> {
+impl StreamedPages {
+    fn file(&self) -> Result<&Arc<dyn RandomRead>> {
+        let context = &self.table.context;
+        if context.read_mode != ReadMode::Direct {
+            return self.table.file();
+        }
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let path = self.table.path();
+        let opened = context.storage.open(path, ReadMode::Pread);
+        let file = opened.map_err(|e| Error::io("open", path, e))?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Brings a block into the cache, where it is not yet. False where the index, as it is in memory,
+    /// knows of no such block.
+    pub(crate) fn cache_block(&self, block: usize) -> Result<bool> {
+        let table = &self.table;
+        let Some(id) = table.reader()?.block_id(block) else {
+            return Ok(false);
+        };
+        if !table.has_cached(id) {
+            let page = self.read(id, |bytes| table.allocate(bytes))?;
+            table.context.memory.cache.insert(id, &page);
+        }
+        Ok(true)
+    }
+
+    fn read(&self, id: PageId, allocate: impl Fn(usize) -> PageMut) -> Result<Page> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if window.of(id.handle).is_none() {
             // A value out of line lies anywhere: it must not move the window.
@@ -374,13 +428,21 @@ impl PageSource for StreamedPages {
             }
             self.table.context.stats.device_reads.add(1);
             window
-                .fill(&**self.table.file()?, id.handle.offset, self.stream_bytes)
+                .fill(&**self.file()?, id.handle.offset, self.stream_bytes)
                 .map_err(|e| Error::io("read", self.table.path(), e))?;
         }
         match window.of(id.handle) {
-            Some(bytes) => page_io::decode(bytes, id).map_err(|e| e.at(self.table.path(), None)),
+            Some(bytes) => {
+                page_io::decode_into(bytes, id, allocate).map_err(|e| e.at(self.table.path(), None))
+            }
             // It ends behind the file.
             None => self.table.read_page(id),
         }
+    }
+}
+
+impl PageSource for StreamedPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.read(id, PageMut::allocate)
     }
 }

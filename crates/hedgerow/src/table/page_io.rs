@@ -4,6 +4,7 @@
 //! A page's checksum is seeded with its table and offset, so that a page that was written elsewhere,
 //! or read from elsewhere, does not verify. Every page is checked each time it is read from storage.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,8 +53,17 @@ pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8],
 
 /// Verifies and decompresses the bytes read for a page. Cost: one allocation.
 pub(crate) fn decode(bytes: &[u8], id: PageId) -> Result<Page> {
+    decode_into(bytes, id, PageMut::allocate)
+}
+
+/// As [`decode`], into memory from `allocate`, which is given the size.
+pub(crate) fn decode_into(
+    bytes: &[u8],
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
     check(bytes, id.table, id.handle.offset)
-        .and_then(|(stored, compression)| decompress(stored, compression, id, PageMut::allocate))
+        .and_then(|(stored, compression)| decompress(stored, compression, id, allocate))
         .map_err(|e| e.at_offset(id.handle.offset))
 }
 
@@ -68,6 +78,18 @@ pub(crate) fn read(
     id: PageId,
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
+    let mut stored = begin(file, path, id, &allocate)?;
+    let read = file.read_at(id.handle.offset, &mut stored);
+    finish(stored, read, path, id, allocate)
+}
+
+/// Memory for the stored bytes of a page, which are about to be read.
+pub(crate) fn begin(
+    file: &dyn RandomRead,
+    path: &Path,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<PageMut> {
     let Handle { offset, bytes } = id.handle;
     check_range(file, path, offset, bytes as usize)?;
     if bytes as usize > PAGE_BYTES_MAX + TRAILER_BYTES as usize {
@@ -76,8 +98,18 @@ pub(crate) fn read(
         ));
         return Err(error.at(path, Some(offset)));
     }
-    let mut stored = allocate(bytes as usize);
-    let read = file.read_at(offset, &mut stored);
+    Ok(allocate(bytes as usize))
+}
+
+/// Verifies and decompresses what was read into memory from [`begin`].
+pub(crate) fn finish(
+    stored: PageMut,
+    read: io::Result<()>,
+    path: &Path,
+    id: PageId,
+    allocate: impl Fn(usize) -> PageMut,
+) -> Result<Page> {
+    let offset = id.handle.offset;
     read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;
     decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }

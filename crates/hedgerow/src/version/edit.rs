@@ -5,6 +5,8 @@ use crate::merge_policy::edit::TreeEdit;
 use crate::options::{Design, Layout};
 use crate::stats::Operations;
 
+use super::places::Places;
+
 /// One change of the description of the database.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -59,6 +61,8 @@ pub enum Change {
         /// It does.
         on: bool,
     },
+    /// The directories of the database, and what they are for.
+    SetPlaces(Places),
     /// A flush, a merge or a move changes the tables of a tree.
     Tree(TreeEdit),
     /// Numbers below these may have been used.

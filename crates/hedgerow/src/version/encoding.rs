@@ -16,6 +16,7 @@ use crate::table::TableMeta;
 
 use super::edit::{Change, Edit};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
+use super::places::{Place, Places};
 use crate::merge_policy::edit::{Placement, TreeEdit};
 
 /// The codes of changes; never used again for something else.
@@ -31,6 +32,7 @@ mod code {
     pub(super) const OPENED: u64 = 9;
     pub(super) const OPERATIONS: u64 = 10;
     pub(super) const SET_SELF_TUNING: u64 = 11;
+    pub(super) const SET_PLACES: u64 = 12;
 }
 
 /// Tags of the fields of [`TreeEdit`].
@@ -113,6 +115,10 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             varint::put(out, u64::from(*on));
             code::SET_SELF_TUNING
         }
+        Change::SetPlaces(places) => {
+            encode_places(places, out);
+            code::SET_PLACES
+        }
         Change::Tree(edit) => {
             encode_tree_edit(edit, out);
             return code::TREE;
@@ -173,6 +179,7 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
             id: keyspace(body)?,
             on: body.varint("self-tuning")? != 0,
         },
+        code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
         code::TREE => return Ok(Change::Tree(decode_tree_edit(body)?)),
         code::COUNTERS => Change::Counters {
             next_table: body.varint("next table")?,
@@ -199,6 +206,48 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     };
     skip_fields(body, "a change")?;
     Ok(change)
+}
+
+/// Directories are UTF-8, as names are.
+fn encode_places(places: &Places, out: &mut Vec<u8>) {
+    varint::put(out, places.others.len() as u64);
+    for (number, place) in &places.others {
+        varint::put(out, u64::from(*number));
+        put_sized(out, place.dir.as_bytes());
+        out.extend_from_slice(&place.mark.to_le_bytes());
+    }
+    varint::put(out, places.levels.len() as u64);
+    for (from, to, place) in &places.levels {
+        for number in [from, to, place] {
+            varint::put(out, u64::from(*number));
+        }
+    }
+    varint::put(out, u64::from(places.log));
+    varint::put(out, u64::from(places.filters));
+}
+
+fn decode_places(body: &mut ByteReader<'_>) -> Result<Places> {
+    let others = list(body, "places", |body| {
+        let number = body.varint_as("place")?;
+        let place = Place {
+            dir: name(body)?,
+            mark: body.u64("mark")?,
+        };
+        Ok((number, place))
+    })?;
+    let levels = list(body, "levels of places", |body| {
+        Ok((
+            body.varint_as("level")?,
+            body.varint_as("level")?,
+            body.varint_as("place")?,
+        ))
+    })?;
+    Ok(Places {
+        others: others.into_iter().collect(),
+        levels,
+        log: body.varint_as("place of the log")?,
+        filters: body.varint_as("place of filters")?,
+    })
 }
 
 fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {

@@ -6,6 +6,7 @@ pub(crate) mod edit;
 pub(crate) mod encoding;
 pub(crate) mod manifest;
 pub(crate) mod options_encoding;
+pub(crate) mod places;
 mod set;
 pub(crate) mod state;
 mod super_version;

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key_order;
 use crate::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, Layout, LevelSpec, Partitioning,
-    PolicySpec, Residency,
+    PolicySpec, Residency, TableSpec,
 };
 
 use super::encoding::{list, skip_fields};
@@ -28,6 +28,8 @@ mod policy {
 
 /// Tags of the fields of [`Design`]. A version that ignores them derives the sizes.
 mod tag {
+    /// Of a design that does not have block-based tables: whoever ignored it would write other ones.
+    pub(super) const TABLE: u64 = 1;
     pub(super) const TABLE_BYTES: u64 = 2;
     pub(super) const MEMTABLE_BYTES: u64 = 4;
 }
@@ -95,6 +97,11 @@ pub(crate) fn encode_design(design: &Design, out: &mut Vec<u8>) {
     varint::put(out, residency);
     varint::put(out, u64::from(design.block_bytes));
     let mut fields = FieldWriter::new(out);
+    let table = match design.table {
+        TableSpec::BlockBased => None,
+        TableSpec::HTable => Some(1),
+    };
+    fields.put_number(tag::TABLE, table);
     fields.put_number(tag::TABLE_BYTES, design.table_bytes);
     fields.put_number(tag::MEMTABLE_BYTES, design.memtable_bytes);
     fields.finish();
@@ -108,6 +115,7 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
             1 => Compression::Lz4,
             code => return Err(unknown("compression", code)),
         },
+        table: TableSpec::BlockBased,
         index: decode_index(reader)?,
         filter: decode_filter(reader)?,
         residency: match reader.varint("residency")? {
@@ -123,6 +131,12 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
     let mut fields = FieldReader::new(reader, "a design");
     while let Some((tag, field)) = fields.next()? {
         match tag {
+            tag::TABLE => {
+                design.table = match fields::number(field, "table format")? {
+                    1 => TableSpec::HTable,
+                    code => return Err(unknown("table format", code)),
+                }
+            }
             tag::TABLE_BYTES => design.table_bytes = Some(fields::number(field, "table size")?),
             tag::MEMTABLE_BYTES => {
                 design.memtable_bytes = Some(fields::number(field, "memtable size")?);

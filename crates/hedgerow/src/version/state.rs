@@ -14,6 +14,7 @@ use crate::stats::Operations;
 use crate::table::TableMeta;
 
 use super::edit::{Change, Edit};
+use super::places::Places;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 
 /// A keyspace without its trees.
@@ -60,6 +61,8 @@ pub(crate) struct State {
     pub(crate) next_keyspace: u32,
     pub(crate) next_partition: u32,
     pub(crate) log_start: u32,
+    /// Where the files are.
+    pub(crate) places: Places,
     /// Where the log ends and its last number, if the database was closed.
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
 }
@@ -164,6 +167,7 @@ impl State {
             Change::Operations { id, operations } => {
                 self.keyspace_mut(*id)?.operations = *operations;
             }
+            Change::SetPlaces(places) => self.places = places.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
                 next_table,
@@ -187,9 +191,22 @@ impl State {
         tree.tables.get(&id).map(|(_, meta)| meta)
     }
 
+    /// All files have come into the database's own directory.
+    pub(crate) fn gather(&mut self) {
+        self.places = Places::default();
+        let tables = self
+            .trees
+            .values_mut()
+            .flat_map(|tree| tree.tables.values_mut());
+        tables.for_each(|(_, meta)| meta.path = 0);
+    }
+
     /// The edit that makes an empty state this one.
     pub(crate) fn snapshot(&self) -> Edit {
         let mut edit = Edit::new();
+        if self.places != Places::default() {
+            edit.push(Change::SetPlaces(self.places.clone()));
+        }
         for (&id, keyspace) in &self.keyspaces {
             edit.push(Change::CreateKeyspace {
                 id,

@@ -579,3 +579,43 @@ fn a_get_from_memory_is_answered_on_the_spot() {
     put.wait().unwrap();
     assert_eq!(get.wait().unwrap().as_deref(), Some(&b"new"[..]));
 }
+
+#[test]
+fn stats_and_explanations_tell_of_partitions_and_queues() {
+    let disk = SimStorage::new(11);
+    let db = threaded(&disk).workers(2).open().unwrap();
+    let keyspace = db
+        .keyspace("k", Layout::sorted().range([key(100)]))
+        .unwrap();
+    for i in 0..150 {
+        keyspace.put(key(i), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.put(key(120), value(1)).unwrap();
+    let partitions = keyspace.stats().partitions;
+    let entries: Vec<_> = { partitions.iter() }
+        .map(|p| (p.worker, p.entries, p.memtable_entries, p.tables, p.runs))
+        .collect();
+    assert_eq!(entries, [(0, 100, 0, 1, 1), (1, 50, 1, 1, 1)]);
+    assert_eq!(
+        partitions.iter().map(|p| p.bytes).sum::<u64>(),
+        keyspace.stats().table_bytes()
+    );
+
+    // The first key is of the first worker, which is kept busy.
+    let busy = Busy::new(&keyspace);
+    let puts: Vec<_> = (0..5).map(|i| keyspace.put_async(key(i), "new")).collect();
+    let explained = [1, 120].map(|i| keyspace.explain(key(i)).unwrap());
+    let told = explained.map(|explanation| {
+        let worker = explanation.worker.unwrap();
+        let place = (explanation.partition, explanation.partitions);
+        (place, worker.index, worker.partitions, worker.queued)
+    });
+    assert_eq!(told, [((0, 2), 0, 1, 5), ((1, 2), 1, 1, 0)]);
+    busy.go_on();
+    puts.into_iter().for_each(|put| put.wait().unwrap());
+    db.barrier().wait().unwrap();
+    let worker = db.stats().workers[0].clone();
+    assert!(worker.waited_mean() <= worker.waited_max);
+    assert!(worker.waited_max <= worker.waited);
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hedgerow::inspect;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, FilterSpec, KeyOrder, Keyspace, Layout, PrefixRule, ScanToken};
+use hedgerow::{Db, FilterSpec, KeyOrder, Keyspace, Layout, PrefixRule, ScanToken, TableSpec};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use crate::support::{Contents, DIR, files, open, small};
@@ -54,13 +54,18 @@ const MEMBERS: u64 = 60;
 
 /// A keyspace with keys that collide in all bytes of their order keys but the user key itself; each
 /// key is of a prefix that collides with all others.
-fn colliding(disk: &SimStorage, order: KeyOrder, filter: FilterSpec) -> (Db, Keyspace) {
+fn colliding(
+    disk: &SimStorage,
+    order: KeyOrder,
+    (table, filter): (TableSpec, FilterSpec),
+) -> (Db, Keyspace) {
     let db = open(disk);
     let layout = Layout {
         order,
         ..Layout::default()
     };
     let mut design = small();
+    design.table = table;
     design.filter = filter;
     let keyspace = db.keyspace_with("k", layout.clone(), design).unwrap();
     keyspace.put([7; 200], b"the first").unwrap();
@@ -103,12 +108,16 @@ fn everything(keyspace: &Keyspace) -> Contents {
 fn keys_that_collide_are_found_scanned_merged_and_deleted_by_their_own_bytes() {
     let semi_sorted = KeyOrder::SemiSorted(PrefixRule::Bytes(64));
     let filters = ["bloom:10", "cuckoo:12"];
-    for (order, filter) in [semi_sorted, KeyOrder::Hashed]
-        .into_iter()
-        .flat_map(|order| filters.map(|filter| (order, filter)))
+    for (order, table, filter) in [
+        (semi_sorted, TableSpec::BlockBased),
+        (KeyOrder::Hashed, TableSpec::BlockBased),
+        (KeyOrder::Hashed, TableSpec::HTable),
+    ]
+    .into_iter()
+    .flat_map(|(order, table)| filters.map(|filter| (order, table, filter)))
     {
         let disk = SimStorage::new(3);
-        let (db, keyspace) = colliding(&disk, order, filter.parse().unwrap());
+        let (db, keyspace) = colliding(&disk, order, (table, filter.parse().unwrap()));
         let seed = seed(&disk);
         let mut expected = Contents::from([(vec![7; 200], b"the first".to_vec())]);
         for round in 0..3 {

@@ -202,7 +202,7 @@ fn statistics_add_up() {
     let of_keyspace = &stats.keyspaces[0];
     let hits: u64 = of_keyspace.levels.iter().map(|l| l.hits).sum();
     assert!(stats.memtable_hits + hits >= stats.get_hits);
-    assert_eq!(of_keyspace.partitions, 2);
+    assert_eq!(of_keyspace.partitions.len(), 2);
     keyspace.flush().unwrap();
     keyspace.compact::<&[u8]>(..).unwrap();
     let stats = db.stats();

@@ -125,3 +125,46 @@ fn repair_tells_from_tables_and_log_how_a_keyspace_was_divided() {
         assert_eq!(keyspace.layout(), layout);
     }
 }
+
+/// Wherever the power goes in a batch over the trees of two keyspaces, all of it is there or none.
+#[test]
+fn a_batch_over_partitions_is_whole_after_every_crash() {
+    for layout in [Layout::sorted(), Layout::sorted().hash(8), by_range()] {
+        let mut outcomes = [0, 0];
+        for after in 0.. {
+            let disk = SimStorage::new(after);
+            let db = open(&disk);
+            let open_both = |db: &Db| {
+                ["a", "b"].map(|name| db.keyspace_with(name, layout.clone(), small()).unwrap())
+            };
+            let keyspaces = open_both(&db);
+            let write = |number: u64| {
+                let mut batch = db.batch();
+                for keyspace in &keyspaces {
+                    for i in 0..40 {
+                        batch.put(keyspace, key(i * 100), value(number))?;
+                    }
+                }
+                batch.commit(hedgerow::Durability::Synced)
+            };
+            write(1).unwrap();
+            disk.crash_after(after);
+            // What follows flushes what is in some trees, and not in others.
+            let written = write(2);
+            let flushed = keyspaces[0].flush().and_then(|()| keyspaces[1].flush());
+            let whole = flushed.is_ok() && !disk.power_lost();
+            let db = open(&disk.crash());
+            let found = open_both(&db).map(|keyspace| contents(&keyspace));
+            let expected = |number| (0..40).map(|i| (key(i * 100), value(number))).collect();
+            let number = if found[0] == expected(2) { 2 } else { 1 };
+            let expected: Contents = expected(number);
+            assert_eq!(found, [expected.clone(), expected], "{layout} {after}");
+            assert!(number == 2 || written.is_err(), "{layout} {after}");
+            outcomes[number as usize - 1] += 1;
+            if whole {
+                break;
+            }
+        }
+        assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
+    }
+}

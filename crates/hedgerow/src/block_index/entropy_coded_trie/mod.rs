@@ -19,7 +19,6 @@ pub(crate) mod three_level;
 mod bits;
 mod boundaries;
 mod code;
-mod extents;
 mod prefixes;
 mod routes;
 mod segment;

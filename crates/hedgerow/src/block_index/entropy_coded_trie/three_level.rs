@@ -13,9 +13,9 @@ use crate::codec::{ByteReader, varint};
 use crate::error::{Error, Result};
 use crate::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
-use super::extents::{self, Extent};
 use super::segment::{self, Segment, SegmentLayout, Unit};
 use super::{Hashes, parse_hash};
+use crate::block_index::extents::{self, Extent};
 
 pub(crate) use super::routes::Form;
 

@@ -216,7 +216,7 @@ fn write(
 ) -> Result<Arc<StoredCluster>> {
     let number = engine.writer()?.next_table();
     let owner = partition.keyspace.owner(partition.id);
-    let dir = filters_dir(&engine.dir);
+    let dir = filters_dir(&engine.places.filters_root(&engine.dir));
     let pace = |bytes| {
         engine.rate_limiter.take(bytes);
         engine.check_open()
@@ -322,7 +322,7 @@ pub(crate) struct Found(Vec<Arc<StoredCluster>>);
 impl Found {
     /// Reads what they know. Cost: two reads per file.
     pub(crate) fn list(engine: &Engine) -> Found {
-        let dir = filters_dir(&engine.dir);
+        let dir = filters_dir(&engine.places.filters_root(&engine.dir));
         let storage: &dyn Storage = &*engine.environment.storage;
         let files = storage.list(&dir).unwrap_or_default();
         let opened = files.iter().filter_map(|file| {

@@ -56,13 +56,6 @@ pub(crate) fn file_number(name: &str) -> Option<u64> {
     filter_number(name).or_else(|| cluster_number(name))
 }
 
-/// The largest number of a file there is; 0 if there is none.
-pub(crate) fn highest_number(storage: &dyn Storage, root: &Path) -> u64 {
-    let files = storage.list(&filters_dir(root)).unwrap_or_default();
-    let numbers = files.iter().filter_map(|file| file_number(&file.name));
-    numbers.max().unwrap_or(0)
-}
-
 /// A file of a filter, which is removed when nobody holds it any more.
 #[derive(Debug)]
 pub(crate) struct FilterFile {
@@ -165,7 +158,7 @@ fn write(
 ) -> Result<()> {
     let storage = &*engine.environment.storage;
     let number = writer.next_table().0;
-    let dir = filters_dir(&engine.dir);
+    let dir = filters_dir(&engine.places.filters_root(&engine.dir));
     let path = dir.join(format!("{number:010}.filter"));
     // From now on it is removed unless the filter takes it.
     let file = Arc::new(FilterFile {

@@ -2,16 +2,17 @@
 
 use crate::entry::KeyHash;
 use crate::filter::hash_list::HashList;
+use crate::filter::small_bloom;
 use crate::page::TableId;
 
-use super::{POSITION_BITS, PROBES_MAX, Stripe, bits_of, position};
+use super::{POSITION_BITS, Stripe, position};
 
 /// A column has so many keys on average, up to twice as many. Fewer make smaller filters, which stray more: at 16
 /// bits per key 0.050 % of absent keys pass those of 16 keys, 0.048 % those of 32. More leave more
 /// of a page empty where it holds the columns of many runs.
 const COLUMN_KEYS_MIN: u64 = 16;
 /// The length of a filter is one byte.
-const FILTER_BYTES_MAX: u64 = u8::MAX as u64;
+const FILTER_BYTES_MAX: usize = u8::MAX as usize;
 
 /// All filters of one table, in the order of columns.
 #[derive(Debug, Clone)]
@@ -68,7 +69,7 @@ impl Builder {
             first,
             last,
             column_bits: column_bits(self.positions.len() as u64, first, last),
-            probes: probes_for(self.bits_per_key),
+            probes: small_bloom::probes_for(self.bits_per_key),
         };
         let mut columns = Columns {
             stripe,
@@ -99,24 +100,13 @@ impl Columns {
     }
 
     fn push(&mut self, lows: impl Iterator<Item = u64>, keys: usize, bits_per_key: f32) {
-        let bytes = (keys as f64 * f64::from(bits_per_key) / 8.0).ceil() as u64;
-        let bytes = bytes.min(FILTER_BYTES_MAX) as usize;
+        let bytes = small_bloom::bytes_for(keys, bits_per_key).min(FILTER_BYTES_MAX);
         let from = self.filters.len();
         self.lengths.push(bytes as u8);
         self.filters.resize(from + bytes, 0);
         let filter = &mut self.filters[from..];
-        for low in lows {
-            for bit in bits_of(low, bytes as u32 * 8, self.stripe.probes) {
-                filter[bit / 8] |= 1 << (bit % 8);
-            }
-        }
+        lows.for_each(|low| small_bloom::add(filter, low, self.stripe.probes));
     }
-}
-
-/// The number of probes with the fewest false positives.
-pub(super) fn probes_for(bits_per_key: f32) -> u8 {
-    let probes = f64::from(bits_per_key) * std::f64::consts::LN_2;
-    (probes.round() as u8).clamp(1, PROBES_MAX)
 }
 
 /// As many columns as let each have [`COLUMN_KEYS_MIN`] keys on average.

@@ -7,7 +7,8 @@ use crate::entry::{KeyspaceId, PartitionId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::TableId;
 
-use super::{Extent, PAGE_BYTES, POSITION_BITS, PROBES_MAX, STRIPES_MAX, Stripe};
+use super::{Extent, PAGE_BYTES, POSITION_BITS, STRIPES_MAX, Stripe};
+use crate::filter::small_bloom;
 
 const MAGIC: [u8; 8] = *b"hedgeclu";
 const VERSION: u32 = 0;
@@ -154,12 +155,12 @@ fn decode_stripe(reader: &mut ByteReader<'_>) -> Result<Stripe> {
     };
     let is_possible = stripe.first <= stripe.last
         && u32::from(stripe.column_bits) <= POSITION_BITS
-        && (1..=PROBES_MAX).contains(&stripe.probes);
+        && small_bloom::are_probes(stripe.probes);
     if is_possible {
         return Ok(stripe);
     }
     Err(Error::corruption(format!(
-        "expected a stripe of at most {POSITION_BITS} bits and 1 to {PROBES_MAX} probes, found {stripe:?}"
+        "expected a stripe of at most {POSITION_BITS} bits and 1 to 22 probes, found {stripe:?}"
     )))
 }
 

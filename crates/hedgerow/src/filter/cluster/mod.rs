@@ -34,13 +34,10 @@ use crate::page::{
     DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId,
 };
 
-use super::REMIX;
-use super::remix;
+use super::small_bloom;
 
 /// A page as it is stored, with its trailer.
 pub(crate) const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize;
-/// The most probes of a key: those of 32 bits per key.
-const PROBES_MAX: u8 = 22;
 /// The bits of a position.
 const POSITION_BITS: u32 = 32;
 
@@ -93,26 +90,6 @@ impl Stripe {
             .min((end.max(1) - 1) >> self.shift());
         first..(last + 1).max(first)
     }
-}
-
-/// The bits of a key in a filter of so many bits: enhanced double hashing (P. Dillinger, P. Manolios,
-/// "Bloom filters in probabilistic verification", 2004) over the whole width of a word. Taken modulo the
-/// filter's size, as they print it, a filter of some hundred bits has a third more false positives than
-/// independent hashes give it; so it has a hundredth more.
-fn bits_of(low: u64, filter_bits: u32, probes: u8) -> impl Iterator<Item = usize> {
-    let (mut at, mut step) = (low, remix(low));
-    (1..=u64::from(probes)).map(move |probe| {
-        let bit = ((at >> 32) * u64::from(filter_bits)) >> 32;
-        at = at.wrapping_add(step);
-        step = step.wrapping_add(probe.wrapping_mul(REMIX));
-        bit as usize
-    })
-}
-
-fn holds(filter: &[u8], low: u64, probes: u8) -> bool {
-    !filter.is_empty()
-        && bits_of(low, filter.len() as u32 * 8, probes)
-            .all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
 /// A cluster that can be asked.
@@ -204,7 +181,7 @@ impl Cluster {
                         "expected a filter of column {column} in a page of a cluster, found none"
                     ))
                 })?;
-                if !holds(filter, hash.low(), it.probes) {
+                if !small_bloom::may_hold(filter, hash.low(), it.probes) {
                     absent_from(stripe);
                 }
             }

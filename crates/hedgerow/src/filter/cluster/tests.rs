@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::entry::{KeyspaceId, PartitionId};
+use crate::filter::REMIX;
 use crate::page::Buffer;
 
 mod damage;
@@ -202,45 +203,6 @@ fn pages_that_overflow_continue() {
             assert!(found.contains(&(table as u64)));
             assert!(pages <= 1);
         }
-    }
-}
-
-/// The target: within 5 % of what independent hashes give 35 keys in 560 bits (0.0475 %), and of
-/// the same at other sizes. Counts of 20 million, which stray by a hundredth.
-#[test]
-fn false_positives_are_those_of_independent_hashing() {
-    for (keys, seed) in [(35_usize, 1), (24, 2), (48, 3)] {
-        let mut next = numbers(seed);
-        let probes = columns::probes_for(16.0);
-        assert_eq!(probes, 11);
-        let bytes = 2 * keys;
-        let (filters, asked) = (40_000, 500);
-        let mut passed = 0;
-        let mut expected = 0.0;
-        for _ in 0..filters {
-            let mut filter = vec![0_u8; bytes];
-            for _ in 0..keys {
-                for bit in bits_of(next(), bytes as u32 * 8, probes) {
-                    filter[bit / 8] |= 1 << (bit % 8);
-                }
-            }
-            passed += (0..asked)
-                .filter(|_| holds(&filter, next(), probes))
-                .count();
-            // Independent hashes set so many bits by themselves.
-            let mut other = vec![0_u8; bytes];
-            for _ in 0..keys * usize::from(probes) {
-                let bit = (next() % (bytes as u64 * 8)) as usize;
-                other[bit / 8] |= 1 << (bit % 8);
-            }
-            let set: u32 = other.iter().map(|byte| byte.count_ones()).sum();
-            let share = f64::from(set) / (bytes as f64 * 8.0);
-            expected += share.powi(i32::from(probes));
-        }
-        let rate = passed as f64 / f64::from(filters * asked);
-        let expected = expected / f64::from(filters);
-        assert!(rate < expected * 1.05, "{keys} keys: {rate} of {expected}");
-        assert!(rate > expected * 0.95, "{keys} keys: {rate} of {expected}");
     }
 }
 

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use crate::block_index::{Bracket, Index};
+use crate::block_index::{self, Bracket, Index};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::iter::{Entry, InternalIter, ValueSource};
 use crate::page::{Page, PageClass, PageId, PageSource, Step};
 
-use super::block::{Block, Cursor, Place, Position, RawEntry};
+use crate::table::stored::Place;
+
+use super::block::{Block, Cursor, Position, RawEntry};
 use super::reader::TableReader;
 
 pub(super) struct TableIter {
@@ -127,7 +129,7 @@ impl TableIter {
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        ask_index(
+        block_index::ask(
             &*self.table.index,
             &*self.pages,
             &mut self.index_page,
@@ -146,7 +148,7 @@ impl TableIter {
         let handle = self.ask_index(|index, page| index.handle(number, page))?;
         let page = self
             .pages
-            .page(self.table.page_id(handle, PageClass::Data))?;
+            .page(self.table.file.page_id(handle, PageClass::Data))?;
         self.block = Some(Block::parse(page).map_err(|e| e.at_offset(handle.offset))?);
         self.block_number = number;
         Ok(())
@@ -247,7 +249,7 @@ impl TableIter {
     }
 
     fn seek_from(&mut self, bracket: Bracket, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let seqno = self.table.stored_bound(seqno);
+        let seqno = self.table.file.stored_bound(seqno);
         let Bracket {
             mut first,
             likely,
@@ -313,7 +315,7 @@ impl TableIter {
             self.current = None;
             self.block = None;
             self.behind.clear();
-            e.at(&self.table.path, None)
+            e.at(&self.table.file.path, None)
         })
     }
 }
@@ -378,7 +380,10 @@ impl InternalIter for TableIter {
         let entry = &current.entry;
         let value = if entry.out_of_line {
             ValueSource::OutOfLine {
-                page: self.table.page_id(current.value.handle, PageClass::Value),
+                page: self
+                    .table
+                    .file
+                    .page_id(current.value.handle, PageClass::Value),
                 bytes: current.value.bytes,
             }
         } else {
@@ -386,31 +391,9 @@ impl InternalIter for TableIter {
         };
         Some(Entry {
             key: &self.key,
-            seqno: self.table.seqno(entry.seqno),
+            seqno: self.table.file.seqno(entry.seqno),
             tag: entry.tag,
             value,
         })
-    }
-}
-
-/// Asks an index, getting it the page that it wants; `kept` is the page that it wanted last.
-pub(super) fn ask_index<T>(
-    index: &dyn Index,
-    pages: &dyn PageSource,
-    kept: &mut Option<(PageId, Page)>,
-    question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
-) -> Result<T> {
-    let id = match question(index, None)? {
-        Step::Done(answer) => return Ok(answer),
-        Step::Read(id) => id,
-    };
-    if kept.as_ref().is_none_or(|(have, _)| *have != id) {
-        *kept = Some((id, pages.page(id)?));
-    }
-    match question(index, kept.as_ref().map(|(_, page)| page))? {
-        Step::Done(answer) => Ok(answer),
-        Step::Read(id) => Err(Error::corruption(format!(
-            "expected one page of the index to be enough, asked for another: {id:?}"
-        ))),
     }
 }

@@ -13,21 +13,13 @@
 //! paged. Cost of one that does not: none or one page, but for the filter's false positives.
 
 mod block;
-mod footer;
-mod inspect;
 mod iter;
 mod reader;
 pub(crate) mod short_keys;
-mod verify;
 mod writer;
 
-pub use footer::Footer;
-pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
-pub(crate) use reader::{ResidencyChoice, open, read_meta};
-pub(crate) use writer::{TableOptions, Writer};
+pub(super) use reader::{TableReader, walk};
+pub(super) use writer::Writer;
 
 /// The number of this format in [`crate::table::TableMeta::format`].
-pub(crate) const FORMAT: u16 = 1;
-
-#[cfg(test)]
-mod tests;
+pub(super) const FORMAT: u16 = 1;

@@ -5,22 +5,22 @@
 //! are pages of one size, and not cut between entries of equal hashes: such *twins* move to the next
 //! page together, and share larger pages if they fill more than one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hedgerow_io::SequentialWrite;
 
 use crate::block_index;
-use crate::codec::compress::{self, Compressor};
-use crate::entry::{KeyHash, Kind, SeqNo};
-use crate::error::{Error, Result};
+use crate::codec::compress;
+use crate::entry::{KeyHash, SeqNo};
+use crate::error::Result;
 use crate::filter::of_table;
 use crate::iter::Entry;
-use crate::options::{Compression, IndexSpec, KeyOrder};
-use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
-use crate::table::{TableMeta, page_io};
+use crate::options::IndexSpec;
+use crate::page::{Handle, PAGE_OVERHEAD_BYTES};
+use crate::table::TableMeta;
+use crate::table::output::{Output, TAIL_BYTES, TableOptions};
 
 use super::block::BlockBuilder;
-use super::footer::{self, Footer};
 use super::short_keys::{SHORT_KEYS, Shortening};
 
 /// Values larger than this are stored out of line. Half of the default block: a larger value would
@@ -29,46 +29,13 @@ use super::short_keys::{SHORT_KEYS, Shortening};
 pub(super) const INLINE_VALUE_BYTES_MAX: usize = 2048;
 /// Versions of one key, and twins, stay together in a block of up to this many times the target.
 const BLOCK_STRETCH: usize = 4;
-/// A gap before a page takes at most this part of the page, and of a page of the device.
-const GAP_PART: u64 = 8;
-/// Footer and facts without keys, about, for the estimate of the file's size.
-const TAIL_BYTES: u64 = 256;
-
-/// What a table is written for and how.
-#[derive(Debug, Clone)]
-pub(crate) struct TableOptions {
-    pub(crate) id: TableId,
-    pub(crate) keyspace: u32,
-    pub(crate) partition: u32,
-    pub(crate) level: u8,
-    pub(crate) run: u64,
-    /// Which of the keyspace's paths the file is on.
-    pub(crate) path: u8,
-    /// The seed of the keyspace's key hashes; recorded so that it outlives the manifest.
-    pub(crate) hash_seed: u64,
-    /// The order of its keys; recorded likewise.
-    pub(crate) key_order: KeyOrder,
-    /// The target size of a block before compression.
-    pub(crate) block_bytes: u32,
-    pub(crate) compression: Compression,
-    pub(crate) index: IndexSpec,
-    /// See [`TableMeta::seqno_override`].
-    pub(crate) seqno_override: Option<SeqNo>,
-    /// Every reader sees what is numbered up to this, and nothing older of the table's keys is
-    /// anywhere: puts that old are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
-    pub(crate) settled: Option<SeqNo>,
-    pub(crate) filter: Option<of_table::Spec>,
-}
-
-impl TableOptions {
-    /// Whether blocks have one size, which an index of hashes wants.
-    fn has_fixed_pages(&self) -> bool {
-        self.index != IndexSpec::Fence
-    }
+/// Whether blocks have one size, which an index of hashes wants.
+fn has_fixed_pages(options: &TableOptions) -> bool {
+    options.index != IndexSpec::Fence
 }
 
 /// A table being written.
-pub(crate) struct Writer {
+pub(in crate::table) struct Writer {
     out: Output,
     options: TableOptions,
     block: BlockBuilder,
@@ -87,129 +54,20 @@ pub(crate) struct Writer {
     raw: Vec<u8>,
 }
 
-/// The file, and what makes pages of bytes.
-struct Output {
-    file: Box<dyn SequentialWrite>,
-    path: PathBuf,
-    table: TableId,
-    compressor: Compressor,
-    offset: u64,
-    stored: Vec<u8>,
-}
-
-impl Output {
-    /// Appends a page, compressed if that pays.
-    fn write_page(&mut self, raw: &[u8]) -> Result<Handle> {
-        self.write_marked(raw, 0)
-    }
-
-    /// As [`Output::write_page`], with a mark beside the compression.
-    fn write_marked(&mut self, raw: &[u8], mark: u8) -> Result<Handle> {
-        let compression = self.compressor.compress(raw, &mut self.stored);
-        if compression == compress::RAW {
-            self.align(DEVICE_PAGE_BYTES)?;
-        }
-        page_io::seal(
-            &mut self.stored,
-            compression | mark,
-            self.table,
-            self.offset,
-        );
-        self.write_stored()
-    }
-
-    /// Appends a page that takes `page_bytes` in memory and, with a gap, in the file; a larger one if
-    /// it has to be.
-    fn write_fixed_page(&mut self, raw: &[u8], page_bytes: u32) -> Result<Handle> {
-        let content_bytes = page_bytes as usize - PAGE_OVERHEAD_BYTES;
-        if raw.len() + compress::SIZE_BYTES > content_bytes {
-            return self.write_raw_page(raw);
-        }
-        compress::pad(raw, content_bytes, &mut self.stored);
-        self.align(page_bytes.into())?;
-        let padded = compress::PADDED;
-        page_io::seal(&mut self.stored, padded, self.table, self.offset);
-        self.write_stored()
-    }
-
-    /// Leaves a gap before a page that would lie in two pages of the device and need not: it is read
-    /// with half the bytes, and takes half the room in the system's cache. A compressed page would
-    /// lose by gaps what compression gained. `unit` is the size of a page of the device, or else of all
-    /// blocks.
-    fn align(&mut self, unit: u64) -> Result<()> {
-        let bytes = self.stored.len() as u64 + u64::from(TRAILER_BYTES);
-        let gap = self.offset.next_multiple_of(unit) - self.offset;
-        if bytes <= unit && gap < bytes && gap <= bytes.min(DEVICE_PAGE_BYTES) / GAP_PART {
-            self.file
-                .write(&[0; (DEVICE_PAGE_BYTES / GAP_PART) as usize][..gap as usize])
-                .map_err(|e| Error::io("write", &self.path, e))?;
-            self.offset += gap;
-        }
-        Ok(())
-    }
-
-    /// Appends a page as it is: indexes and filters would not shrink, and a table must know the
-    /// size of its facts before it writes them.
-    fn write_raw_page(&mut self, raw: &[u8]) -> Result<Handle> {
-        self.stored.clear();
-        self.stored.extend_from_slice(raw);
-        page_io::seal(&mut self.stored, compress::RAW, self.table, self.offset);
-        self.write_stored()
-    }
-
-    fn write_stored(&mut self) -> Result<Handle> {
-        let handle = Handle {
-            offset: self.offset,
-            bytes: self.stored.len() as u32,
-        };
-        self.file
-            .write(&self.stored)
-            .map_err(|e| Error::io("write", &self.path, e))?;
-        self.offset += self.stored.len() as u64;
-        Ok(handle)
-    }
-}
-
 impl Writer {
     /// Starts a table in an empty file. `path` is for errors.
-    pub(crate) fn new(out: Box<dyn SequentialWrite>, path: &Path, options: TableOptions) -> Writer {
-        let meta = TableMeta {
-            id: options.id,
-            format: super::FORMAT,
-            keyspace: options.keyspace,
-            partition: options.partition,
-            level: options.level,
-            run: options.run,
-            path: options.path,
-            file_bytes: 0,
-            raw_bytes: 0,
-            index_bytes: 0,
-            filter_bytes: 0,
-            entries: 0,
-            tombstones: 0,
-            range_tombstones: 0,
-            smallest_key: Vec::new(),
-            largest_key: Vec::new(),
-            smallest_seqno: SeqNo::MAX,
-            largest_seqno: SeqNo(0),
-            seqno_override: options.seqno_override,
-            expiry: None,
-            transform: 0,
-            hash_sample: Vec::new(),
-        };
+    pub(in crate::table) fn new(
+        out: Box<dyn SequentialWrite>,
+        path: &Path,
+        options: TableOptions,
+    ) -> Writer {
         Writer {
-            out: Output {
-                offset: out.bytes(),
-                file: out,
-                path: path.to_path_buf(),
-                table: options.id,
-                compressor: Compressor::new(options.compression),
-                stored: Vec::new(),
-            },
+            out: Output::new(out, path, &options),
+            meta: TableMeta::new(&options, super::FORMAT),
             filter: options.filter.map(of_table::Builder::new),
             index: block_index::of_table::Builder::new(options.index),
             // Fixed pages would not be smaller.
-            shortening: match options.has_fixed_pages() {
+            shortening: match has_fixed_pages(&options) {
                 false => Shortening::of(options.key_order, options.hash_seed),
                 true => None,
             },
@@ -218,7 +76,6 @@ impl Writer {
             block_number: 0,
             twins: 0,
             continues: false,
-            meta,
             raw: Vec::new(),
         }
     }
@@ -226,7 +83,7 @@ impl Writer {
     /// The bytes of a block without what its page takes beside them.
     fn target_bytes(&self) -> usize {
         let bytes = self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES;
-        match self.options.has_fixed_pages() {
+        match has_fixed_pages(&self.options) {
             true => bytes - compress::SIZE_BYTES,
             false => bytes,
         }
@@ -234,7 +91,7 @@ impl Writer {
 
     /// The largest value that is stored in a block; with pages of one size, two of them share one.
     fn inline_bytes_max(&self) -> usize {
-        match self.options.has_fixed_pages() {
+        match has_fixed_pages(&self.options) {
             true => INLINE_VALUE_BYTES_MAX.min(self.target_bytes() / 2),
             false => INLINE_VALUE_BYTES_MAX,
         }
@@ -248,7 +105,7 @@ impl Writer {
         let target = self.target_bytes();
         let fits = self.block.bytes_max_with(key, seqno, value_bytes) <= target;
         if self.index.tells_apart(self.block.last_key(), key) {
-            if fits && !(self.continues && self.options.has_fixed_pages()) {
+            if fits && !(self.continues && has_fixed_pages(&self.options)) {
                 self.index.add(self.block.last_key(), self.block_number);
                 self.twins = 0;
                 return Ok(());
@@ -257,7 +114,7 @@ impl Writer {
             self.continues = false;
             return Ok(());
         }
-        let moves = self.options.has_fixed_pages()
+        let moves = has_fixed_pages(&self.options)
             && self.twins < self.block.entries()
             && self.block.are_inline(self.twins);
         if !fits && moves {
@@ -275,7 +132,7 @@ impl Writer {
     fn finish_block(&mut self) -> Result<()> {
         self.block.finish(&mut self.raw);
         let handle = match &mut self.shortening {
-            _ if self.options.has_fixed_pages() => {
+            _ if has_fixed_pages(&self.options) => {
                 let page_bytes = self.options.block_bytes;
                 self.out.write_fixed_page(&self.raw, page_bytes)?
             }
@@ -290,24 +147,8 @@ impl Writer {
         Ok(())
     }
 
-    fn note(&mut self, entry: &Entry<'_>, value_bytes: usize) {
-        let meta = &mut self.meta;
-        if meta.entries == 0 {
-            meta.smallest_key = entry.key.to_vec();
-        }
-        if self.options.key_order == KeyOrder::Hashed {
-            meta.sample(entry.key);
-        }
-        meta.entries += 1;
-        meta.tombstones += u64::from(entry.tag.kind == Kind::Delete);
-        meta.range_tombstones += u64::from(entry.tag.kind == Kind::RangeDelete);
-        meta.raw_bytes += (entry.key.len() + value_bytes) as u64;
-        meta.smallest_seqno = meta.smallest_seqno.min(entry.seqno);
-        meta.largest_seqno = meta.largest_seqno.max(entry.seqno);
-    }
-
-    /// Writes everything behind the blocks.
-    fn write_tail(&mut self) -> Result<()> {
+    /// Writes the index and the filter: where its top and they are.
+    fn write_index_and_filter(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
         let out = &mut self.out;
         let blocks_end = out.offset;
         let filter = match self.filter.take() {
@@ -325,40 +166,13 @@ impl Writer {
         let index = std::mem::replace(&mut self.index, index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
         self.meta.index_bytes = out.offset - filter_end;
-
-        let mut facts = Vec::new();
-        self.meta.encode(&mut facts);
-        let facts_bytes = facts.len() as u64 + u64::from(TRAILER_BYTES);
-        self.meta.file_bytes = out.offset + facts_bytes + footer::BYTES as u64;
-        facts.clear();
-        self.meta.encode(&mut facts);
-        let footer = Footer {
-            id: self.options.id,
-            meta: out.write_raw_page(&facts)?,
-            index: self.options.index,
-            index_top,
-            filter,
-            hash_seed: self.options.hash_seed,
-            key_order: self.options.key_order,
-        };
-        out.stored = footer.encode(out.offset);
-        out.write_stored()?;
-        assert!(
-            out.offset == self.meta.file_bytes,
-            "a table knows its size before it is written"
-        );
-        Ok(())
+        Ok((index_top, filter))
     }
 }
 
 impl crate::table::Writer for Writer {
     fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()> {
-        let seqno = match self.options.settled {
-            Some(settled) if entry.seqno <= settled && entry.tag.kind == Kind::Put => {
-                SeqNo::SETTLED
-            }
-            _ => entry.seqno,
-        };
+        let seqno = self.options.stored_seqno(entry.seqno, entry.tag);
         let same_key = self.block.check_order(entry.key, seqno);
         let inline = value.len() <= self.inline_bytes_max();
         let value_bytes = if inline { value.len() } else { 16 };
@@ -375,7 +189,8 @@ impl crate::table::Writer for Writer {
             self.block
                 .add_out_of_line(entry.key, seqno, entry.tag, handle, bytes);
         }
-        self.note(entry, value.len());
+        let order = self.options.key_order;
+        self.meta.count(entry, value.len(), order);
         Ok(())
     }
 
@@ -397,7 +212,7 @@ impl crate::table::Writer for Writer {
                 .as_ref()
                 .map_or(0, of_table::Builder::memory_bytes)
             + self.raw.capacity()
-            + self.out.stored.capacity()
+            + self.out.memory_bytes()
     }
 
     fn entries(&self) -> u64 {
@@ -408,9 +223,10 @@ impl crate::table::Writer for Writer {
         assert!(self.meta.entries > 0, "a table has entries");
         self.finish_block()?;
         self.meta.largest_key = self.block.last_key().to_vec();
-        self.write_tail()?;
-        let Output { file, path, .. } = &mut self.out;
-        file.sync().map_err(|e| Error::io("sync", path, e))?;
-        Ok(self.meta)
+        let (index_top, filter) = self.write_index_and_filter()?;
+        let Writer {
+            out, meta, options, ..
+        } = *self;
+        out.finish(meta, &options, index_top, filter)
     }
 }

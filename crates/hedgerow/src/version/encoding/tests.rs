@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
-    PolicySpec, PrefixRule, Residency,
+    PolicySpec, PrefixRule, Residency, TableSpec,
 };
 use crate::table::meta::tests::any_meta;
 
@@ -91,6 +91,7 @@ fn any_policy() -> impl Strategy<Value = PolicySpec> {
 prop_compose! {
     pub(crate) fn any_design()(
         policy in any_policy(),
+        htable in any::<bool>(),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4]),
         index in any_index(),
         filter in any_filter(),
@@ -99,13 +100,15 @@ prop_compose! {
         table_bytes in prop::option::of(4u64 << 10..=4 << 30),
         memtable_bytes in prop::option::of(4u64 << 10..=64 << 30),
     ) -> Design {
+        let htable = htable && !matches!(policy, PolicySpec::Levels(_));
         Design {
             policy,
+            table: if htable { TableSpec::HTable } else { TableSpec::BlockBased },
             compression,
-            index,
+            index: if htable { IndexSpec::Fence } else { index },
             filter,
             residency,
-            block_bytes,
+            block_bytes: if htable { block_bytes.min(16 << 10) } else { block_bytes },
             table_bytes,
             memtable_bytes,
         }
@@ -147,6 +150,23 @@ prop_compose! {
     }
 }
 
+fn places() -> impl Strategy<Value = Places> {
+    let place = ("\\PC{0,12}", any::<u64>()).prop_map(|(dir, mark)| Place { dir, mark });
+    let levels = any::<(u8, u8, u8)>();
+    (
+        prop::collection::btree_map(any::<u8>(), place, 0..4),
+        prop::collection::vec(levels, 0..4),
+        any::<u8>(),
+        any::<u8>(),
+    )
+        .prop_map(|(others, levels, log, filters)| Places {
+            others,
+            levels,
+            log,
+            filters,
+        })
+}
+
 fn any_change() -> impl Strategy<Value = Change> {
     let partitions = || prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let keyspace = || any::<u32>().prop_map(KeyspaceId);
@@ -180,6 +200,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             operations: Operations::of(numbers),
         }),
         (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
+        places().prop_map(Change::SetPlaces),
         any_tree_edit().prop_map(Change::Tree),
         any::<(u64, u32, u32)>().prop_map(|(next_table, next_keyspace, next_partition)| {
             Change::Counters {

@@ -4,8 +4,9 @@
 use crate::codec::{packed, shared_prefix, varint};
 use crate::entry::{SeqNo, Tag};
 use crate::page::Handle;
+use crate::table::stored::{Place, put_tag, tag_bytes};
 
-use super::entry::{LENGTH_ESCAPE, Place, RawEntry, code};
+use super::entry::{LENGTH_ESCAPE, RawEntry};
 use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
@@ -234,11 +235,6 @@ impl BlockBuilder {
     }
 }
 
-/// The bytes of each tag in a block with these sequence numbers.
-fn tag_bytes(base: SeqNo, largest: SeqNo) -> usize {
-    packed::width_for(((largest.0 - base.0) << code::BITS) | code::OTHER)
-}
-
 /// At most so many bytes the lengths of an entry take, and its kind if that needs a byte.
 fn lengths_bytes(shared: usize, key_bytes: usize, value_bytes: usize) -> usize {
     let escaped = |length: usize| match length.checked_sub(LENGTH_ESCAPE) {
@@ -270,25 +266,7 @@ impl Pending {
             }
         }
         varint::put(out, self.value_bytes as u64);
-        let tag_code = match (self.tag, self.out_of_line) {
-            (Tag::PUT, false) => code::PUT,
-            (Tag::DELETE, false) => code::DELETE,
-            (Tag::PUT, true) => code::PUT_OUT_OF_LINE,
-            _ => code::OTHER,
-        };
-        packed::put(
-            out,
-            (self.seqno.0 - base.0) << code::BITS | tag_code,
-            tag_bytes,
-        );
-        if tag_code == code::OTHER {
-            let out_of_line = if self.out_of_line {
-                code::OUT_OF_LINE
-            } else {
-                0
-            };
-            let flags = self.tag.flags.bits() << code::FLAGS_SHIFT;
-            out.push(self.tag.kind as u8 | flags | out_of_line);
-        }
+        let above_base = self.seqno.0 - base.0;
+        put_tag(out, self.tag, self.out_of_line, above_base, tag_bytes);
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::entry::{Flags, Kind};
+use crate::table::stored::Place;
 
 struct Version {
     key: Vec<u8>,
@@ -166,5 +167,27 @@ fn damaged_blocks_do_not_panic() {
     }
     for cut in 0..bytes.len() {
         use_all(&bytes[..cut]);
+    }
+}
+
+#[test]
+fn garbage_is_refused_or_has_entries() {
+    let mut state = 5_u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize
+    };
+    for _ in 0..20_000 {
+        let (count, letters) = (next() % 200, 1 + next() % 256);
+        let bytes: Vec<u8> = (0..count).map(|_| (next() % letters) as u8).collect();
+        if let Ok(block) = Block::parse(&bytes[..]) {
+            let _ = block.find(&bytes[..bytes.len().min(9)], SeqNo(3));
+            let mut at = block.first();
+            while let Ok(entry) = block.entry(at) {
+                at = entry.next;
+            }
+        }
     }
 }

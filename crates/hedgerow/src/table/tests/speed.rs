@@ -15,7 +15,7 @@ fn key(i: u64) -> [u8; 16] {
 struct Cached(std::collections::HashMap<u64, Page>);
 
 impl PageSource for Cached {
-    fn page(&self, id: crate::page::PageId) -> Result<Page> {
+    fn page(&self, id: PageId) -> Result<Page> {
         Ok(self.0[&id.handle.offset].clone())
     }
 }
@@ -45,7 +45,7 @@ fn speed() {
         let file = MemoryWrite::default();
         let mut options = options(4096);
         options.compression = Compression::None;
-        let mut writer = Writer::new(Box::new(file.clone()), Path::new("t"), options);
+        let mut writer = writer(Box::new(file.clone()), Path::new("t"), options);
         let start = now();
         for (key, seqno) in &own {
             let entry = Entry {
@@ -56,7 +56,7 @@ fn speed() {
             };
             writer.add(&entry, &value, KeyHash::of(key, SEED)).unwrap();
         }
-        let meta = Box::new(writer).finish().unwrap();
+        let meta = writer.finish().unwrap();
         write_ns += ns(start, keys_per_table * TABLES);
         file_bytes += meta.file_bytes;
         let (table, pages) = open_bytes(file.contents(), RESIDENT).unwrap();

@@ -4,59 +4,48 @@
 //! The pages follow each other without gaps from the first byte of the file to the last. This walk
 //! goes over all of them in that order, so that no byte is left out.
 
-use crate::block_index::Index;
+use crate::block_index::{self, Index};
 use crate::entry::{KeyHash, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::filter::bucket_bloom::BucketBlooms;
+use crate::filter::of_table::Description;
 use crate::key_order::Order;
 use crate::options::KeyOrder;
 use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
-use crate::table::TableMeta;
 
-use super::block::{Block, Cursor, Place};
+use super::TableMeta;
+use super::contents::{self, Contents};
+use super::file::TableFile;
 use super::footer::{self, Tail};
-use super::iter::ask_index;
-use super::reader::{TableReader, load_filter};
+use super::stored::Place;
 
-pub(super) fn verify(table: &TableReader, pages: &dyn PageSource) -> Result<()> {
-    let mut walk = Walk {
-        table,
-        pages,
-        end: 0,
-        key: Vec::new(),
-        seqno: SeqNo(0),
-        found: TableMeta {
-            entries: 0,
-            tombstones: 0,
-            range_tombstones: 0,
-            raw_bytes: 0,
-            smallest_seqno: SeqNo::MAX,
-            largest_seqno: SeqNo(0),
-            hash_sample: Vec::new(),
-            ..table.meta.clone()
-        },
-        index_page: None,
-        order: table.footer.order(),
-        order_key: Vec::new(),
-        filter: match table.footer.filter {
-            Some(description) => Some(load_filter(
-                &*table.file,
-                &table.path,
-                table.meta.id,
-                description,
-            )?),
-            None => None,
-        },
+/// Checks the table of a file and its index.
+///
+/// # Errors
+/// `Corruption`, with file and, where there is one, offset.
+pub(super) fn verify(file: &TableFile, index: &dyn Index, pages: &dyn PageSource) -> Result<()> {
+    let walk = || -> Result<()> {
+        let mut walk = Walk::new(file, index, pages)?;
+        for number in 0..index.blocks() {
+            walk.block(number)?;
+        }
+        walk.facts()?;
+        walk.tail()
     };
-    for number in 0..table.index.blocks() {
-        walk.block(number)?;
-    }
-    walk.facts()?;
-    walk.tail()
+    walk().map_err(|e| e.at(&file.path, None))
+}
+
+/// The filter as it is in the file now, all of it: keys ask for its lines in no order.
+enum Filter {
+    None,
+    OfTable(Box<dyn Probe>),
+    OfBuckets(BucketBlooms),
 }
 
 struct Walk<'a> {
-    table: &'a TableReader,
+    file: &'a TableFile,
+    index: &'a dyn Index,
     pages: &'a dyn PageSource,
     /// Where the pages seen so far end.
     end: u64,
@@ -69,11 +58,45 @@ struct Walk<'a> {
     /// What made order keys of the user keys, and what it makes of one.
     order: Box<dyn Order>,
     order_key: Vec<u8>,
-    /// The filter as it is in the file now, all of it: keys ask for its lines in no order.
-    filter: Option<Box<dyn Probe>>,
+    filter: Filter,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(
+        file: &'a TableFile,
+        index: &'a dyn Index,
+        pages: &'a dyn PageSource,
+    ) -> Result<Walk<'a>> {
+        Ok(Walk {
+            file,
+            index,
+            pages,
+            end: 0,
+            key: Vec::new(),
+            seqno: SeqNo(0),
+            found: TableMeta {
+                entries: 0,
+                tombstones: 0,
+                range_tombstones: 0,
+                raw_bytes: 0,
+                smallest_seqno: SeqNo::MAX,
+                largest_seqno: SeqNo(0),
+                hash_sample: Vec::new(),
+                ..file.meta.clone()
+            },
+            index_page: None,
+            order: file.footer.order(),
+            order_key: Vec::new(),
+            filter: match file.footer.filter {
+                None => Filter::None,
+                Some(Description::Buckets(_)) => file
+                    .bucket_filters(true)?
+                    .map_or(Filter::None, Filter::OfBuckets),
+                Some(description) => Filter::OfTable(file.load_filter(description)?),
+            },
+        })
+    }
+
     /// Reads the page that must come next in the file: without a gap, or at a multiple of a page of
     /// the device, or of its own size in memory.
     fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
@@ -89,7 +112,7 @@ impl Walk<'_> {
             .at_offset(self.end));
         }
         self.end = handle.offset + u64::from(handle.bytes);
-        self.pages.page(self.table.page_id(handle, class))
+        self.pages.page(self.file.page_id(handle, class))
     }
 
     fn block(&mut self, number: usize) -> Result<()> {
@@ -97,41 +120,25 @@ impl Walk<'_> {
         // The values out of line come before their block: it is read first, out of turn.
         let page = self
             .pages
-            .page(self.table.page_id(handle, PageClass::Data))?;
+            .page(self.file.page_id(handle, PageClass::Data))?;
         self.entries(number, &page)
             .map_err(|e| e.at_offset(handle.offset))?;
         self.page(handle, PageClass::Data).map(|_| ())
     }
 
     fn entries(&mut self, number: usize, page: &Page) -> Result<()> {
-        let block = Block::parse(&page[..])?;
-        let mut restart = 0;
-        block.walk_all(|at, entry, key| {
-            if restart < block.restarts() && block.restart(restart)? == at {
-                if entry.shared != 0 {
-                    return Err(Error::corruption("expected a whole key at a restart point"));
-                }
-                restart += 1;
-            }
-            let value_bytes = if entry.out_of_line {
-                self.value(&page[entry.value()])?
-            } else {
-                entry.value().len()
+        let footer = &self.file.footer;
+        let order = footer.order();
+        contents::walk(footer.table, &*order, page, &mut |entry| {
+            let value_bytes = match entry.place()? {
+                Some(place) => self.value(place)?,
+                None => entry.value.len(),
             };
-            self.entry(number, key, entry.seqno, entry.tag.kind, value_bytes)?;
-            self.findable(&block, at, key, entry.seqno)
-        })?;
-        if restart != block.restarts() {
-            return Err(Error::corruption(format!(
-                "expected {} restart points, found {restart}",
-                block.restarts()
-            )));
-        }
-        Ok(())
+            self.entry(number, entry, value_bytes)
+        })
     }
 
-    fn value(&mut self, place: &[u8]) -> Result<usize> {
-        let place = Place::decode(place)?;
+    fn value(&mut self, place: Place) -> Result<usize> {
         let page = self.page(place.handle, PageClass::Value)?;
         if page.len() != place.bytes as usize {
             return Err(Error::corruption(format!(
@@ -145,14 +152,10 @@ impl Walk<'_> {
     }
 
     /// Order, counts, index and filter.
-    fn entry(
-        &mut self,
-        number: usize,
-        key: &[u8],
-        seqno: SeqNo,
-        kind: Kind,
-        value_bytes: usize,
-    ) -> Result<()> {
+    fn entry(&mut self, number: usize, entry: &Contents<'_>, value_bytes: usize) -> Result<()> {
+        let Contents {
+            key, seqno, tag, ..
+        } = *entry;
         let first = self.found.entries == 0;
         let same_key = !first && *key == self.key[..];
         if !first && (*key < self.key[..] || (same_key && seqno >= self.seqno)) {
@@ -165,19 +168,19 @@ impl Walk<'_> {
         if first {
             found.smallest_key = key.to_vec();
         }
-        if self.table.footer.key_order == KeyOrder::Hashed {
+        if self.file.footer.key_order == KeyOrder::Hashed {
             found.sample(key);
         }
         found.entries += 1;
-        found.tombstones += u64::from(kind == Kind::Delete);
-        found.range_tombstones += u64::from(kind == Kind::RangeDelete);
+        found.tombstones += u64::from(tag.kind == Kind::Delete);
+        found.range_tombstones += u64::from(tag.kind == Kind::RangeDelete);
         found.raw_bytes += (key.len() + value_bytes) as u64;
         found.smallest_seqno = found.smallest_seqno.min(seqno);
         found.largest_seqno = found.largest_seqno.max(seqno);
         if !same_key {
             self.in_order(key)?;
-            self.filtered(key)?;
         }
+        self.filtered(number, key)?;
         let blocks = self.ask_index(|index, page| index.locate(key, page))?;
         let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
         if !blocks.contains(&number) || lower_bound.first.max(lower_bound.likely) > number {
@@ -191,16 +194,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The block's own search finds the entry.
-    fn findable(&self, block: &Block<&[u8]>, at: Cursor, key: &[u8], seqno: SeqNo) -> Result<()> {
-        match block.find(key, seqno)? {
-            Some(found) if found.at == at && found.same_key => Ok(()),
-            found => Err(Error::corruption(format!(
-                "expected the search to find {key:?} at {at:?}, found {found:?}"
-            ))),
-        }
-    }
-
     /// The key is what the order makes of a user key.
     fn in_order(&mut self, key: &[u8]) -> Result<()> {
         let user_key = self.order.decode(key);
@@ -208,21 +201,28 @@ impl Walk<'_> {
         if self.order.check(user_key).is_err() || key != expected {
             return Err(Error::corruption(format!(
                 "expected keys in the order {}, found {key:?}",
-                self.table.footer.key_order
+                self.file.footer.key_order
             )));
         }
         Ok(())
     }
 
-    fn filtered(&self, key: &[u8]) -> Result<()> {
-        let Some(filter) = &self.filter else {
-            return Ok(());
+    fn filtered(&self, number: usize, key: &[u8]) -> Result<()> {
+        let hash = || KeyHash::of(self.order.decode(key), self.file.footer.hash_seed);
+        let passes = match &self.filter {
+            Filter::None => true,
+            Filter::OfTable(filter) => {
+                let candidates = filter.candidates(hash(), None)?;
+                matches!(candidates, Step::Done(runs) if !runs.is_empty())
+            }
+            Filter::OfBuckets(filters) => {
+                matches!(filters.may_hold(number, hash(), None)?, Step::Done(true))
+            }
         };
-        let hash = KeyHash::of(self.order.decode(key), self.table.footer.hash_seed);
-        match filter.candidates(hash, None)? {
-            Step::Done(runs) if !runs.is_empty() => Ok(()),
-            step => Err(Error::corruption(format!(
-                "expected the filter to let {key:?} pass, found {step:?}"
+        match passes {
+            true => Ok(()),
+            false => Err(Error::corruption(format!(
+                "expected the filter to let {key:?} pass, found that it does not"
             ))),
         }
     }
@@ -231,27 +231,22 @@ impl Walk<'_> {
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        ask_index(
-            &*self.table.index,
-            self.pages,
-            &mut self.index_page,
-            question,
-        )
+        block_index::ask(self.index, self.pages, &mut self.index_page, question)
     }
 
     /// What was counted is what the file says.
     fn facts(&mut self) -> Result<()> {
         self.found.largest_key = std::mem::take(&mut self.key);
-        let (found, facts) = (&mut self.found, &self.table.meta);
+        let (found, facts) = (&mut self.found, &self.file.meta);
         // Entries that gave up their numbers count with what these were.
         if found.smallest_seqno == SeqNo::SETTLED && found.largest_seqno <= facts.largest_seqno {
             found.smallest_seqno = facts.smallest_seqno;
             found.largest_seqno = facts.largest_seqno;
         }
-        if self.found != self.table.meta {
+        if self.found != self.file.meta {
             return Err(Error::corruption(format!(
                 "expected the entries to be {:?}, found {:?}",
-                self.table.meta, self.found
+                self.file.meta, self.found
             )));
         }
         Ok(())
@@ -259,24 +254,24 @@ impl Walk<'_> {
 
     /// The pages behind the blocks, and the footer as it is in the file now.
     fn tail(&mut self) -> Result<()> {
-        let table = self.table;
-        if let Some(filter) = table.footer.filter {
+        let file = self.file;
+        if let Some(filter) = file.footer.filter {
             for page in 0..filter.pages() {
                 self.page(filter.page_handle(page), PageClass::Filter)?;
             }
         }
-        for id in table.index.page_ids() {
+        for id in self.index.page_ids() {
             self.page(id.handle, PageClass::Index)?;
         }
-        self.page(table.footer.index_top, PageClass::Index)?;
-        self.page(table.footer.meta, PageClass::Index)?;
-        let tail = Tail::read(&*table.file, &table.path)?;
+        self.page(file.footer.index_top, PageClass::Index)?;
+        self.page(file.footer.meta, PageClass::Index)?;
+        let tail = Tail::read(&*file.file, &file.path)?;
         let file_bytes = self.end + footer::BYTES as u64;
-        if tail.footer != table.footer || table.file.bytes() != file_bytes {
+        if tail.footer != file.footer || file.file.bytes() != file_bytes {
             return Err(Error::corruption(format!(
                 "expected the footer in a file of {file_bytes} bytes, found {:?} in {}",
                 tail.footer,
-                table.file.bytes()
+                file.file.bytes()
             )));
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! The last bytes of a table file: what it is and where everything else is. The format is in
-//! `docs/format/block_based_table.md`.
+//! `docs/format/block_based_table.md`; tables of every format end with one.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::codec::{ByteReader, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::multi_level_cuckoo::run_hashes;
 use crate::filter::of_table::Description;
-use crate::filter::{bloom, cuckoo};
+use crate::filter::{bloom, bucket_bloom, cuckoo};
 use crate::key_order::{self, Order};
-use crate::options::{IndexSpec, KeyOrder};
+use crate::options::{IndexSpec, KeyOrder, TableSpec};
 use crate::page::{Handle, PageClass, PageId, TableId};
-use crate::table::TableMeta;
-use crate::table::page_io;
+
+use super::{TableMeta, page_io};
 
 /// The size of the footer.
 pub(super) const BYTES: usize = 96;
@@ -27,10 +27,12 @@ const INCOMPATIBLE_KNOWN: u32 = 0;
 const INDEX_FENCE: u8 = 0;
 const INDEX_THREE_LEVEL: u8 = 1;
 const INDEX_THREE_LEVEL_ARRAY: u8 = 2;
+const INDEX_HASH_MARKS: u8 = 3;
 const FILTER_NONE: u8 = 0;
 const FILTER_BLOOM: u8 = 1;
 const FILTER_CUCKOO: u8 = 2;
 const FILTER_HASHES: u8 = 3;
+const FILTER_BUCKETS: u8 = 4;
 /// What is read at once when a table is opened: footer, facts, and nearly always the top of the
 /// index, which for a table of 64 MiB is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
@@ -43,7 +45,9 @@ pub struct Footer {
     pub id: TableId,
     /// Where the facts are.
     pub meta: Handle,
-    /// Which block index it has.
+    /// Its format.
+    pub table: TableSpec,
+    /// Which block index it has, if it is block-based: an HTable has HashMarks instead.
     pub index: IndexSpec,
     /// Where the top of the block index is.
     pub index_top: Handle,
@@ -69,9 +73,14 @@ impl Footer {
     /// The footer that ends the file, `offset` being where it begins.
     pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
+        let mut buckets_per_page = 0;
         let (kind, bits, units) = match self.filter {
             None => (FILTER_NONE, 0, 0),
             Some(Description::Bloom(filter)) => (FILTER_BLOOM, filter.probes, filter.lines),
+            Some(Description::Buckets(filters)) => {
+                buckets_per_page = filters.buckets_per_page;
+                (FILTER_BUCKETS, filters.probes, filters.pages)
+            }
             Some(Description::Cuckoo(filter)) => {
                 (FILTER_CUCKOO, filter.fingerprint_bits, filter.buckets)
             }
@@ -84,17 +93,19 @@ impl Footer {
             out.extend(handle.offset.to_le_bytes());
             out.extend(handle.bytes.to_le_bytes());
         }
-        let index = match self.index {
-            IndexSpec::Fence => INDEX_FENCE,
-            IndexSpec::ThreeLevel => INDEX_THREE_LEVEL,
-            IndexSpec::ThreeLevelArray => INDEX_THREE_LEVEL_ARRAY,
+        let index = match (self.table, self.index) {
+            (TableSpec::HTable, _) => INDEX_HASH_MARKS,
+            (TableSpec::BlockBased, IndexSpec::Fence) => INDEX_FENCE,
+            (TableSpec::BlockBased, IndexSpec::ThreeLevel) => INDEX_THREE_LEVEL,
+            (TableSpec::BlockBased, IndexSpec::ThreeLevelArray) => INDEX_THREE_LEVEL_ARRAY,
         };
         out.extend([kind, bits, order, index]);
         out.extend(units.to_le_bytes());
         out.extend(filter_offset.to_le_bytes());
         out.extend(self.hash_seed.to_le_bytes());
         out.extend(parameter.to_le_bytes());
-        out.extend([0; 8]);
+        out.extend(buckets_per_page.to_le_bytes());
+        out.extend([0; 6]);
         // Feature words: compatible, read-only compatible, incompatible.
         out.extend([0; 12]);
         out.extend(VERSION.to_le_bytes());
@@ -150,7 +161,9 @@ impl Footer {
         let offset = reader.u64("place of the filter")?;
         let hash_seed = reader.u64("hash seed")?;
         let parameter = reader.u32("parameter of the key order")?;
-        reader.take(8, "reserved bytes")?;
+        let buckets_per_page = reader.take(2, "filters of a page")?;
+        let buckets_per_page = u16::from_le_bytes([buckets_per_page[0], buckets_per_page[1]]);
+        reader.take(6, "reserved bytes")?;
         let _compatible = reader.u32("compatible features")?;
         let _read_only_compatible = reader.u32("read-only compatible features")?;
         let incompatible = reader.u32("incompatible features")?;
@@ -179,26 +192,34 @@ impl Footer {
                 bytes: units,
                 offset,
             })),
+            FILTER_BUCKETS => Some(Description::Buckets(bucket_bloom::Description {
+                probes: bits,
+                pages: units,
+                buckets_per_page,
+                offset,
+            })),
             _ => {
                 return Err(Error::corruption(format!(
-                    "expected a filter of kind 0 to 3, found {kind}"
+                    "expected a filter of kind 0 to 4, found {kind}"
                 )));
             }
         };
         filter.as_ref().map(Description::check).transpose()?;
-        let index = match index {
-            INDEX_FENCE => IndexSpec::Fence,
-            INDEX_THREE_LEVEL => IndexSpec::ThreeLevel,
-            INDEX_THREE_LEVEL_ARRAY => IndexSpec::ThreeLevelArray,
+        let (table, index) = match index {
+            INDEX_FENCE => (TableSpec::BlockBased, IndexSpec::Fence),
+            INDEX_THREE_LEVEL => (TableSpec::BlockBased, IndexSpec::ThreeLevel),
+            INDEX_THREE_LEVEL_ARRAY => (TableSpec::BlockBased, IndexSpec::ThreeLevelArray),
+            INDEX_HASH_MARKS => (TableSpec::HTable, IndexSpec::Fence),
             _ => {
                 return Err(Error::corruption(format!(
-                    "expected a block index of kind 0 to 2, found {index}"
+                    "expected a block index of kind 0 to 3, found {index}"
                 )));
             }
         };
         Ok(Footer {
             id,
             meta,
+            table,
             index,
             index_top,
             filter,
@@ -294,6 +315,7 @@ mod tests {
                 offset: 10,
                 bytes: 20,
             },
+            table: TableSpec::BlockBased,
             index: IndexSpec::ThreeLevel,
             index_top: Handle {
                 offset: 30,
@@ -324,12 +346,27 @@ mod tests {
             offset: 50,
         });
         let prefixes = KeyOrder::SemiSorted(PrefixRule::Bytes(1000));
-        let orders = [KeyOrder::Sorted, prefixes, KeyOrder::Hashed];
-        let filters = [None, footer().filter, Some(cuckoo)];
-        for (filter, key_order) in filters.into_iter().zip(orders) {
+        let buckets = Description::Buckets(bucket_bloom::Description {
+            probes: 11,
+            pages: 6,
+            buckets_per_page: 57,
+            offset: 8192,
+        });
+        let table = TableSpec::BlockBased;
+        for (filter, key_order, table) in [
+            (None, KeyOrder::Sorted, table),
+            (footer().filter, prefixes, table),
+            (Some(cuckoo), KeyOrder::Hashed, table),
+            (Some(buckets), KeyOrder::Hashed, TableSpec::HTable),
+        ] {
             let footer = Footer {
                 filter,
                 key_order,
+                table,
+                index: match table {
+                    TableSpec::HTable => IndexSpec::Fence,
+                    TableSpec::BlockBased => footer().index,
+                },
                 ..footer()
             };
             let mut bytes = footer.encode(1000);

@@ -27,6 +27,7 @@ fn entries() -> Entries {
 }
 
 fn check_golden(name: &str, options: TableOptions, entries: &Entries) {
+    let order = options.key_order;
     let (bytes, _) = write(options, entries);
     let path = testdata(name);
     if std::env::var_os("HEDGEROW_BLESS").is_some() {
@@ -40,7 +41,7 @@ fn check_golden(name: &str, options: TableOptions, entries: &Entries) {
     let (table, pages) = open_bytes(golden, PAGED).unwrap();
     table.verify(&pages).unwrap();
     for ((key, Reverse(seqno)), (tag, value)) in entries {
-        let found = get(&*table, &pages, key, *seqno).unwrap();
+        let found = get_in(order, &*table, &pages, key, *seqno).unwrap();
         assert_eq!(found, Some((*seqno, *tag, value.clone())));
     }
 }
@@ -77,6 +78,8 @@ fn golden_tables_are_reproduced_and_open() {
         let entries = three_level::in_order(order, &entries);
         check_golden(name, three_level::options(index, order, 1024), &entries);
     }
+    let hashed = three_level::in_order(KeyOrder::Hashed, &entries);
+    check_golden("table-htable-v0.bin", htable::options(1024), &hashed);
 }
 
 /// The worked example of `docs/format/block_based_table.md`.
@@ -97,14 +100,42 @@ fn the_documented_example_is_what_is_written() {
         ..options(4096)
     };
     let (bytes, _) = write(options, &entries);
-    let document = include_str!("../../../../../../docs/format/block_based_table.md");
+    let document = include_str!("../../../../../docs/format/block_based_table.md");
     assert_bytes(&bytes, &documented_bytes(document, "table"));
+}
+
+/// The worked example of `docs/format/htable.md`.
+#[test]
+fn the_documented_htable_is_what_is_written() {
+    let entry = |key: &str, seqno, tag, value: &str| {
+        let key = key.as_bytes().to_vec();
+        ((key, Reverse(seqno)), (tag, value.as_bytes().to_vec()))
+    };
+    let entries: Entries = [
+        entry("hawthorn", 300, Tag::DELETE, ""),
+        entry("hawthorn", 260, Tag::PUT, "white"),
+        entry("hazel", 290, Tag::PUT, "brown"),
+    ]
+    .into();
+    let entries = three_level::in_order(KeyOrder::Hashed, &entries);
+    let options = TableOptions {
+        compression: Compression::None,
+        filter: None,
+        ..htable::options(512)
+    };
+    let (bytes, _) = write(options, &entries);
+    let document = include_str!("../../../../../docs/format/htable.md");
+    let (bucket, rest) = bytes.split_at(448);
+    let zeros = bucket.iter().rev().skip(9).take_while(|byte| **byte == 0);
+    let entries_end = 448 - 9 - zeros.count();
+    let written = [&bucket[..entries_end], &bucket[439..], rest].concat();
+    assert_bytes(&written, &documented_bytes(document, "htable"));
 }
 
 /// The order keys of `docs/format/key_order.md`.
 #[test]
 fn the_documented_order_keys_are_those_that_are_used() {
-    let document = include_str!("../../../../../../docs/format/key_order.md");
+    let document = include_str!("../../../../../docs/format/key_order.md");
     let by_colon = KeyOrder::SemiSorted(PrefixRule::Delimiter(b':'));
     for (name, order) in [("semi-sorted", by_colon), ("hashed", KeyOrder::Hashed)] {
         let mut order_key = Vec::new();
@@ -117,6 +148,6 @@ fn the_documented_order_keys_are_those_that_are_used() {
 #[test]
 fn the_documented_hash_is_the_one_that_is_used() {
     let hash = KeyHash::of(b"hawthorn", 0);
-    let document = include_str!("../../../../../../docs/format/hash.md");
+    let document = include_str!("../../../../../docs/format/hash.md");
     assert_bytes(&hash.0.to_be_bytes(), &documented_bytes(document, "hash"));
 }

@@ -22,7 +22,7 @@ pub(super) fn options(index: IndexSpec, key_order: KeyOrder, block_bytes: u32) -
     }
 }
 
-fn order_key(order: KeyOrder, key: &[u8]) -> Vec<u8> {
+pub(super) fn order_key(order: KeyOrder, key: &[u8]) -> Vec<u8> {
     let mut order_key = Vec::new();
     key_order::open(order, SEED).encode(key, &mut order_key);
     order_key
@@ -109,8 +109,7 @@ fn a_scan_of_a_prefix_reads_its_pages() {
     for entries in tables() {
         for index in INDEXES {
             let (bytes, _) = write(of_groups(index), &entries);
-            let file = Arc::new(MemoryRead(bytes.clone()));
-            let reader = TableReader::open(file, Path::new("t"), TableId(4), RESIDENT).unwrap();
+            let reader = block_based(bytes.clone(), RESIDENT);
             let (table, _) = open_bytes(bytes.clone(), RESIDENT).unwrap();
             let mut groups: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
             for (key, _) in entries.keys() {
@@ -152,8 +151,7 @@ fn pages_have_one_size_and_take_no_place_in_the_index() {
         (IndexSpec::ThreeLevelArray, 1.2),
     ] {
         let (bytes, meta) = write(of_groups(index), &entries);
-        let file = Arc::new(MemoryRead(bytes));
-        let table = TableReader::open(file, Path::new("t"), TableId(4), RESIDENT).unwrap();
+        let table = block_based(bytes, RESIDENT);
         for block in 0..table.index.blocks() {
             let Step::Done(handle) = table.index.handle(block, None).unwrap() else {
                 panic!("a resident index needs no page");

@@ -1,5 +1,6 @@
 mod damage;
 mod golden;
+mod htable;
 mod reference;
 mod speed;
 mod three_level;
@@ -9,17 +10,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::reader::TableReader;
+use super::block_based::TableReader;
+use super::file::{ResidencyChoice, TableFile, open, read_meta};
 use super::*;
 use crate::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::error::Result;
 use crate::filter::of_table;
 use crate::iter::{Entry, ValueSource};
 use crate::key_order;
-use crate::options::{Compression, IndexSpec, KeyOrder};
+use crate::options::{Compression, IndexSpec, KeyOrder, TableSpec};
 use crate::page::{Page, PageSource, Step, TableId};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
-use crate::table::{FoundValue, GetState, Lookup, Query, Reader, TableMeta, Writer as _};
 
 const SEED: u64 = 11;
 const RESIDENT: ResidencyChoice = ResidencyChoice {
@@ -46,6 +47,7 @@ fn options(block_bytes: u32) -> TableOptions {
         key_order: KeyOrder::Sorted,
         block_bytes,
         compression: Compression::Lz4,
+        table: TableSpec::BlockBased,
         index: IndexSpec::Fence,
         seqno_override: None,
         settled: None,
@@ -56,7 +58,7 @@ fn options(block_bytes: u32) -> TableOptions {
 fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
     let file = MemoryWrite::default();
     let order = key_order::open(options.key_order, SEED);
-    let mut writer = Writer::new(Box::new(file.clone()), Path::new("table"), options);
+    let mut writer = writer(Box::new(file.clone()), Path::new("table"), options);
     for ((key, Reverse(seqno)), (tag, value)) in entries {
         let entry = Entry {
             key,
@@ -67,7 +69,7 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
         let hash = KeyHash::of(order.decode(key), SEED);
         writer.add(&entry, value, hash).unwrap();
     }
-    let meta = Box::new(writer).finish().unwrap();
+    let meta = writer.finish().unwrap();
     (file.contents(), meta)
 }
 
@@ -86,6 +88,13 @@ fn open_numbered(
     Ok((table, FilePages::new(file)))
 }
 
+/// A block-based table, with what is inside of it.
+fn block_based(bytes: Vec<u8>, residency: ResidencyChoice) -> TableReader {
+    let file = Arc::new(MemoryRead(bytes));
+    let (file, top) = TableFile::open(file, Path::new("t"), TableId(4)).unwrap();
+    TableReader::open(file, &top, residency).unwrap()
+}
+
 /// A lookup with all the pages that it asks for; of sorted keys, or without a filter.
 fn get(
     table: &dyn Reader,
@@ -93,9 +102,20 @@ fn get(
     key: &[u8],
     seqno: u64,
 ) -> Result<Option<(u64, Tag, Vec<u8>)>> {
+    get_in(KeyOrder::Sorted, table, pages, key, seqno)
+}
+
+/// As [`get`], of order keys of any order.
+fn get_in(
+    order: KeyOrder,
+    table: &dyn Reader,
+    pages: &FilePages,
+    key: &[u8],
+    seqno: u64,
+) -> Result<Option<(u64, Tag, Vec<u8>)>> {
     let query = Query {
         key,
-        hash: KeyHash::of(key, SEED),
+        hash: KeyHash::of(key_order::open(order, SEED).decode(key), SEED),
         seqno: SeqNo(seqno),
     };
     let mut state = GetState::default();
@@ -272,8 +292,7 @@ fn a_block_that_fits_a_page_of_the_device_lies_in_one() {
                 assert_eq!(found, Some((*number, *tag, value.clone())));
             }
         }
-        let file = Arc::new(MemoryRead(bytes));
-        let table = TableReader::open(file, Path::new("table"), TableId(4), RESIDENT).unwrap();
+        let table = block_based(bytes, RESIDENT);
         let straddles = |block: &usize| {
             let Step::Done(handle) = table.index.handle(*block, None).unwrap() else {
                 panic!("a resident index needs no page");

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::block_index::{Index, of_table};
+use crate::block_index::hash_marks::HashMarks;
+use crate::block_index::{self, Index, of_table};
 use crate::entry::{Kind, SeqNo};
 use crate::error::{Error, Result};
+use crate::options::TableSpec;
 use crate::page::{Handle, Page, PageClass, PageId, PageSource};
-use crate::table::TableMeta;
-use crate::table::page_io::FilePages;
 
-use super::block::{Block, Place, RawEntry};
+use super::TableMeta;
+use super::contents::{self, Contents};
 use super::footer::{Footer, Tail};
-use super::iter::ask_index;
+use super::page_io::FilePages;
 
 /// A table file whose footer could be read.
 pub struct InspectedTable {
@@ -28,7 +29,7 @@ pub struct InspectedTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Part {
-    /// A block of entries.
+    /// A block of entries, or a bucket of them.
     Block,
     /// One value stored out of line.
     Value,
@@ -36,7 +37,7 @@ pub enum Part {
     Filter,
     /// A piece of the block index.
     Index,
-    /// The top of the block index.
+    /// The top of the block index, or the HashMarks.
     IndexTop,
     /// The facts.
     Facts,
@@ -95,14 +96,9 @@ impl InspectedTable {
             .open(path, ReadMode::Pread)
             .map_err(|e| Error::io("open", path, e))?;
         let tail = Tail::read(&*file, path)?;
-        let Footer {
-            id,
-            index,
-            index_top,
-            ..
-        } = tail.footer;
+        let index_top = tail.footer.index_top;
         let index = tail.page(&*file, path, index_top).and_then(|top| {
-            of_table::paged(index, id, &top).map_err(|e| e.at(path, Some(index_top.offset)))
+            open_index(&tail.footer, &top).map_err(|e| e.at(path, Some(index_top.offset)))
         });
         Ok(InspectedTable {
             meta: tail.meta(&*file, path),
@@ -193,7 +189,7 @@ impl InspectedTable {
         index_page: &mut Option<(PageId, Page)>,
     ) -> Result<InspectedPage> {
         let index = self.index.as_ref().map_err(Clone::clone)?;
-        let handle = ask_index(&**index, &self.pages, index_page, |index, page| {
+        let handle = block_index::ask(&**index, &self.pages, index_page, |index, page| {
             index.handle(number, page)
         })
         .map_err(|e| e.at(self.path(), None))?;
@@ -207,12 +203,12 @@ impl InspectedTable {
     fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
         let order = self.footer().order();
         let mut entries = Vec::new();
-        Block::parse(&page[..])?.walk_all(|_, entry, key| {
+        contents::walk(self.footer().table, &*order, page, &mut |entry| {
             entries.push(StoredEntry {
-                key: order.decode(key).to_vec(),
+                key: order.decode(entry.key).to_vec(),
                 seqno: entry.seqno,
                 kind: entry.tag.kind,
-                value: stored_value(page, &entry)?,
+                value: stored_value(entry)?,
             });
             Ok(())
         })?;
@@ -314,14 +310,20 @@ fn described(part: Part, handle: Handle, page: &Page) -> InspectedPage {
     }
 }
 
-fn stored_value(page: &Page, entry: &RawEntry) -> Result<StoredValue> {
-    let bytes = &page[entry.value()];
-    if !entry.out_of_line {
-        return Ok(StoredValue::Inline(bytes.to_vec()));
-    }
-    let place = Place::decode(bytes)?;
-    Ok(StoredValue::OutOfLine {
-        page: place.handle,
-        bytes: place.bytes,
+fn stored_value(entry: &Contents<'_>) -> Result<StoredValue> {
+    Ok(match entry.place()? {
+        None => StoredValue::Inline(entry.value.to_vec()),
+        Some(place) => StoredValue::OutOfLine {
+            page: place.handle,
+            bytes: place.bytes,
+        },
     })
+}
+
+/// The index whose top page this is, paged.
+fn open_index(footer: &Footer, top: &Page) -> Result<Box<dyn Index>> {
+    match footer.table {
+        TableSpec::BlockBased => of_table::paged(footer.index, footer.id, top),
+        TableSpec::HTable => Ok(Box::new(HashMarks::open(top)?)),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::{Error, ErrorKind};
+use crate::page::{Handle, PageClass};
 
 fn entries() -> Entries {
     let mut entries = Entries::new();
@@ -16,22 +17,37 @@ fn entries() -> Entries {
     entries
 }
 
-fn small(compression: Compression) -> (Vec<u8>, Entries) {
+/// The bytes of a table, the order of its keys, and what it holds.
+type Damaged = (Vec<u8>, KeyOrder, Entries);
+
+fn small(compression: Compression) -> Damaged {
     let entries = entries();
     let options = TableOptions {
         compression,
         ..options(512)
     };
-    (write(options, &entries).0, entries)
+    (write(options, &entries).0, KeyOrder::Sorted, entries)
 }
 
 /// Without a value out of line, behind which there would be a gap: no checksum is over that.
-fn of_hashes() -> (Vec<u8>, Entries) {
+fn of_hashes() -> Damaged {
     let order = three_level::ORDERS[0];
     let mut entries = three_level::in_order(order, &entries());
     entries.retain(|_, (_, value)| value.len() < 100);
     let options = three_level::options(IndexSpec::ThreeLevel, order, 512);
-    (write(options, &entries).0, entries)
+    (write(options, &entries).0, order, entries)
+}
+
+/// Without a value out of line, too; with a filter for each bucket, or for all keys.
+fn of_buckets(filter: of_table::Spec) -> Damaged {
+    let order = KeyOrder::Hashed;
+    let mut entries = three_level::in_order(order, &entries());
+    entries.retain(|_, (_, value)| value.len() < 100);
+    let options = TableOptions {
+        filter: Some(filter),
+        ..htable::options(512)
+    };
+    (write(options, &entries).0, order, entries)
 }
 
 fn is_corruption(error: &Error) -> bool {
@@ -41,14 +57,14 @@ fn is_corruption(error: &Error) -> bool {
 }
 
 /// Asks for every entry and scans; says whether anything was refused. Answers must be right.
-fn use_table(bytes: &[u8], residency: ResidencyChoice, entries: &Entries) -> bool {
+fn use_table(bytes: &[u8], residency: ResidencyChoice, order: KeyOrder, entries: &Entries) -> bool {
     let (table, pages) = match open_bytes(bytes.to_vec(), residency) {
         Ok(opened) => opened,
         Err(error) => return is_corruption(&error),
     };
     let mut refused = false;
     for ((key, Reverse(seqno)), (tag, value)) in entries {
-        match get(&*table, &pages, key, *seqno) {
+        match get_in(order, &*table, &pages, key, *seqno) {
             Ok(found) => assert!(found == Some((*seqno, *tag, value.clone()))),
             Err(error) => refused |= is_corruption(&error),
         }
@@ -77,19 +93,21 @@ fn use_table(bytes: &[u8], residency: ResidencyChoice, entries: &Entries) -> boo
 
 #[test]
 fn every_flipped_bit_is_found() {
-    for (bytes, entries) in [
+    for (bytes, order, entries) in [
         small(Compression::None),
         small(Compression::Lz4),
         of_hashes(),
+        of_buckets(of_table::Spec::Bloom(12.0)),
+        of_buckets(of_table::Spec::Cuckoo(9)),
     ] {
         for residency in [RESIDENT, PAGED] {
-            assert!(!use_table(&bytes, residency, &entries));
+            assert!(!use_table(&bytes, residency, order, &entries));
         }
         let mut damaged = bytes.clone();
         for bit in 0..bytes.len() * 8 {
             damaged[bit / 8] ^= 1 << (bit % 8);
             let residency = if bit % 2 == 0 { RESIDENT } else { PAGED };
-            assert!(use_table(&damaged, residency, &entries), "bit {bit}");
+            assert!(use_table(&damaged, residency, order, &entries), "bit {bit}");
             damaged[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -97,12 +115,14 @@ fn every_flipped_bit_is_found() {
 
 #[test]
 fn every_truncation_is_found() {
-    let (bytes, entries) = small(Compression::Lz4);
-    for cut in 0..bytes.len() {
-        assert!(use_table(&bytes[..cut], RESIDENT, &entries));
-        assert!(read_meta(&MemoryRead(bytes[..cut].to_vec()), Path::new("t")).is_err());
-        // The front is lost instead of the end.
-        assert!(cut == 0 || use_table(&bytes[cut..], PAGED, &entries));
+    let of_buckets = of_buckets(of_table::Spec::Bloom(12.0));
+    for (bytes, order, entries) in [small(Compression::Lz4), of_buckets] {
+        for cut in 0..bytes.len() {
+            assert!(use_table(&bytes[..cut], RESIDENT, order, &entries));
+            assert!(read_meta(&MemoryRead(bytes[..cut].to_vec()), Path::new("t")).is_err());
+            // The front is lost instead of the end.
+            assert!(cut == 0 || use_table(&bytes[cut..], PAGED, order, &entries));
+        }
     }
 }
 
@@ -126,25 +146,18 @@ fn decoders_stand_garbage() {
     for _ in 0..20_000 {
         let (count, letters) = (random.below(200), 1 + random.below(256));
         let bytes = random.bytes(count, letters);
-        if let Ok(block) = block::Block::parse(&bytes[..]) {
-            let _ = block.find(&bytes[..bytes.len().min(9)], SeqNo(3));
-            let mut at = block.first();
-            while let Ok(entry) = block.entry(at) {
-                at = entry.next;
-            }
-        }
-        let _ = block::Place::decode(&bytes);
+        let _ = stored::Place::decode(&bytes);
         let _ = TableMeta::decode(&mut crate::codec::ByteReader::new(&bytes));
         let _ = Footer::decode(&bytes, 0);
-        let id = crate::page::PageId {
+        let id = PageId {
             table: TableId(1),
-            handle: crate::page::Handle {
+            handle: Handle {
                 offset: 0,
                 bytes: bytes.len() as u32,
             },
-            class: crate::page::PageClass::Data,
+            class: PageClass::Data,
         };
-        assert!(crate::table::page_io::decode(&bytes, id).is_err());
+        assert!(page_io::decode(&bytes, id).is_err());
         for compression in 0..4 {
             let _ = crate::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
         }

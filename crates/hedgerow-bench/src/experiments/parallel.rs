@@ -1,0 +1,355 @@
+//! The experiments of Vitillo, "Parallel LSM tree", and what the paper left out: deletions, reads out of
+//! memory, queues, and the same work on fewer processors.
+//!
+//! At scale 1 data have the paper's size: 64 million entries of 10 + 6 bytes, one million of 10 + 1000, and
+//! 40 million of these where there are to be more than memory holds. Tables and memtables have the paper's
+//! sizes at scales above 1/16; below, they shrink with the data. Before reads and updates the store is opened again and
+//! the page cache is dropped, as far as the process may.
+
+use hedgerow::Layout;
+
+use super::autumn::{Base, Size};
+use super::{EXPERIMENTS, Experiment, Step, Trial};
+use crate::store::Result;
+use crate::workload::Workload;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Trees with at most `10^i` times as many tables in level `i`, merged as a whole, as the paper's.
+const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
+const DEFAULT: &str = "leveling:10";
+const FILTER: &str = "bloom:10";
+/// The least that tables and memtables shrink to.
+const BYTES_MIN: u64 = 64 << 10;
+
+/// An experiment by its number.
+///
+/// # Errors
+/// A number or a scale that is none.
+pub(super) fn experiment(size: &Size, number: u8) -> Result<Experiment> {
+    size.check()?;
+    let (title, trials) = match number {
+        1 => (
+            "Experiment 1: small values, many merges",
+            small_values(size)?,
+        ),
+        2 => ("Experiment 2: few large values", large_values(size)?),
+        3 => ("Experiment 3: more data than memory", much_data(size)?),
+        4 => (
+            "Queues, deletions, and reads out of memory",
+            left_out(size)?,
+        ),
+        5 => ("One and two processors", processors(size)?),
+        _ => {
+            return Err(
+                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
+            );
+        }
+    };
+    Ok(Experiment {
+        number,
+        title: format!("Parallel LSM-trees {number}. {title}"),
+        trials,
+    })
+}
+
+impl Step {
+    fn named(mut self, name: &str) -> Step {
+        self.name = name.to_owned();
+        self
+    }
+
+    fn cold(mut self) -> Step {
+        self.cold = true;
+        self
+    }
+
+    fn batches(mut self, keys: u64) -> Step {
+        self.batch_size = Some(keys);
+        self
+    }
+}
+
+/// The sizes of an experiment.
+struct Sizes {
+    num: u64,
+    value_bytes: usize,
+    budget: u64,
+    /// Of each partition.
+    memtable: u64,
+    table: u64,
+    threads: usize,
+}
+
+impl Sizes {
+    fn base(&self, size: &Size, steps: Vec<Step>) -> Result<Base> {
+        let bytes = (self.budget, self.memtable, self.table);
+        let mut base = size.base(self.num, 10, self.value_bytes, steps, bytes)?;
+        let trial = &mut base.0;
+        trial.settings.threads = self.threads;
+        trial.options.threads = self.threads;
+        trial.options.memory_budget = self.budget;
+        trial.options.design.memtable_bytes = Some(self.memtable);
+        trial.options.design.table_bytes = Some(self.table);
+        Ok(base)
+    }
+}
+
+/// A size of the paper's, at scales above 1/16.
+fn bytes(size: &Size, at_full_scale: u64) -> u64 {
+    let shrunk = at_full_scale as f64 * (size.scale * 16.0).min(1.0);
+    (shrunk as u64).max(BYTES_MIN)
+}
+
+/// Operations of a step that reads.
+fn reads(size: &Size, num: u64) -> u64 {
+    size.reads.unwrap_or(num)
+}
+
+/// Ours, of so many trees; memtables belong to each.
+fn ours(base: &Base, case: &str, policy: &str, partitions: u16) -> Result<Trial> {
+    let mut trial = base.of(case, policy, FILTER)?;
+    trial.options.layout = match partitions {
+        1 => Layout::sorted(),
+        _ => Layout::sorted().hash(partitions),
+    };
+    let memtable = &mut trial.options.design.memtable_bytes;
+    *memtable = memtable.map(|bytes| bytes * u64::from(partitions));
+    Ok(trial)
+}
+
+/// Asynchronous calls, of which each thread has so many under way; background threads make them if there are
+/// no workers.
+fn asynchronous(mut trial: Trial, workers: usize, window: usize) -> Trial {
+    trial.options.workers = workers;
+    let steps = trial.steps.iter_mut();
+    steps
+        .filter(|step| step.batch_size.is_none() && step.workload.may_be_asynchronous())
+        .for_each(|step| step.window = Some(window));
+    trial
+}
+
+fn rocksdb(base: &Base, case: &str, sizes: &Sizes) -> Result<Trial> {
+    let options = format!(
+        "write_buffer_size={};target_file_size_base={}",
+        sizes.memtable, sizes.table
+    );
+    let mut trial = base.peer(case, "rocksdb", "", &options);
+    trial.design = "rocksdb".to_owned();
+    trial.options.design.filter = FILTER.parse()?;
+    Ok(trial)
+}
+
+fn cases(partitions: u16) -> String {
+    match partitions {
+        1 => "1 partition".to_owned(),
+        _ => format!("{partitions} partitions"),
+    }
+}
+
+/// Figure 2: insert, read in the same order, update in the same order, by 16 clients.
+fn small_values(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(64_000_000);
+    let sizes = Sizes {
+        num,
+        value_bytes: 6,
+        budget: bytes(size, 4 * GIB).max(16 * MIB),
+        memtable: bytes(size, 8 * MIB),
+        table: bytes(size, 4 * MIB),
+        threads: 16,
+    };
+    let steps = vec![
+        Step::new(Workload::FillRandom, num),
+        Step::new(Workload::ReadAll, reads(size, num)).cold(),
+        Step::new(Workload::ReadAll, reads(size, num))
+            .batches(16)
+            .named("readall, 16 per call")
+            .cold(),
+        Step::new(Workload::UpdateAll, num).cold(),
+    ];
+    let base = sizes.base(size, steps)?;
+    let mut trials = Vec::new();
+    for partitions in [1, 2, 4, 8, 16] {
+        let case = cases(partitions);
+        for (name, policy) in [("whole levels", WHOLE_LEVELS), ("default", DEFAULT)] {
+            let mut trial = ours(&base, &case, policy, partitions)?;
+            trial.design = name.to_owned();
+            trials.push(trial);
+        }
+    }
+    trials.push(rocksdb(&base, &cases(1), &sizes)?);
+    Ok(trials)
+}
+
+/// Figure 3: one feeder, memtables that hold all data, tables of 256 MB.
+fn large_values(size: &Size) -> Result<Vec<Trial>> {
+    let sizes = Sizes {
+        num: size.count(1_000_000),
+        value_bytes: 1000,
+        budget: bytes(size, 6 * GIB).max(16 * MIB),
+        memtable: bytes(size, GIB),
+        table: bytes(size, 256 * MIB),
+        threads: 1,
+    };
+    let base = sizes.base(size, vec![Step::new(Workload::FillRandom, 1)])?;
+    let mut trials = Vec::new();
+    for partitions in [1, 2, 4, 8, 16] {
+        let mut direct = ours(&base, &cases(partitions), DEFAULT, partitions)?;
+        // The memtables of all trees are as large as the paper's one.
+        direct.options.design.memtable_bytes = Some(sizes.memtable);
+        direct.design = "direct calls".to_owned();
+        let mut workers = asynchronous(direct.clone(), 2, 64);
+        workers.design = "2 workers".to_owned();
+        trials.extend([direct, workers]);
+    }
+    trials.push(rocksdb(&base, &cases(1), &sizes)?);
+    Ok(trials)
+}
+
+/// Figure 4: random and sequential insertion of four times as much as memory holds.
+fn much_data(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(40_000_000);
+    let sizes = Sizes {
+        num,
+        value_bytes: 1000,
+        budget: (num * 1010 / 4).clamp(16 * MIB, 4 * GIB),
+        memtable: bytes(size, 256 * MIB),
+        table: bytes(size, GIB),
+        threads: 1,
+    };
+    let mut trials = Vec::new();
+    for workload in [Workload::FillRandom, Workload::FillSeq] {
+        let base = sizes.base(size, vec![Step::new(workload, 1)])?;
+        for partitions in [1, 4] {
+            let mut trial = ours(&base, "", DEFAULT, partitions)?;
+            trial.options.design.memtable_bytes = Some(sizes.memtable);
+            trial.design = cases(partitions);
+            trials.push(trial);
+        }
+        trials.push(rocksdb(&base, "", &sizes)?);
+    }
+    Ok(trials)
+}
+
+/// Four partitions with values of 100 bytes, in memory by 1 and by 16 clients, and out of memory.
+fn left_out(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(16_000_000);
+    let in_memory = |threads| Sizes {
+        num,
+        value_bytes: 100,
+        budget: bytes(size, 4 * GIB).max(16 * MIB),
+        memtable: bytes(size, 16 * MIB),
+        table: bytes(size, 16 * MIB),
+        threads,
+    };
+    let steps = vec![
+        Step::new(Workload::FillRandom, 1),
+        Step::new(Workload::ReadAll, reads(size, num)),
+        Step::new(Workload::UpdateAll, num),
+        Step::new(Workload::DeleteRandom, num),
+    ];
+    let mut trials = Vec::new();
+    for (case, threads) in [("1 client", 1), ("16 clients", 16)] {
+        let sizes = in_memory(threads);
+        let base = sizes.base(size, steps.clone())?;
+        let direct = ours(&base, case, DEFAULT, 4)?;
+        for workers in [0, 1, 2] {
+            let mut trial = asynchronous(direct.clone(), workers, 64);
+            trial.design = match workers {
+                0 => "background threads".to_owned(),
+                1 => "1 worker".to_owned(),
+                _ => format!("{workers} workers"),
+            };
+            trials.push(trial);
+        }
+        trials.push(Trial {
+            design: "direct calls".to_owned(),
+            ..direct
+        });
+        trials.push(rocksdb(&base, case, &sizes)?);
+    }
+    trials.extend(queues(size, &in_memory(16))?);
+    trials.extend(out_of_memory(size, num)?);
+    Ok(trials)
+}
+
+/// Writes of 16 clients through queues of different lengths: how long they wait, how many are one commit.
+fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
+    let base = sizes.base(size, vec![Step::new(Workload::FillRandom, 1)])?;
+    let trial = |calls| {
+        let mut trial = asynchronous(ours(&base, "", DEFAULT, 4)?, 2, 64);
+        trial.options.worker_queue = Some(calls);
+        trial.design = format!("queues of {calls}");
+        Ok(trial)
+    };
+    [1, 16, 64, 256, 1024, 4096]
+        .map(trial)
+        .into_iter()
+        .collect()
+}
+
+/// Gets of one client from a device: direct ones, multi-gets, and windows of asynchronous ones.
+fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
+    let sizes = Sizes {
+        num,
+        value_bytes: 1000,
+        budget: (num * 1010 / 64).max(16 * MIB),
+        memtable: bytes(size, 16 * MIB),
+        table: bytes(size, 16 * MIB),
+        threads: 1,
+    };
+    let read = Step::new(Workload::ReadRandom, reads(size, num / 16)).cold();
+    let multi = Step {
+        workload: Workload::MultiReadRandom,
+        ..read.clone().batches(32)
+    };
+    let get = |name: &str, step: &Step, asynchronous: Option<(usize, usize)>| -> Result<Trial> {
+        let mut read = step.clone().named("readrandom, out of memory");
+        read.window = asynchronous.map(|(_, window)| window);
+        let base = sizes.base(size, vec![Step::new(Workload::FillSeq, 1), read])?;
+        let mut trial = ours(&base, "", DEFAULT, 4)?;
+        trial.options.workers = asynchronous.map_or(0, |(workers, _)| workers);
+        trial.design = name.to_owned();
+        Ok(trial)
+    };
+    Ok(vec![
+        get("direct calls", &read, None)?,
+        get("multi-gets of 32", &multi, None)?,
+        get("1 worker, window 32", &read, Some((1, 32)))?,
+        get("1 worker, window 64", &read, Some((1, 64)))?,
+        get("2 workers, window 64", &read, Some((2, 64)))?,
+    ])
+}
+
+/// The work of 16 clients on one processor and on two.
+fn processors(size: &Size) -> Result<Vec<Trial>> {
+    let num = size.count(16_000_000);
+    let sizes = Sizes {
+        num,
+        value_bytes: 6,
+        budget: bytes(size, 2 * GIB).max(16 * MIB),
+        memtable: bytes(size, 8 * MIB),
+        table: bytes(size, 4 * MIB),
+        threads: 16,
+    };
+    let steps = vec![
+        Step::new(Workload::FillRandom, 1),
+        Step::new(Workload::ReadAll, reads(size, num)),
+        Step::new(Workload::UpdateAll, num),
+    ];
+    let base = sizes.base(size, steps)?;
+    let direct = ours(&base, "", DEFAULT, 4)?;
+    let mut trials = Vec::new();
+    for processors in [1, 2] {
+        for (name, mut trial) in [
+            ("direct calls", direct.clone()),
+            ("workers", asynchronous(direct.clone(), processors, 64)),
+        ] {
+            trial.processors = Some(processors);
+            trial.design = format!("{name}, on {processors}");
+            trials.push(trial);
+        }
+    }
+    Ok(trials)
+}

@@ -1,0 +1,146 @@
+//! Reads past the system's page cache.
+//!
+//! A direct read moves whole sectors between the device and memory that begins at one, so it goes into
+//! memory of our own first. The copy out of it takes the place of the one out of the page cache; what
+//! is saved are the cache's own work for a page that it keeps (about 5 us of the 12 us that a random
+//! read of 4 KiB costs the processor on our machine) and the memory for a second copy of what the
+//! engine caches itself.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::read::check_bounds;
+use crate::{RandomRead, ReadInto};
+
+/// No device that we know of has larger sectors.
+const SECTOR_BYTES: usize = 4096;
+/// A thread keeps memory for reads of so many bytes; longer ones allocate.
+const KEPT_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static BOUNCE: RefCell<Sectors> = RefCell::new(Sectors::new(KEPT_BYTES));
+}
+
+/// A file opened with `O_DIRECT`.
+#[derive(Debug)]
+pub(super) struct DirectFile {
+    pub(super) file: File,
+    pub(super) bytes: u64,
+}
+
+/// Opens a file for direct reads; `Unsupported` where there are none.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    return OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => unsupported(),
+            _ => error,
+        });
+    #[cfg(not(target_os = "linux"))]
+    return Err(unsupported());
+}
+
+fn unsupported() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "expected a file system with direct reads, found one without",
+    )
+}
+
+impl RandomRead for DirectFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        check_bounds(offset, buf.len(), self.bytes)?;
+        if buf.is_empty() {
+            return Ok(());
+        }
+        let span = Span::around(offset, buf.len());
+        if span.bytes > KEPT_BYTES {
+            return self.read_by_way_of(&mut Sectors::new(span.bytes), &span, buf);
+        }
+        BOUNCE.with_borrow_mut(|bounce| self.read_by_way_of(bounce, &span, buf))
+    }
+}
+
+impl DirectFile {
+    /// The file of a read, if it is a direct one and there is something to read.
+    pub(super) fn to_be_read<'a>(read: &ReadInto<'a>) -> Option<&'a DirectFile> {
+        let file: &dyn std::any::Any = read.file;
+        let len = read.bytes.len();
+        file.downcast_ref::<DirectFile>()
+            .filter(|file| len > 0 && check_bounds(read.offset, len, file.bytes).is_ok())
+    }
+
+    fn read_by_way_of(&self, sectors: &mut Sectors, span: &Span, buf: &mut [u8]) -> io::Result<()> {
+        let into = &mut sectors.bytes_mut()[..span.bytes];
+        let mut read = 0;
+        while read < span.wanted.end {
+            match self
+                .file
+                .read_at(&mut into[read..], span.start + read as u64)
+            {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        buf.copy_from_slice(&into[span.wanted.clone()]);
+        Ok(())
+    }
+}
+
+/// The whole sectors around a range of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) bytes: usize,
+    /// Where in them the range lies.
+    pub(super) wanted: Range<usize>,
+}
+
+impl Span {
+    pub(super) fn around(offset: u64, len: usize) -> Span {
+        let before = (offset % SECTOR_BYTES as u64) as usize;
+        let wanted = before..before + len;
+        Span {
+            start: offset - before as u64,
+            bytes: wanted.end.next_multiple_of(SECTOR_BYTES),
+            wanted,
+        }
+    }
+}
+
+/// Memory that begins at a multiple of a sector.
+#[derive(Debug)]
+pub(super) struct Sectors {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Sectors {
+    pub(super) fn new(bytes: usize) -> Sectors {
+        let memory = vec![0; bytes + SECTOR_BYTES];
+        let start = memory.as_ptr().align_offset(SECTOR_BYTES);
+        Sectors {
+            memory,
+            start,
+            bytes,
+        }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+}

@@ -1,0 +1,223 @@
+//! Iterating over an HTable in both directions: a bucket's entries are decoded together, and the hash of
+//! each key computed when it is reached.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::block_index::Index as _;
+use crate::entry::SeqNo;
+use crate::error::Result;
+use crate::iter::{Entry, InternalIter, ValueSource};
+use crate::page::{Page, PageClass, PageSource};
+use crate::table::stored::Place;
+
+use super::bucket::{Bucket, BucketEntry};
+use super::reader::TableReader;
+
+pub(super) struct TableIter {
+    table: Arc<TableReader>,
+    pages: Arc<dyn PageSource>,
+    /// The bucket that was looked into last, and its number.
+    bucket: Option<(usize, Page)>,
+    /// Its entries.
+    entries: Vec<BucketEntry>,
+    /// The entry here; `None` is nowhere.
+    at: Option<usize>,
+    /// Its order key.
+    key: Vec<u8>,
+    /// Where its value is, if that is out of line.
+    place: Option<Place>,
+    /// The first bucket with nothing of use for the caller.
+    end: usize,
+    /// The order keys that a search compares.
+    compared: Vec<u8>,
+}
+
+impl TableIter {
+    pub(super) fn new(table: Arc<TableReader>, pages: Arc<dyn PageSource>) -> TableIter {
+        TableIter {
+            end: table.marks.blocks(),
+            table,
+            pages,
+            bucket: None,
+            entries: Vec::new(),
+            at: None,
+            key: Vec::new(),
+            place: None,
+            compared: Vec::new(),
+        }
+    }
+
+    /// Decodes the entries of a bucket; the position is nowhere until one is chosen.
+    fn load(&mut self, number: usize) -> Result<()> {
+        self.at = None;
+        if self
+            .bucket
+            .as_ref()
+            .is_some_and(|(loaded, _)| *loaded == number)
+        {
+            return Ok(());
+        }
+        self.bucket = None;
+        self.entries.clear();
+        let id = self.table.bucket_id(number);
+        let page = self.pages.page(id)?;
+        let parsed = Bucket::parse(&page[..]).and_then(|bucket| {
+            for entry in bucket.entries() {
+                self.entries.push(entry?);
+            }
+            Ok(())
+        });
+        parsed.map_err(|e| e.at_offset(id.handle.offset))?;
+        self.bucket = Some((number, page));
+        Ok(())
+    }
+
+    fn bucket(&self) -> (usize, &Page) {
+        let (number, page) = self.bucket.as_ref().expect("a position is in a bucket");
+        (*number, page)
+    }
+
+    /// Goes to an entry of the bucket.
+    fn go_to(&mut self, at: usize) -> Result<()> {
+        let (_, page) = self.bucket.as_ref().expect("a position is in a bucket");
+        let entry = &self.entries[at];
+        self.key.clear();
+        self.table.order.encode(&page[entry.key()], &mut self.key);
+        self.place = match entry.out_of_line {
+            true => Some(Place::decode(&page[entry.value()])?),
+            false => None,
+        };
+        self.at = Some(at);
+        Ok(())
+    }
+
+    fn first_of(&mut self, number: usize) -> Result<()> {
+        if number >= self.end {
+            self.at = None;
+            return Ok(());
+        }
+        self.load(number)?;
+        self.go_to(0)
+    }
+
+    fn last_of(&mut self, number: Option<usize>) -> Result<()> {
+        let Some(number) = number else {
+            self.at = None;
+            return Ok(());
+        };
+        self.load(number)?;
+        self.go_to(self.entries.len() - 1)
+    }
+
+    /// Loads the bucket with the first entry at or after `(key, seqno)`, and says which of its entries
+    /// that is: one more than there are if it is the first of the next bucket.
+    fn search(&mut self, key: &[u8], seqno: SeqNo) -> Result<usize> {
+        let seqno = self.table.file.stored_bound(seqno);
+        for number in self.table.marks.buckets_around(key) {
+            self.load(number)?;
+            let found = self.count_before(key, seqno);
+            if found < self.entries.len() {
+                return Ok(found);
+            }
+        }
+        Ok(self.entries.len())
+    }
+
+    /// How many entries of the bucket are before `(key, seqno)`.
+    fn count_before(&mut self, key: &[u8], seqno: SeqNo) -> usize {
+        let (_, page) = self.bucket.as_ref().expect("a search is in a bucket");
+        let (order, compared) = (&self.table.order, &mut self.compared);
+        self.entries.partition_point(|entry| {
+            let found = order.borrow(&page[entry.key()], compared);
+            (found, Reverse(entry.seqno)) < (key, Reverse(seqno))
+        })
+    }
+
+    fn go_forward(&mut self) -> Result<()> {
+        let next = self.at.expect("an iterator advances from an entry") + 1;
+        match next < self.entries.len() {
+            true => self.go_to(next),
+            false => self.first_of(self.bucket().0 + 1),
+        }
+    }
+
+    fn go_back(&mut self, from: usize) -> Result<()> {
+        match from.checked_sub(1) {
+            Some(before) => self.go_to(before),
+            None => self.last_of(self.bucket().0.checked_sub(1)),
+        }
+    }
+
+    /// After an error the position is nowhere; the error names the file.
+    fn settle(&mut self, result: Result<()>) -> Result<()> {
+        result.map_err(|e| {
+            self.at = None;
+            self.bucket = None;
+            e.at(&self.table.file.path, None)
+        })
+    }
+}
+
+impl InternalIter for TableIter {
+    fn limit(&mut self, end: &[u8]) {
+        self.end = self.table.marks.buckets_before(end);
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let result = self
+            .search(key, seqno)
+            .and_then(|found| match found < self.entries.len() {
+                true => self.go_to(found),
+                false => self.first_of(self.bucket().0 + 1),
+            });
+        self.settle(result)
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let result = self
+            .search(key, seqno)
+            .and_then(|found| self.go_back(found));
+        self.settle(result)
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        let result = self.first_of(0);
+        self.settle(result)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        let result = self.last_of(self.table.marks.blocks().checked_sub(1));
+        self.settle(result)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let result = self.go_forward();
+        self.settle(result)
+    }
+
+    fn retreat(&mut self) -> Result<()> {
+        let from = self.at.expect("an iterator retreats from an entry");
+        let result = self.go_back(from);
+        self.settle(result)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let entry = &self.entries[self.at?];
+        let value = match self.place {
+            Some(place) => ValueSource::OutOfLine {
+                page: self.table.file.page_id(place.handle, PageClass::Value),
+                bytes: place.bytes,
+            },
+            None => ValueSource::Inline(&self.bucket().1[entry.value()]),
+        };
+        Some(Entry {
+            key: &self.key,
+            seqno: self.table.file.seqno(entry.seqno),
+            tag: entry.tag,
+            value,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! An open HTable: point lookups as a state machine that asks for the pages it needs.
+
+use std::sync::Arc;
+
+use crate::block_index::Index as _;
+use crate::block_index::hash_marks::HashMarks;
+use crate::error::{Error, Result};
+use crate::filter::Probe;
+use crate::filter::bucket_bloom::BucketBlooms;
+use crate::filter::of_table::Description;
+use crate::iter::InternalIter;
+use crate::key_order::Order;
+use crate::options::KeyOrder;
+use crate::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::table::contents::Contents;
+use crate::table::file::{ResidencyChoice, TableFile};
+use crate::table::stored::Place;
+use crate::table::verify;
+use crate::table::{FoundValue, GetState, Lookup, Phase, Query, TableMeta};
+
+use super::bucket::Bucket;
+use super::iter::TableIter;
+
+/// An open table of this format.
+#[derive(Debug)]
+pub(crate) struct TableReader {
+    pub(super) file: TableFile,
+    pub(super) marks: HashMarks,
+    pub(super) order: Box<dyn Order>,
+    /// At most one of the two.
+    filter: Option<Box<dyn Probe>>,
+    filters: Option<BucketBlooms>,
+}
+
+impl TableReader {
+    /// From its file and the page of its marks, which are in memory whatever `residency` says: they are
+    /// what makes small filters enough.
+    pub(in crate::table) fn open(
+        file: TableFile,
+        marks: &Page,
+        residency: ResidencyChoice,
+    ) -> Result<TableReader> {
+        let footer = &file.footer;
+        if footer.key_order != KeyOrder::Hashed {
+            return Err(Error::corruption(format!(
+                "expected an HTable of keys of the order hashed, found {}",
+                footer.key_order
+            ))
+            .at(&file.path, None));
+        }
+        let resident = residency.filter_resident;
+        let filters = file.bucket_filters(resident)?;
+        Ok(TableReader {
+            marks: HashMarks::open(marks).map_err(|e| file.at(e, footer.index_top))?,
+            order: footer.order(),
+            filter: match footer.filter {
+                Some(Description::Buckets(_)) => None,
+                _ => file.filter(resident)?,
+            },
+            filters,
+            file,
+        })
+    }
+
+    /// Looks for the query in one bucket: an answer, or nothing if the next bucket may have it.
+    fn look_in(&self, query: &Query<'_>, page: &Page) -> Result<Option<Lookup>> {
+        let bucket = Bucket::parse(&page[..])?;
+        let bound = self.file.stored_bound(query.seqno);
+        let Some(entry) = bucket.find(self.order.decode(query.key), bound)? else {
+            return Ok(None);
+        };
+        let value = if entry.out_of_line {
+            let place = Place::decode(&page[entry.value()])?;
+            FoundValue::OutOfLine {
+                page: self.file.page_id(place.handle, PageClass::Value),
+                bytes: place.bytes,
+            }
+        } else {
+            FoundValue::InBlock(page.slice(entry.value()))
+        };
+        Ok(Some(Lookup::Found {
+            seqno: self.file.seqno(entry.seqno),
+            tag: entry.tag,
+            value,
+        }))
+    }
+
+    /// The page of a bucket.
+    pub(super) fn bucket_id(&self, bucket: usize) -> PageId {
+        self.file.page_id(self.marks.place(bucket), PageClass::Data)
+    }
+
+    fn next(
+        &self,
+        query: &Query<'_>,
+        state: &mut GetState,
+        mut page: Option<Page>,
+    ) -> Result<Step<Lookup>> {
+        loop {
+            match state.phase {
+                Phase::Filter => {
+                    let filter = self.filter.as_deref();
+                    if let Some(answer) = state.ask_filter(filter, query, &mut page)? {
+                        return Ok(answer);
+                    }
+                    state.phase = Phase::Locate;
+                }
+                Phase::Locate => {
+                    state.blocks = self.marks.buckets_of(query.key);
+                    state.phase = Phase::Handle;
+                }
+                Phase::Handle if state.blocks.is_empty() => return Ok(Step::Done(Lookup::Absent)),
+                Phase::Handle => {
+                    let bucket = state.blocks.start;
+                    if let Some(filters) = &self.filters {
+                        state.filter_asked = true;
+                        match filters.may_hold(bucket, query.hash, page.take().as_ref())? {
+                            Step::Read(id) => return Ok(Step::Read(id)),
+                            Step::Done(false) => {
+                                state.blocks.start += 1;
+                                continue;
+                            }
+                            Step::Done(true) => state.filter_passed = true,
+                        }
+                    }
+                    state.phase = Phase::Block;
+                    return Ok(Step::Read(self.bucket_id(bucket)));
+                }
+                Phase::Block => {
+                    let page = page.take().expect("a lookup goes on with its bucket");
+                    if let Some(lookup) = self.look_in(query, &page)? {
+                        return Ok(Step::Done(lookup));
+                    }
+                    state.blocks.start += 1;
+                    state.phase = Phase::Handle;
+                }
+            }
+        }
+    }
+}
+
+impl crate::table::Reader for TableReader {
+    fn get(
+        &self,
+        query: &Query<'_>,
+        state: &mut GetState,
+        page: Option<Page>,
+    ) -> Result<Step<Lookup>> {
+        let step = self
+            .next(query, state, page)
+            .map_err(|e| e.at(&self.file.path, None))?;
+        state.pages_asked += u32::from(matches!(step, Step::Read(_)));
+        Ok(step)
+    }
+
+    fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter> {
+        Box::new(TableIter::new(self, pages))
+    }
+
+    fn meta(&self) -> &TableMeta {
+        &self.file.meta
+    }
+
+    fn memory_bytes(&self) -> (usize, usize) {
+        let of_table = self.filter.as_ref().map_or(0, |it| it.memory_bytes());
+        let of_buckets = self.filters.as_ref().map_or(0, |it| it.memory_bytes());
+        (self.marks.memory_bytes(), of_table + of_buckets)
+    }
+
+    fn block_id(&self, block: usize) -> Option<PageId> {
+        (block < self.marks.blocks()).then(|| self.bucket_id(block))
+    }
+
+    fn key_hashes(&self) -> Result<Option<Vec<u64>>> {
+        self.file.key_hashes()
+    }
+
+    fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>> {
+        self.marks.split_keys(pieces)
+    }
+
+    fn verify(&self, pages: &dyn PageSource) -> Result<()> {
+        verify::verify(&self.file, &self.marks, pages)
+    }
+}
+
+/// The entries of a bucket, in order. Its search goes over all of them, so that it finds what is in order.
+pub(in crate::table) fn walk(
+    page: &[u8],
+    order: &dyn Order,
+    see: &mut dyn FnMut(&Contents<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut order_key = Vec::new();
+    for entry in Bucket::parse(page)?.entries() {
+        let entry = entry?;
+        see(&Contents {
+            key: order.borrow(&page[entry.key()], &mut order_key),
+            seqno: entry.seqno,
+            tag: entry.tag,
+            value: &page[entry.value()],
+            out_of_line: entry.out_of_line,
+        })?;
+    }
+    Ok(())
+}

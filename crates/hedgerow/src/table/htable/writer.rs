@@ -1,0 +1,223 @@
+//! Writing an HTable from front to back.
+
+use std::path::Path;
+
+use hedgerow_io::SequentialWrite;
+
+use crate::block_index::hash_marks;
+use crate::codec::compress;
+use crate::entry::{KeyHash, SeqNo};
+use crate::error::Result;
+use crate::filter::{bucket_bloom, of_table};
+use crate::iter::Entry;
+use crate::key_order::{self, Order};
+use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES};
+use crate::table::TableMeta;
+use crate::table::output::{Output, TAIL_BYTES, TableOptions};
+use crate::table::stored::Place;
+
+use super::bucket::{BucketBuilder, Value};
+
+/// The most that the place of a value takes in a bucket.
+const PLACE_BYTES_MAX: usize = 16;
+
+/// A table being written.
+pub(in crate::table) struct Writer {
+    out: Output,
+    options: TableOptions,
+    order: Box<dyn Order>,
+    bucket: BucketBuilder,
+    /// The first order key of the bucket.
+    first_key: Vec<u8>,
+    last_key: Vec<u8>,
+    last_seqno: SeqNo,
+    marks: hash_marks::Builder,
+    filter: Filter,
+    meta: TableMeta,
+    /// The raw bytes of the bucket being written.
+    raw: Vec<u8>,
+}
+
+/// A Bloom filter is one for each bucket; others are of the whole table.
+enum Filter {
+    None,
+    OfBuckets(bucket_bloom::Builder),
+    OfTable(of_table::Builder),
+}
+
+impl Writer {
+    /// Starts a table in an empty file. `path` is for errors.
+    pub(in crate::table) fn new(
+        out: Box<dyn SequentialWrite>,
+        path: &Path,
+        options: TableOptions,
+    ) -> Writer {
+        Writer {
+            out: Output::new(out, path, &options),
+            order: key_order::open(options.key_order, options.hash_seed),
+            bucket: BucketBuilder::default(),
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            last_seqno: SeqNo(0),
+            marks: hash_marks::Builder::default(),
+            filter: match options.filter {
+                None => Filter::None,
+                Some(of_table::Spec::Bloom(bits)) => {
+                    Filter::OfBuckets(bucket_bloom::Builder::new(bits))
+                }
+                Some(spec) => Filter::OfTable(of_table::Builder::new(spec)),
+            },
+            meta: TableMeta::new(&options, super::FORMAT),
+            options,
+            raw: Vec::new(),
+        }
+    }
+
+    /// What a bucket has room for.
+    fn target_bytes(&self) -> usize {
+        self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES - compress::SIZE_BYTES
+    }
+
+    /// Whether the key is the last one, after a check that `(key, seqno)` comes after the last entry:
+    /// a table out of order would answer wrong.
+    fn check_order(&self, key: &[u8], seqno: SeqNo) -> bool {
+        let same_key = *key == self.last_key[..];
+        assert!(
+            same_key || *key > self.last_key[..],
+            "entries are added in order: {key:?} after {:?}",
+            self.last_key
+        );
+        assert!(
+            !same_key || seqno < self.last_seqno,
+            "versions are added newest first: {seqno:?} after {:?}",
+            self.last_seqno
+        );
+        same_key
+    }
+
+    fn finish_bucket(&mut self) -> Result<()> {
+        self.bucket.finish(&mut self.raw);
+        let handle = self
+            .out
+            .write_fixed_page(&self.raw, self.options.block_bytes)?;
+        self.marks.add(&self.first_key, &self.last_key, handle);
+        if let Filter::OfBuckets(filters) = &mut self.filter {
+            filters.finish_bucket();
+        }
+        Ok(())
+    }
+
+    fn add_to_filter(&mut self, hash: KeyHash, new_in_bucket: bool, new_in_table: bool) {
+        match &mut self.filter {
+            Filter::OfBuckets(filters) if new_in_bucket => filters.add(hash),
+            Filter::OfTable(filter) if new_in_table => filter.add(hash),
+            _ => {}
+        }
+    }
+
+    /// Writes the filters and the marks: where these and they are.
+    fn write_filter_and_marks(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
+        let out = &mut self.out;
+        let buckets_end = out.offset;
+        let filter = match std::mem::replace(&mut self.filter, Filter::None) {
+            Filter::None => None,
+            Filter::OfBuckets(filters) => {
+                out.align(DEVICE_PAGE_BYTES, DEVICE_PAGE_BYTES)?;
+                let filters = filters.finish(out.offset, |page| {
+                    out.write_raw_page(page)?;
+                    Ok(())
+                })?;
+                Some(of_table::Description::Buckets(filters))
+            }
+            Filter::OfTable(filter) => Some(filter.finish(out.offset, |page| {
+                out.write_raw_page(page)?;
+                Ok(())
+            })?),
+        };
+        if filter.as_ref().is_some_and(of_table::Description::is_asked) {
+            self.meta.filter_bytes = out.offset - buckets_end;
+        }
+        let marks = out.write_raw_page(&std::mem::take(&mut self.marks).finish())?;
+        self.meta.index_bytes = u64::from(marks.bytes);
+        Ok((marks, filter))
+    }
+}
+
+impl crate::table::Writer for Writer {
+    fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()> {
+        let seqno = self.options.stored_seqno(entry.seqno, entry.tag);
+        let same_key = self.check_order(entry.key, seqno);
+        let target = self.target_bytes();
+        let inline = value.len() <= target / 2;
+        let value_bytes = if inline { value.len() } else { PLACE_BYTES_MAX };
+        let user_key = self.order.decode(entry.key);
+        let value_bytes = (value_bytes, !inline);
+        let bytes = self
+            .bucket
+            .bytes_max_with(user_key, seqno, entry.tag, value_bytes);
+        if bytes > target && !self.bucket.is_empty() {
+            self.finish_bucket()?;
+        }
+        let begins = self.bucket.is_empty();
+        if begins {
+            self.first_key.clear();
+            self.first_key.extend_from_slice(entry.key);
+        }
+        self.add_to_filter(hash, begins || !same_key, !same_key);
+        let stored = match inline {
+            true => Value::Inline(value),
+            false => Value::OutOfLine(Place {
+                handle: self.out.write_page(value)?,
+                bytes: value.len() as u32,
+            }),
+        };
+        let user_key = self.order.decode(entry.key);
+        self.bucket.add(user_key, seqno, entry.tag, stored);
+        if !same_key {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        self.last_seqno = seqno;
+        let order = self.options.key_order;
+        self.meta.count(entry, value.len(), order);
+        Ok(())
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        let filter = match &self.filter {
+            Filter::None => 0,
+            Filter::OfBuckets(filters) => filters.estimated_bytes(),
+            Filter::OfTable(filter) => filter.estimated_bytes(),
+        };
+        let rest = self.bucket.bytes() + self.marks.estimated_bytes();
+        self.out.offset + rest as u64 + filter + TAIL_BYTES
+    }
+
+    fn entries(&self) -> u64 {
+        self.meta.entries
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let filter = match &self.filter {
+            Filter::None => 0,
+            Filter::OfBuckets(filters) => filters.memory_bytes(),
+            Filter::OfTable(filter) => filter.memory_bytes(),
+        };
+        self.bucket.memory_bytes()
+            + self.marks.memory_bytes()
+            + filter
+            + self.raw.capacity()
+            + self.out.memory_bytes()
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<TableMeta> {
+        assert!(self.meta.entries > 0, "a table has entries");
+        self.finish_bucket()?;
+        self.meta.largest_key.clone_from(&self.last_key);
+        let (marks, filter) = self.write_filter_and_marks()?;
+        let Writer {
+            out, meta, options, ..
+        } = *self;
+        out.finish(meta, &options, marks, filter)
+    }
+}

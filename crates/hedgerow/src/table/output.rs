@@ -1,0 +1,248 @@
+//! A table file being written: what makes pages of bytes, and what comes behind the entries in every
+//! format.
+
+use std::path::{Path, PathBuf};
+
+use hedgerow_io::SequentialWrite;
+
+use crate::codec::compress::{self, Compressor};
+use crate::entry::{Kind, SeqNo, Tag};
+use crate::error::{Error, Result};
+use crate::filter::of_table;
+use crate::iter::Entry;
+use crate::options::{Compression, IndexSpec, KeyOrder, TableSpec};
+use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
+
+use super::footer::{self, Footer};
+use super::{TableMeta, page_io};
+
+/// A gap before a page takes at most this part of the page, and of a page of the device.
+const GAP_PART: u64 = 8;
+/// Footer and facts without keys, about, for the estimate of the file's size.
+pub(super) const TAIL_BYTES: u64 = 256;
+
+/// What a table is written for and how.
+#[derive(Debug, Clone)]
+pub(crate) struct TableOptions {
+    pub(crate) id: TableId,
+    pub(crate) keyspace: u32,
+    pub(crate) partition: u32,
+    pub(crate) level: u8,
+    pub(crate) run: u64,
+    /// Which of the keyspace's paths the file is on.
+    pub(crate) path: u8,
+    /// The seed of the keyspace's key hashes; recorded so that it outlives the manifest.
+    pub(crate) hash_seed: u64,
+    /// The order of its keys; recorded likewise.
+    pub(crate) key_order: KeyOrder,
+    /// The target size of a block before compression, or the size of a bucket.
+    pub(crate) block_bytes: u32,
+    pub(crate) compression: Compression,
+    pub(crate) table: TableSpec,
+    /// Of a block-based table.
+    pub(crate) index: IndexSpec,
+    /// See [`TableMeta::seqno_override`].
+    pub(crate) seqno_override: Option<SeqNo>,
+    /// Every reader sees what is numbered up to this, and nothing older of the table's keys is
+    /// anywhere: puts that old are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
+    pub(crate) settled: Option<SeqNo>,
+    pub(crate) filter: Option<of_table::Spec>,
+}
+
+impl TableOptions {
+    /// The number that an entry is stored with.
+    pub(super) fn stored_seqno(&self, seqno: SeqNo, tag: Tag) -> SeqNo {
+        match self.settled {
+            Some(settled) if seqno <= settled && tag.kind == Kind::Put => SeqNo::SETTLED,
+            _ => seqno,
+        }
+    }
+}
+
+/// The file, and what makes pages of bytes.
+pub(super) struct Output {
+    file: Box<dyn SequentialWrite>,
+    path: PathBuf,
+    table: TableId,
+    compressor: Compressor,
+    pub(super) offset: u64,
+    stored: Vec<u8>,
+}
+
+impl Output {
+    /// Starts a table in an empty file. `path` is for errors.
+    pub(super) fn new(
+        file: Box<dyn SequentialWrite>,
+        path: &Path,
+        options: &TableOptions,
+    ) -> Output {
+        Output {
+            offset: file.bytes(),
+            file,
+            path: path.to_path_buf(),
+            table: options.id,
+            compressor: Compressor::new(options.compression),
+            stored: Vec::new(),
+        }
+    }
+
+    /// Appends a page, compressed if that pays.
+    pub(super) fn write_page(&mut self, raw: &[u8]) -> Result<Handle> {
+        self.write_marked(raw, 0)
+    }
+
+    /// As [`Output::write_page`], with a mark beside the compression.
+    pub(super) fn write_marked(&mut self, raw: &[u8], mark: u8) -> Result<Handle> {
+        let compression = self.compressor.compress(raw, &mut self.stored);
+        if compression == compress::RAW {
+            self.align_stored(DEVICE_PAGE_BYTES)?;
+        }
+        page_io::seal(
+            &mut self.stored,
+            compression | mark,
+            self.table,
+            self.offset,
+        );
+        self.write_stored()
+    }
+
+    /// Appends a page that takes `page_bytes` in memory and, with a gap, in the file; a larger one if
+    /// it has to be.
+    pub(super) fn write_fixed_page(&mut self, raw: &[u8], page_bytes: u32) -> Result<Handle> {
+        let content_bytes = page_bytes as usize - PAGE_OVERHEAD_BYTES;
+        if raw.len() + compress::SIZE_BYTES > content_bytes {
+            return self.write_raw_page(raw);
+        }
+        compress::pad(raw, content_bytes, &mut self.stored);
+        self.align_stored(page_bytes.into())?;
+        let padded = compress::PADDED;
+        page_io::seal(&mut self.stored, padded, self.table, self.offset);
+        self.write_stored()
+    }
+
+    /// Leaves a gap before a page that would lie in two pages of the device and need not: it is read
+    /// with half the bytes, and takes half the room in the system's cache. A compressed page would
+    /// lose by gaps what compression gained. `unit` is the size of a page of the device, or else of all
+    /// blocks.
+    fn align_stored(&mut self, unit: u64) -> Result<()> {
+        self.align(self.stored.len() as u64 + u64::from(TRAILER_BYTES), unit)
+    }
+
+    /// As [`Output::align_stored`], before a page of so many bytes with its trailer.
+    pub(super) fn align(&mut self, bytes: u64, unit: u64) -> Result<()> {
+        let gap = self.offset.next_multiple_of(unit) - self.offset;
+        if bytes <= unit && gap < bytes && gap <= bytes.min(DEVICE_PAGE_BYTES) / GAP_PART {
+            let zeros = [0; (DEVICE_PAGE_BYTES / GAP_PART) as usize];
+            let written = self.file.write(&zeros[..gap as usize]);
+            written.map_err(|e| Error::io("write", &self.path, e))?;
+            self.offset += gap;
+        }
+        Ok(())
+    }
+
+    /// Appends a page as it is: indexes and filters would not shrink, and a table must know the
+    /// size of its facts before it writes them.
+    pub(super) fn write_raw_page(&mut self, raw: &[u8]) -> Result<Handle> {
+        self.stored.clear();
+        self.stored.extend_from_slice(raw);
+        page_io::seal(&mut self.stored, compress::RAW, self.table, self.offset);
+        self.write_stored()
+    }
+
+    fn write_stored(&mut self) -> Result<Handle> {
+        let handle = Handle {
+            offset: self.offset,
+            bytes: self.stored.len() as u32,
+        };
+        self.file
+            .write(&self.stored)
+            .map_err(|e| Error::io("write", &self.path, e))?;
+        self.offset += self.stored.len() as u64;
+        Ok(handle)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.stored.capacity()
+    }
+
+    /// Appends facts and footer, and makes the file durable.
+    pub(super) fn finish(
+        mut self,
+        mut meta: TableMeta,
+        options: &TableOptions,
+        index_top: Handle,
+        filter: Option<of_table::Description>,
+    ) -> Result<TableMeta> {
+        let mut facts = Vec::new();
+        meta.encode(&mut facts);
+        let facts_bytes = facts.len() as u64 + u64::from(TRAILER_BYTES);
+        meta.file_bytes = self.offset + facts_bytes + footer::BYTES as u64;
+        facts.clear();
+        meta.encode(&mut facts);
+        let footer = Footer {
+            id: options.id,
+            meta: self.write_raw_page(&facts)?,
+            table: options.table,
+            index: options.index,
+            index_top,
+            filter,
+            hash_seed: options.hash_seed,
+            key_order: options.key_order,
+        };
+        self.stored = footer.encode(self.offset);
+        self.write_stored()?;
+        assert!(
+            self.offset == meta.file_bytes,
+            "a table knows its size before it is written"
+        );
+        let synced = self.file.sync();
+        synced.map_err(|e| Error::io("sync", &self.path, e))?;
+        Ok(meta)
+    }
+}
+
+impl TableMeta {
+    /// Of a table without entries.
+    pub(super) fn new(options: &TableOptions, format: u16) -> TableMeta {
+        TableMeta {
+            id: options.id,
+            format,
+            keyspace: options.keyspace,
+            partition: options.partition,
+            level: options.level,
+            run: options.run,
+            path: options.path,
+            file_bytes: 0,
+            raw_bytes: 0,
+            index_bytes: 0,
+            filter_bytes: 0,
+            entries: 0,
+            tombstones: 0,
+            range_tombstones: 0,
+            smallest_key: Vec::new(),
+            largest_key: Vec::new(),
+            smallest_seqno: SeqNo::MAX,
+            largest_seqno: SeqNo(0),
+            seqno_override: options.seqno_override,
+            expiry: None,
+            transform: 0,
+            hash_sample: Vec::new(),
+        }
+    }
+
+    /// Counts an entry, which comes in order.
+    pub(super) fn count(&mut self, entry: &Entry<'_>, value_bytes: usize, order: KeyOrder) {
+        if self.entries == 0 {
+            self.smallest_key = entry.key.to_vec();
+        }
+        if order == KeyOrder::Hashed {
+            self.sample(entry.key);
+        }
+        self.entries += 1;
+        self.tombstones += u64::from(entry.tag.kind == Kind::Delete);
+        self.range_tombstones += u64::from(entry.tag.kind == Kind::RangeDelete);
+        self.raw_bytes += (entry.key.len() + value_bytes) as u64;
+        self.smallest_seqno = self.smallest_seqno.min(entry.seqno);
+        self.largest_seqno = self.largest_seqno.max(entry.seqno);
+    }
+}

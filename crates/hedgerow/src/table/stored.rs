@@ -1,0 +1,113 @@
+//! The parts of an entry that blocks and buckets store alike: its tag, and the place of a value out of
+//! line.
+
+use crate::codec::{ByteReader, packed, varint};
+use crate::entry::{Flags, Kind, SeqNo, Tag};
+use crate::error::Result;
+use crate::page::Handle;
+
+/// The two low bits of a tag; the rest is the sequence number above that of the block's base.
+pub(super) mod code {
+    /// Put, no flags, the value inline.
+    pub(crate) const PUT: u64 = 0;
+    /// Delete, no flags.
+    pub(crate) const DELETE: u64 = 1;
+    /// Put, no flags, the value out of line.
+    pub(crate) const PUT_OUT_OF_LINE: u64 = 2;
+    /// Anything else: a byte of kind, flags and place of the value follows the tag.
+    pub(crate) const OTHER: u64 = 3;
+    pub(crate) const BITS: u32 = 2;
+
+    /// In the byte that follows: kind in bits 0..3, flags in 3..7, out of line in 7.
+    pub(super) const KIND_MASK: u8 = 7;
+    pub(super) const FLAGS_SHIFT: u32 = 3;
+    pub(super) const FLAGS_MASK: u8 = 15;
+    pub(super) const OUT_OF_LINE: u8 = 0x80;
+}
+
+/// The bytes of each tag among entries with these sequence numbers.
+pub(super) fn tag_bytes(base: SeqNo, largest: SeqNo) -> usize {
+    packed::width_for(((largest.0 - base.0) << code::BITS) | code::OTHER)
+}
+
+fn code_of(tag: Tag, out_of_line: bool) -> u64 {
+    match (tag, out_of_line) {
+        (Tag::PUT, false) => code::PUT,
+        (Tag::DELETE, false) => code::DELETE,
+        (Tag::PUT, true) => code::PUT_OUT_OF_LINE,
+        _ => code::OTHER,
+    }
+}
+
+/// The bytes that follow a tag.
+pub(super) fn other_bytes(tag: Tag, out_of_line: bool) -> usize {
+    usize::from(code_of(tag, out_of_line) == code::OTHER)
+}
+
+/// Appends a tag in so many bytes, and what follows it.
+pub(super) fn put_tag(
+    out: &mut Vec<u8>,
+    tag: Tag,
+    out_of_line: bool,
+    above_base: u64,
+    tag_bytes: usize,
+) {
+    let tag_code = code_of(tag, out_of_line);
+    packed::put(out, above_base << code::BITS | tag_code, tag_bytes);
+    if tag_code == code::OTHER {
+        let place = if out_of_line { code::OUT_OF_LINE } else { 0 };
+        out.push(tag.kind as u8 | tag.flags.bits() << code::FLAGS_SHIFT | place);
+    }
+}
+
+/// Where a value out of line is stored, and its size in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) handle: Handle,
+    pub(super) bytes: u32,
+}
+
+impl Place {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.handle.offset);
+        varint::put(out, u64::from(self.handle.bytes));
+        varint::put(out, u64::from(self.bytes));
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Place> {
+        let mut reader = ByteReader::new(bytes);
+        let place = Place {
+            handle: Handle {
+                offset: reader.varint("offset of a value")?,
+                bytes: reader.varint_as("stored bytes of a value")?,
+            },
+            bytes: reader.varint_as("bytes of a value")?,
+        };
+        reader.finish("the place of a value")?;
+        Ok(place)
+    }
+}
+
+/// A varint that is a length, at most 32 bits: sums of a few of them do not overflow.
+#[inline(always)]
+pub(super) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(usize::from(first));
+    }
+    let (value, taken) = varint::get(&bytes[*at..])?;
+    *at += taken;
+    Some(u32::try_from(value).ok()? as usize)
+}
+
+/// What the byte behind a tag says, of code [`code::OTHER`].
+#[cold]
+pub(super) fn other_tag(byte: u8) -> Option<(Tag, bool)> {
+    let flags = (byte >> code::FLAGS_SHIFT) & code::FLAGS_MASK;
+    let tag = Tag {
+        kind: Kind::from_code(byte & code::KIND_MASK).ok()?,
+        flags: Flags::from_bits(flags).ok()?,
+    };
+    Some((tag, byte & code::OUT_OF_LINE != 0))
+}
