@@ -27,7 +27,8 @@ use hedgerow_mem::Publisher;
 
 use crate::advisor::Device;
 use crate::compaction;
-use crate::compaction::probes::stored::{self, filter_number, filters_dir};
+use crate::compaction::probes::clusters;
+use crate::compaction::probes::stored::{self, file_number, filters_dir};
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
@@ -482,9 +483,7 @@ fn find_orphans(
             named.contains(&(place, n))
         })?;
         // Filters that fit nothing go when they are looked at.
-        look(filters_dir(&dir), filter_number, &|_| {
-            place == places.filters
-        })?;
+        look(filters_dir(&dir), file_number, &|_| place == places.filters)?;
     }
     // A log that was to begin elsewhere when a crash came.
     for (place, dir) in state.places.all(root) {
@@ -564,9 +563,11 @@ fn assemble(
         flushes_held_at: AtomicU64::new(u64::MAX),
         holding_flushes: Mutex::default(),
         workers: OnceLock::new(),
+        fresh_clusters: Mutex::default(),
         lost_error: Mutex::default(),
     });
     let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
+    let mut clusters = clusters::Found::list(&engine);
     let mut catalog = Catalog::default();
     for (&id, keyspace) in &keyspaces {
         let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
@@ -581,6 +582,12 @@ fn assemble(
             }
             version.apply(&edit, |meta| engine.table(meta, facts))?;
             filters.attach(&engine, &mut version, partition, facts);
+            clusters.attach(
+                &engine,
+                &facts.design(),
+                &mut version,
+                facts.owner(partition),
+            );
             Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
         })?;
         catalog = catalog.with(&cell, &state);
@@ -763,7 +770,8 @@ fn flush_replayed(
             for memtable in tree.sealed.iter().rev() {
                 let change = flush::edit_for(engine, partition, memtable, through)?;
                 let mut version = (*partition.tree().version).clone();
-                version.apply(&change, |meta| engine.table(meta, &partition.keyspace))?;
+                let before = version.clone();
+                engine.apply(&before, &mut version, &change, &partition.keyspace)?;
                 partition.install(Arc::new(version), Some((memtable, through)));
                 edit.push(Change::Tree(change));
             }
