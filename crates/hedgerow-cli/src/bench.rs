@@ -136,7 +136,7 @@ pub(crate) struct Arguments {
     /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, cluster:BITS, none
     #[arg(long, value_name = "FILTER", default_value_t = Design::default().filter)]
     filter: FilterSpec,
     /// Where indexes and filters live: auto, resident, paged

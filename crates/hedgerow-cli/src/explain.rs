@@ -114,6 +114,9 @@ fn print_group_filter(filter: &GroupFilterAsked, output: &mut Output) {
         "  level {}: a filter over its runs leaves {left}",
         filter.level
     ));
+    if let Some(page) = &filter.page {
+        output.line(format_args!("    {}", page_text(page)));
+    }
 }
 
 fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
@@ -216,7 +219,12 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
         })
     });
     let group_filters = explanation.group_filters.iter().map(|filter| {
-        json!({ "level": filter.level, "group": filter.group, "runs_left": filter.runs_left })
+        json!({
+            "level": filter.level,
+            "group": filter.group,
+            "runs_left": filter.runs_left,
+            "page": filter.page.as_ref().map(page_object),
+        })
     });
     let runs = explanation.runs.iter().map(|run| {
         json!({
@@ -243,14 +251,7 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
 }
 
 fn table_object(table: &TableAsked, encoding: Encoding) -> Value {
-    let pages = table.pages.iter().map(|page| {
-        json!({
-            "class": class_name(page),
-            "offset": page.offset,
-            "bytes": page.bytes,
-            "cached": page.cached,
-        })
-    });
+    let pages = table.pages.iter().map(page_object);
     json!({
         "number": table.number,
         "path": table.path.to_string_lossy(),
@@ -264,6 +265,15 @@ fn table_object(table: &TableAsked, encoding: Encoding) -> Value {
         },
         "pages": pages.collect::<Vec<_>>(),
         "found": found_object(table.found),
+    })
+}
+
+fn page_object(page: &PageAsked) -> Value {
+    json!({
+        "class": class_name(page),
+        "offset": page.offset,
+        "bytes": page.bytes,
+        "cached": page.cached,
     })
 }
 

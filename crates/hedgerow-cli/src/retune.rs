@@ -55,7 +55,7 @@ struct Change {
     /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexSpec>,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, cluster:BITS, none
     #[arg(long, value_name = "FILTER")]
     filter: Option<FilterSpec>,
     /// Where indexes and filters live: auto, resident, paged

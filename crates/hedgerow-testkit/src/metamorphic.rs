@@ -110,7 +110,29 @@ pub fn designs() -> Vec<(String, Design)> {
     });
     add("large memtable", &|design| design.memtable_bytes = None);
     add("large tables", &|design| design.table_bytes = None);
+    designs.extend(with_clusters(&tiny));
     designs
+}
+
+/// Clusters of filters, in memory and not, of nodes and of whole levels.
+fn with_clusters(tiny: &Design) -> [(String, Design); 4] {
+    [
+        (PolicySpec::trie(4), 1.0, Residency::Paged),
+        (PolicySpec::trie(8), 16.0, Residency::Auto),
+        (PolicySpec::tiering(3), 7.3, Residency::Paged),
+        (PolicySpec::trie(4), 16.0, Residency::Resident),
+    ]
+    .map(|(policy, bits_per_key, residency)| {
+        let filter = FilterSpec::Cluster { bits_per_key };
+        let name = format!("{policy} with {filter}, {residency:?}");
+        let design = Design {
+            policy,
+            filter,
+            residency,
+            ..tiny.clone()
+        };
+        (name, design)
+    })
 }
 
 /// Orders that take every key that scripts have.
@@ -286,7 +308,7 @@ pub fn any_design(random: &mut Random) -> Design {
         compression: *random.pick(&[Compression::None, Compression::Lz4]),
         table,
         index,
-        filter: match random.below(6) {
+        filter: match random.below(7) {
             0 => FilterSpec::None,
             1 => FilterSpec::Cuckoo {
                 fingerprint_bits: random.range(4, 24) as u8,
@@ -299,6 +321,9 @@ pub fn any_design(random: &mut Random) -> Design {
                 bits_per_key: random
                     .one_in(2)
                     .then_some(random.range(1, 100) as f32 / 10.0),
+            },
+            4 => FilterSpec::Cluster {
+                bits_per_key: random.range(10, 320) as f32 / 10.0,
             },
             _ => FilterSpec::Bloom {
                 bits_per_key: random.range(10, 160) as f32 / 10.0,

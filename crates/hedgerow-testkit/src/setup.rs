@@ -93,6 +93,12 @@ pub fn suited(mut design: Design, order: KeyOrder) -> Design {
         design.policy = PolicySpec::tiering(fan_out);
         return suited(design, order);
     }
+    if let FilterSpec::Cluster { bits_per_key } = design.filter
+        && order != KeyOrder::Hashed
+    {
+        design.filter = FilterSpec::Bloom { bits_per_key };
+        return suited(design, order);
+    }
     if design.table == TableSpec::HTable {
         design.table = TableSpec::BlockBased;
         return suited(design, order);

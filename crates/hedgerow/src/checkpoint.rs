@@ -15,9 +15,9 @@ use crate::engine::{Engine, lock, log_dir};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::partition::tables_dir;
-use crate::version::SuperVersion;
 use crate::version::manifest::{self, Manifest};
 use crate::version::state::State;
+use crate::version::{SuperVersion, clusters};
 use crate::wal::log::segment_number;
 use crate::write;
 
@@ -44,6 +44,10 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
         for filter in stored::files(&tree.version) {
             let name = filter.path().file_name().unwrap_or_default();
             link_or_copy(storage, filter.path(), &filters.join(name))?;
+        }
+        for cluster in clusters::of_version(&tree.version) {
+            let name = cluster.path().file_name().unwrap_or_default();
+            link_or_copy(storage, cluster.path(), &filters.join(name))?;
         }
     }
     for made in [&tables, &filters] {

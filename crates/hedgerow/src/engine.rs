@@ -32,6 +32,7 @@ use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats, WorkerStats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
+use crate::version::clusters::{self, StoredCluster};
 use crate::version::edit::Change;
 use crate::version::places::Places;
 use crate::version::{Version, VersionSet};
@@ -70,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) holding_flushes: Mutex<()>,
     /// Who does the asynchronous calls; set when it is open.
     pub(crate) workers: OnceLock<Workers<Task>>,
+    /// The clusters of tables that are written and not in a tree yet.
+    pub(crate) fresh_clusters: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
     /// The first error of a write that nobody waited for.
     pub(crate) lost_error: Mutex<Option<Error>>,
 }
@@ -401,7 +404,7 @@ impl Engine {
         }
         let before = partition.tree_owned();
         let mut version = (*before.version).clone();
-        version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
+        self.apply(&before.version, &mut version, edit, &partition.keyspace)?;
         let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
         let over = levels
             .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
@@ -409,9 +412,31 @@ impl Engine {
         Ok(Arc::new(version))
     }
 
+    /// Changes a version, which is a copy of the one before, as an edit says.
+    pub(crate) fn apply(
+        &self,
+        before: &Version,
+        version: &mut Version,
+        edit: &TreeEdit,
+        facts: &KeyspaceFacts,
+    ) -> Result<()> {
+        version.apply(edit, |meta| self.table(meta, facts))?;
+        let fresh = self.take_fresh(edit.added.iter().map(|(_, meta)| meta.id));
+        clusters::carry(before, version, edit, fresh);
+        Ok(())
+    }
+
+    /// The clusters that were written of tables, which are in no tree yet.
+    fn take_fresh(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
+        let mut fresh = lock(&self.fresh_clusters);
+        tables.filter_map(|id| fresh.remove(&id)).collect()
+    }
+
     /// Removes tables that no edit has named, because what wrote them failed. After a failure that
     /// poisons one may: then they stay, and go when the database is opened again.
     pub(crate) fn remove_unnamed<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
+        let tables: Vec<&TableMeta> = tables.into_iter().collect();
+        drop(self.take_fresh(tables.iter().map(|meta| meta.id)));
         if self.writer().is_ok() {
             for meta in tables {
                 let _ = self.environment.storage.remove(&self.table_path(meta));

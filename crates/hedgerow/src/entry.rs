@@ -152,6 +152,9 @@ impl Tag {
     }
 }
 
+/// The bits of the high half of a hash that choose the partition.
+const PARTITION_BITS: u32 = 16;
+
 /// The one hash of a user key, computed once per operation. Which bits serve what is the table in
 /// `docs/format/hash.md`: partition, trie path and bucket take theirs from the high half,
 /// fingerprints and filter positions from the low half, so that no two share a bit.
@@ -167,6 +170,12 @@ impl KeyHash {
     /// The half that routes: bits 48..64 choose the partition.
     pub(crate) fn high(self) -> u64 {
         (self.0 >> 64) as u64
+    }
+
+    /// What keys of the order `hashed` are sorted by first: the high half without the bits that choose the
+    /// partition, then those.
+    pub(crate) fn order(self) -> u64 {
+        self.high().rotate_left(PARTITION_BITS)
     }
 
     /// The half that filters.

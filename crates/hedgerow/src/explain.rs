@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::filter::RunMask;
 use crate::key_order::Order;
 use crate::memtable::Memtable;
+use crate::merge_policy::shape::GroupProbe;
 use crate::page::{PageClass, PageId};
 use crate::read::{self, Observer, RunPlace, Want};
 use crate::slice::Slice;
@@ -66,9 +67,11 @@ impl Explanation {
         self.runs.iter().filter_map(|run| run.table.as_ref())
     }
 
-    /// The pages asked for, cached or not, in order.
+    /// The pages asked for, cached or not: those of filters over several runs, then those of tables, in order.
     pub fn pages(&self) -> impl Iterator<Item = &PageAsked> {
-        self.tables().flat_map(|table| &table.pages)
+        let filters = self.group_filters.iter();
+        let of_filters = filters.filter_map(|filter| filter.page.as_ref());
+        of_filters.chain(self.tables().flat_map(|table| &table.pages))
     }
 }
 
@@ -94,7 +97,8 @@ pub struct MemtableAsked {
     pub found: Option<FoundEntry>,
 }
 
-/// A filter over several runs of the group that the key belongs to. Cost: no I/O.
+/// A filter over several runs of the group that the key belongs to. Cost: none, or a page of a cluster that is not in
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupFilterAsked {
@@ -105,6 +109,8 @@ pub struct GroupFilterAsked {
     /// How many runs of the group may hold the key after its answer, those that it does not cover
     /// among them.
     pub runs_left: usize,
+    /// The page asked for.
+    pub page: Option<PageAsked>,
 }
 
 /// A run of the group that the key belongs to. Cost: none, if no table's bounds hold the key.
@@ -178,6 +184,7 @@ pub(crate) fn explain(
         order: &*state.facts.order,
         memtables: Vec::new(),
         group_filters: Vec::new(),
+        probe_page: None,
         runs: Vec::new(),
     };
     let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
@@ -199,6 +206,8 @@ struct Trace<'a> {
     order: &'a dyn Order,
     memtables: Vec<MemtableAsked>,
     group_filters: Vec<GroupFilterAsked>,
+    /// Of the filter that has not answered yet.
+    probe_page: Option<PageAsked>,
     runs: Vec<RunAsked>,
 }
 
@@ -246,16 +255,16 @@ impl Observer for Trace<'_> {
             level,
             group,
             runs_left: left.0.count_ones() as usize,
+            page: self.probe_page.take(),
         });
     }
 
+    fn probe_page(&mut self, probe: &GroupProbe, id: PageId) {
+        self.probe_page = Some(asked_page(id, probe.pages.has_cached(id)));
+    }
+
     fn page(&mut self, table: &Table, id: PageId) {
-        let page = PageAsked {
-            class: id.class,
-            offset: id.handle.offset,
-            bytes: id.handle.bytes,
-            cached: table.has_cached(id),
-        };
+        let page = asked_page(id, table.has_cached(id));
         self.table().pages.push(page);
     }
 
@@ -269,6 +278,15 @@ impl Observer for Trace<'_> {
         if let Lookup::Found { seqno, tag, .. } = lookup {
             table.found = Some(found_entry(*seqno, *tag));
         }
+    }
+}
+
+fn asked_page(id: PageId, cached: bool) -> PageAsked {
+    PageAsked {
+        class: id.class,
+        offset: id.handle.offset,
+        bytes: id.handle.bytes,
+        cached,
     }
 }
 

@@ -18,14 +18,16 @@ use crate::block_index::entropy_coded_trie::three_level::ThreeLevel;
 use crate::block_index::hash_marks::HashMarks;
 use crate::codec::{ByteReader, packed};
 use crate::entry::{KeyHash, SeqNo};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::filter::cluster::{Source, assemble};
 use crate::filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior, run_hashes};
 use crate::page::{Buffer, Page, PageSource, Step, TableId};
 use crate::table::InspectedTable;
 use crate::table::file::{self, ResidencyChoice};
 use crate::table::page_io::FilePages;
 use crate::table::{GetState, Query};
+use crate::version::clusters;
 use crate::version::encoding::{decode_edit, encode_edit};
 use crate::version::manifest;
 use crate::version::state::State;
@@ -105,7 +107,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
     let path = Path::new(PATH);
     let open = || {
         disk.open(path, ReadMode::Pread)
-            .map_err(|e| crate::Error::io("open", path, e))
+            .map_err(|e| Error::io("open", path, e))
     };
     let mut first_error = Ok(());
     for resident in [true, false] {
@@ -211,6 +213,29 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
         Ok(())
     })?;
     assert_eq!(again.len(), bytes.len());
+    Ok(())
+}
+
+/// The file of a cluster of filters: read, asked, and put together again.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn cluster(bytes: &[u8]) -> Result<()> {
+    let disk = disk_with(bytes);
+    let (_, cluster) = clusters::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    for i in 0..50_u128 {
+        let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
+        cluster.ask(hash, None, |_| ())?;
+    }
+    let all = (0..cluster.stripes().len()).collect();
+    let fetch = |id| {
+        Err(Error::corruption(format!(
+            "expected all in memory, not {id:?}"
+        )))
+    };
+    if !cluster.stripes().is_empty() {
+        assemble(&[Source::Cluster(&cluster, all)], fetch, |_| Ok(()))?;
+    }
     Ok(())
 }
 

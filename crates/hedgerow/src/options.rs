@@ -193,6 +193,14 @@ pub enum FilterSpec {
         /// runs.
         unique: bool,
     },
+    /// For keys of the order `hashed`: a Bloom filter for each column of a table's hashes, and in levels of several runs
+    /// those of all runs of a group beside one another, so that what does not fit the memory is one
+    /// page read for all of them (Wu, Xu, Shao, Jiang, "LSM-trie", 2015, section 3.3). Small levels are kept in memory as far as they fit.
+    /// Levels of one run have a Bloom filter per table.
+    Cluster {
+        /// Filter bits per key, 1.0 to 32.0; fractions are kept.
+        bits_per_key: f32,
+    },
     /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
     /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
     /// key-value store", 2017). Where bits gain too little, tables have no filter.
@@ -290,12 +298,13 @@ impl Design {
         named.unwrap_or(self.index)
     }
 
-    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie or HTables for keys
-    /// that are not in the order of their own hashes.
+    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie, HTables or clusters of
+    /// filters for keys that are not in the order of their own hashes.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check_order(&self, order: KeyOrder) -> Result<()> {
+        self.check_filters(order)?;
         if matches!(self.policy, PolicySpec::Trie { .. }) && order != KeyOrder::Hashed {
             return Err(Error::invalid(format!(
                 "expected keys of the order hashed for the policy {}, found {order}: \
@@ -313,6 +322,22 @@ impl Design {
             Some(index) if order == KeyOrder::Sorted => Err(Error::invalid(format!(
                 "expected the index fence for keys of the order sorted, found {index}: \
                  it finds keys by their hashes, so it is for the orders semi-sorted and hashed"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_filters(&self, order: KeyOrder) -> Result<()> {
+        let levels = match &self.policy {
+            PolicySpec::Levels(levels) => &levels[..],
+            _ => &[],
+        };
+        let named = levels.iter().filter_map(|level| level.filter);
+        let is_cluster = |filter: &FilterSpec| matches!(filter, FilterSpec::Cluster { .. });
+        match named.chain([self.filter]).find(is_cluster) {
+            Some(filter) if order != KeyOrder::Hashed => Err(Error::invalid(format!(
+                "expected keys of the order hashed for the filter {filter}, found {order}: \
+                 its pages are ranges of hashes of keys"
             ))),
             _ => Ok(()),
         }
@@ -373,7 +398,7 @@ impl Design {
 impl FilterSpec {
     pub(crate) fn check(&self) -> Result<()> {
         let (bits, min, max, otherwise) = match *self {
-            FilterSpec::Bloom { bits_per_key } => {
+            FilterSpec::Bloom { bits_per_key } | FilterSpec::Cluster { bits_per_key } => {
                 let otherwise = "fewer let most keys pass, more hardly fewer";
                 (bits_per_key, 1.0, 32.0, otherwise)
             }
@@ -432,6 +457,7 @@ impl fmt::Display for FilterSpec {
                 let unique = if *unique { ",unique" } else { "" };
                 write!(f, "mlcf:{fingerprint_bits}{unique}")
             }
+            FilterSpec::Cluster { bits_per_key } => write!(f, "cluster:{bits_per_key}"),
             FilterSpec::Monkey { bits_per_key: None } => write!(f, "monkey"),
             FilterSpec::Monkey {
                 bits_per_key: Some(bits),
@@ -443,11 +469,11 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `cluster:BITS`, `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `cluster:16`, `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -467,6 +493,9 @@ impl FromStr for FilterSpec {
                     unique: all.is_some(),
                 })
             }
+            Some(("cluster", per_key)) => Ok(FilterSpec::Cluster {
+                bits_per_key: bits(per_key)?,
+            }),
             Some(("monkey", per_key)) => Ok(FilterSpec::Monkey {
                 bits_per_key: Some(bits(per_key)?),
             }),
@@ -544,6 +573,7 @@ mod tests {
                 .chain([
                     FilterSpec::None,
                     FilterSpec::Bloom { bits_per_key: 9.5 },
+                    FilterSpec::Cluster { bits_per_key: 16.5 },
                     FilterSpec::Cuckoo {
                         fingerprint_bits: 12
                     },

@@ -168,6 +168,11 @@ pub(crate) trait PageSource: Send + Sync {
     /// The verified, decompressed page. Cost: one read unless it is cached.
     fn page(&self, id: PageId) -> Result<Page>;
 
+    /// Whether asking for the page reads nothing, as things are.
+    fn has_cached(&self, _id: PageId) -> bool {
+        false
+    }
+
     /// The page if it is at hand; otherwise whoever reads it is told that it will be needed.
     fn cached_or_prefetch(&self, _id: PageId) -> Option<Page> {
         None

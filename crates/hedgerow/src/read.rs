@@ -43,6 +43,8 @@ pub(crate) trait Observer {
     fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
     /// The table wants a page, which is fetched next.
     fn page(&mut self, _table: &Table, _id: PageId) {}
+    /// A filter over several runs of the group wants a page, which is fetched next.
+    fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
     /// A filter over several runs of the group has answered.
     fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
     /// The table has answered.
@@ -96,10 +98,11 @@ pub(crate) fn get_observed(
                 match lookup.step(&engine.stats, page.take(), observer)? {
                     Step::Read(id) => {
                         let asked = lookup.asked();
-                        if let Asked::Table(table) = asked {
-                            observer.page(table, id);
+                        match asked {
+                            Asked::Table(table) => observer.page(table, id),
+                            Asked::Probe(probe) => observer.probe_page(probe, id),
                         }
-                        page = Some(asked.page(id)?);
+                        page = lookup.fetch(id)?;
                     }
                     Step::Done(answer) => break read_value(engine, answer, want, observer)?,
                 }
@@ -245,8 +248,9 @@ fn get_together<K: AsRef<[u8]>>(
         if under_way.is_empty() {
             let asked = missing.iter().map(|(_, lookup, id)| (lookup.asked(), *id));
             let pages = read_together(engine, &asked.collect::<Vec<_>>());
-            for ((at, lookup, _), page) in missing.drain(..).zip(pages) {
-                under_way.push((at, lookup, Some(page?)));
+            for ((at, mut lookup, _), page) in missing.drain(..).zip(pages) {
+                let page = lookup.accept(page)?;
+                under_way.push((at, lookup, page));
             }
         }
     }
@@ -449,6 +453,23 @@ impl<'a> TableLookup<'a> {
     pub(crate) fn asked(&self) -> Asked<'a> {
         self.asked
             .expect("a lookup that asks for a page asks somebody")
+    }
+
+    /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
+    /// made of the tables again, and they know the answer.
+    fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
+        let page = self.asked().page(id);
+        self.accept(page)
+    }
+
+    fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
+        match (self.asked(), page) {
+            (Asked::Probe(_), Err(error)) if error.kind() == ErrorKind::Corruption => {
+                self.asked = None;
+                Ok(None)
+            }
+            (_, page) => page.map(Some),
+        }
     }
 
     /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.

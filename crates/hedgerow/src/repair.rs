@@ -21,7 +21,7 @@ use std::sync::Arc;
 use hedgerow_io::{Background, Environment, ReadMode, Storage};
 
 use crate::compaction::output::OutputTables;
-use crate::compaction::probes::stored::{filter_number, filters_dir};
+use crate::compaction::probes::stored::{file_number, filters_dir};
 use crate::compaction::retain::Retain;
 use crate::db::{Builder, Db};
 use crate::engine::{Engine, log_dir};
@@ -164,7 +164,7 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let dir = filters_dir(dir);
     for file in storage.list(&dir).unwrap_or_default() {
         let path = dir.join(&file.name);
-        if filter_number(&file.name).is_some() {
+        if file_number(&file.name).is_some() {
             let removed = storage.remove(&path);
             removed.map_err(|e| Error::io("remove", &path, e))?;
         }

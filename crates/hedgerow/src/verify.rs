@@ -7,8 +7,8 @@ use crate::engine::{Engine, log_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{Page, PageId, PageSource};
 use crate::table::{Table, TableMeta};
-use crate::version::manifest;
 use crate::version::state::State;
+use crate::version::{clusters, manifest};
 use crate::wal::log::{segment_name, segment_number};
 use crate::wal::reader::SegmentReader;
 
@@ -76,6 +76,10 @@ pub(crate) fn verify(
         for filter in stored::files(&tree.version) {
             engine.check_open()?;
             report.filters += u64::from(filter.verify()?.is_some());
+        }
+        for cluster in clusters::of_version(&tree.version) {
+            engine.check_open()?;
+            report.filters += u64::from(cluster.verify()?.is_some());
         }
     }
     report.log_records = verify_log(engine)?;

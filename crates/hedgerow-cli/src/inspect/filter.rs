@@ -1,8 +1,8 @@
-//! `hedgerow inspect filter FILE`: a filter over several runs.
+//! `hedgerow inspect filter FILE`: a filter over several runs, or a cluster of filters.
 
 use std::path::PathBuf;
 
-use hedgerow::inspect::GroupFilter;
+use hedgerow::inspect::{Cluster, GroupFilter};
 use serde_json::json;
 
 use super::Report;
@@ -13,7 +13,7 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow inspect filter people/filters/0000000012.filter";
 
-/// Shows a filter over several runs: what it was made of, and which tables it may be asked for.
+/// Shows a filter over several runs, or a cluster of filters: what it was made of, and which tables it may be asked for.
 ///
 /// Such a file is a cache: one that is damaged is made again when the database is opened.
 #[derive(Debug, clap::Args)]
@@ -24,6 +24,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
+    if arguments.file.extension().is_some_and(|it| it == "cluster") {
+        return show_cluster(arguments, report);
+    }
     let filter = GroupFilter::open(&report.storage, &arguments.file)?;
     let path = shown(filter.path.as_os_str().as_encoded_bytes());
     let mode = if filter.unique { "unique" } else { "set" };
@@ -62,6 +65,53 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
             "whole_hashes": filter.whole_hashes,
             "unique": filter.unique,
             "runs": runs.collect::<Vec<_>>(),
+        }),
+    );
+    Ok(())
+}
+
+fn show_cluster(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
+    let cluster = Cluster::open(&report.storage, &arguments.file)?;
+    let path = shown(cluster.path.as_os_str().as_encoded_bytes());
+    let mut text = format!(
+        "cluster {} of {}: {path}\n  keyspace {}, partition {}\n  {} of {}",
+        cluster.number,
+        bytes(cluster.bytes),
+        cluster.keyspace.0,
+        cluster.partition.0,
+        counted(cluster.pages, "page"),
+        counted(cluster.stripes.len() as u64, "table"),
+    );
+    for stripe in &cluster.stripes {
+        text += &format!(
+            "\n  table {}: positions {:08x} to {:08x}, columns of {} bits, {} probes",
+            stripe.table.0,
+            stripe.positions.0,
+            stripe.positions.1,
+            stripe.column_bits,
+            stripe.probes
+        );
+    }
+    let stripes = cluster.stripes.iter().map(|stripe| {
+        json!({
+            "table": stripe.table.0,
+            "first_position": stripe.positions.0,
+            "last_position": stripe.positions.1,
+            "column_bits": stripe.column_bits,
+            "probes": stripe.probes,
+        })
+    });
+    report.tell(
+        &text,
+        &json!({
+            "cluster": cluster.number,
+            "path": cluster.path.to_string_lossy(),
+            "bytes": cluster.bytes,
+            "keyspace": cluster.keyspace.0,
+            "partition": cluster.partition.0,
+            "hash_seed": cluster.hash_seed,
+            "pages": cluster.pages,
+            "tables": stripes.collect::<Vec<_>>(),
         }),
     );
     Ok(())

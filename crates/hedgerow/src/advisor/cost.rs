@@ -22,6 +22,9 @@ pub enum Filter {
     None,
     /// A Bloom filter per run.
     Bloom,
+    /// Bloom filters of all runs beside one another, in pages that are not in memory: one read asks all
+    /// [LSM-trie, section 3.3].
+    Cluster,
     /// A cuckoo filter per run.
     Cuckoo,
     /// One multi-level cuckoo filter for all runs of the level [SlimDB, section 3.2].
@@ -63,16 +66,21 @@ pub struct Level {
 pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
 /// Slots of a cuckoo filter that are in use.
 const CUCKOO_LOAD: f64 = 0.95;
+/// The part of a cluster that waits in memory to become part of the rest.
+const CLUSTER_SHARE: f64 = 0.1;
+/// How often a cluster is written that grows with its pile.
+const CLUSTER_WRITES: f64 = 5.0;
 /// What a fence pointer has beside its separator.
 const FENCE_BYTES: f64 = 6.0;
 
 impl Filter {
-    /// Bits per entry as `slope * ln(1/p) + offset` for a level of `runs` runs.
+    /// Bits of memory per entry as `slope * ln(1/p) + offset` for a level of `runs` runs.
     pub(crate) fn bits(self, runs: u32) -> (f64, f64) {
         let ln2 = std::f64::consts::LN_2;
         match self {
             Filter::None => (0.0, 0.0),
             Filter::Bloom => (1.0 / (ln2 * ln2), 0.0),
+            Filter::Cluster => (CLUSTER_SHARE / (ln2 * ln2), 0.0),
             Filter::Cuckoo => Filter::MultiLevelCuckoo.bits(1),
             Filter::MultiLevelCuckoo => {
                 let run_bits = f64::from(runs.max(1)).log2().ceil();
@@ -84,7 +92,7 @@ impl Filter {
     fn probe_us(self, device: &Device) -> f64 {
         match self {
             Filter::None => 0.0,
-            Filter::Bloom => device.probe_us,
+            Filter::Bloom | Filter::Cluster => device.probe_us,
             Filter::Cuckoo | Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
         }
     }
@@ -167,7 +175,7 @@ pub(crate) fn runs_average(runs: u32) -> f64 {
 }
 
 impl Level {
-    /// Bits of filter per entry.
+    /// Bits of filter per entry that are in memory.
     pub fn filter_bits(&self) -> f64 {
         let (slope, offset) = self.filter.bits(self.runs);
         match self.filter {
@@ -182,13 +190,25 @@ impl Level {
         self.entries * (bits / 8.0 + self.cached * workload.entry_bytes())
     }
 
+    /// What it takes to write the filters of an entry.
+    fn cluster_us(&self, device: &Device) -> f64 {
+        let ln2 = std::f64::consts::LN_2;
+        let bytes = -self.false_positives.ln() / (ln2 * ln2) / 8.0;
+        CLUSTER_WRITES * device.rewrite_us(bytes)
+    }
+
     /// What operations cost in this level.
     pub(crate) fn costs(&self, workload: &Workload, device: &Device) -> Costs {
         let runs = runs_average(self.runs);
         let (asked, insert_us) = match self.filter {
             Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
             Filter::Cuckoo => (runs, device.cuckoo_insert_us),
-            _ => (runs, 0.0),
+            Filter::Cluster => (runs, self.cluster_us(device)),
+            Filter::None | Filter::Bloom => (runs, 0.0),
+        };
+        let pages = match self.filter {
+            Filter::Cluster => 1.0,
+            _ => 0.0,
         };
         let probe_us = self.filter.probe_us(device);
         let reads = (1.0 - self.cached) * self.index.reads();
@@ -197,12 +217,14 @@ impl Level {
         let rewrite_us = device.rewrite_us(workload.entry_bytes()) + device.merge_us;
         let (wrong_miss, wrong_hit) = (asked * p, p * (asked - 1.0) / 2.0);
         Costs {
-            miss_us: asked * probe_us + wrong_miss * visit_us,
-            hit_us: (asked + 1.0) / 2.0 * probe_us + (1.0 + wrong_hit) * visit_us,
+            miss_us: asked * probe_us + pages * device.read_us + wrong_miss * visit_us,
+            hit_us: (asked + 1.0) / 2.0 * probe_us
+                + pages * device.read_us
+                + (1.0 + wrong_hit) * visit_us,
             seek_us: runs * visit_us,
             put_us: self.writes * rewrite_us + insert_us,
-            miss_reads: wrong_miss * reads,
-            hit_reads: (1.0 + wrong_hit) * reads,
+            miss_reads: pages + wrong_miss * reads,
+            hit_reads: pages + (1.0 + wrong_hit) * reads,
             seek_reads: runs * reads,
         }
     }

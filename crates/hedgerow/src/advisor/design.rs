@@ -51,6 +51,7 @@ pub fn expect(
     let policy = merge_policy::policy(&design.policy);
     let bytes = workload.entries * workload.entry_bytes();
     let grown = growth::grow(&*policy, memtable_bytes, table_bytes, bytes);
+    let resident = resident_levels(design, &grown, workload, memory_bytes);
     let level = |stage: &Stage| {
         let (filter, false_positives) = match design.filter_at(stage.level) {
             FilterSpec::None => (Filter::None, 1.0),
@@ -66,6 +67,14 @@ pub fn expect(
                     _ => Filter::MultiLevelCuckoo,
                 };
                 (filter, cuckoo::rate(fingerprint_bits))
+            }
+            FilterSpec::Cluster { bits_per_key } => {
+                let (bloom, false_positives) = bloom(f64::from(bits_per_key));
+                let is_resident = stage.runs == 1 || resident.contains(&stage.level);
+                (
+                    if is_resident { bloom } else { Filter::Cluster },
+                    false_positives,
+                )
             }
             FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
                 bits_per_key,
@@ -99,6 +108,29 @@ pub fn expect(
         tree,
         levels: grown.stages.iter().map(|stage| stage.level).collect(),
     })
+}
+
+/// The levels whose clusters of filters are kept in memory: the small ones, as far as they fit the share of
+/// filters, a quarter of the memory, which tails and indexes need some of.
+fn resident_levels(
+    design: &Design,
+    grown: &Grown,
+    workload: &Workload,
+    memory_bytes: u64,
+) -> Vec<usize> {
+    let mut left = match design.residency {
+        Residency::Auto => memory_bytes as f64 / 4.0 * 0.67,
+        Residency::Resident => f64::INFINITY,
+        Residency::Paged => 0.0,
+    };
+    let fits = |stage: &&Stage| {
+        if let FilterSpec::Cluster { bits_per_key } = design.filter_at(stage.level) {
+            left -= stage.bytes / workload.entry_bytes() * f64::from(bits_per_key) / 8.0;
+        }
+        left >= 0.0
+    };
+    let stages = grown.stages.iter().take_while(fits);
+    stages.map(|stage| stage.level).collect()
 }
 
 /// The sizes of memtables and tables, where the design leaves them open as a database of one
@@ -201,17 +233,24 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
     }
 }
 
+/// The bits per key of a Bloom filter.
+fn bits_for(false_positives: f64) -> f32 {
+    let (slope, offset) = Filter::Bloom.bits(1);
+    let bits = offset - slope * false_positives.ln();
+    ((bits * 10.0).round() / 10.0).clamp(BITS.0, BITS.1) as f32
+}
+
 fn filter_spec(level: &Level) -> FilterSpec {
     let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
     match level.filter {
         Filter::None => FilterSpec::None,
         Filter::Bloom if level.filter_bits() < BITS.0 / 2.0 => FilterSpec::None,
-        Filter::Bloom => {
-            let tenths = (level.filter_bits() * 10.0).round() / 10.0;
-            FilterSpec::Bloom {
-                bits_per_key: tenths.clamp(BITS.0, BITS.1) as f32,
-            }
-        }
+        Filter::Bloom => FilterSpec::Bloom {
+            bits_per_key: bits_for(level.false_positives),
+        },
+        Filter::Cluster => FilterSpec::Cluster {
+            bits_per_key: bits_for(level.false_positives),
+        },
         Filter::Cuckoo => FilterSpec::Cuckoo { fingerprint_bits },
         Filter::MultiLevelCuckoo => FilterSpec::MultiLevelCuckoo {
             fingerprint_bits,

@@ -146,7 +146,7 @@ pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
 }
 
 /// `K4FB19.2~63% K2FB15.0`: of each level the runs; the index, **F**ence in memory, **T**hree-level
-/// or **-** paged; the filter, **B**loom or **M**ulti-level cuckoo, with its bits per key; `*` for
+/// or **-** paged; the filter, **B**loom, its **P**ages read, **C**uckoo or **M**ulti-level cuckoo, with its bits per key in memory; `*` for
 /// data that is in memory, or its fraction.
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,6 +167,7 @@ impl fmt::Display for Level {
         match self.filter {
             Filter::None => {}
             Filter::Bloom => write!(f, "B{bits:.1}")?,
+            Filter::Cluster => write!(f, "P{bits:.1}")?,
             Filter::Cuckoo => write!(f, "C{bits:.1}")?,
             Filter::MultiLevelCuckoo => write!(f, "M{bits:.1}")?,
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::filter::allocation::{self, BLOOM};
-use crate::filter::{cuckoo, of_table};
+use crate::filter::{cluster, cuckoo, of_table};
 use crate::merge_policy::Summary;
 use crate::merge_policy::edit::Placement;
 use crate::merge_policy::occupancy::occupancy;
@@ -36,6 +36,8 @@ pub(crate) enum Allotted {
     Cuckoo(u8),
     /// One filter for so many runs, with fingerprints of so many bits ([`super::probes`]).
     Shared(u8, u32),
+    /// Clusters of so many bits per key ([`super::probes::clusters`]).
+    Clustered(f32),
 }
 
 impl Default for Allotted {
@@ -50,6 +52,7 @@ impl Allotted {
     pub(crate) fn bits_per_key(self) -> f64 {
         match self {
             Allotted::Bloom(bits) => bits,
+            Allotted::Clustered(bits) => bits.into(),
             Allotted::Cuckoo(fingerprint_bits) => cuckoo::bits_per_key(fingerprint_bits),
             Allotted::Shared(fingerprint_bits, runs) => {
                 let run_bits = runs.next_power_of_two().ilog2() as u8;
@@ -61,7 +64,7 @@ impl Allotted {
     /// Of the filters that tables have themselves.
     fn bits_per_key_of_tables(self) -> f64 {
         match self {
-            Allotted::Shared(..) => 0.0,
+            Allotted::Shared(..) | Allotted::Clustered(_) => 0.0,
             own => own.bits_per_key(),
         }
     }
@@ -72,6 +75,17 @@ impl Allotted {
             Allotted::Bloom(bits) => allocation::of_table(bits, id).map(of_table::Spec::Bloom),
             Allotted::Cuckoo(bits) => Some(of_table::Spec::Cuckoo(bits)),
             Allotted::Shared(..) => Some(of_table::Spec::Hashes),
+            Allotted::Clustered(_) => None,
+        }
+    }
+}
+
+impl Allotted {
+    /// Collects the hashes for a table's part of a cluster.
+    pub(crate) fn columns(self) -> Option<cluster::Builder> {
+        match self {
+            Allotted::Clustered(bits) => Some(cluster::Builder::new(bits)),
+            _ => None,
         }
     }
 }
@@ -156,6 +170,7 @@ fn by_level(
         }
         _ => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
     };
+    let runs_max = |level: usize| targets.get(level).map_or(1, |target| target.runs_max);
     // Levels may name filters of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
     let filter = |level| match design.design.filter_at(level) {
@@ -164,9 +179,13 @@ fn by_level(
         FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
         FilterSpec::MultiLevelCuckoo {
             fingerprint_bits, ..
-        } => match targets.get(level).map_or(1, |target| target.runs_max) {
+        } => match runs_max(level) {
             1 => Allotted::Cuckoo(fingerprint_bits),
             runs => Allotted::Shared(fingerprint_bits, runs),
+        },
+        FilterSpec::Cluster { bits_per_key } => match runs_max(level) {
+            1 => Allotted::Bloom(bits_per_key.into()),
+            _ => Allotted::Clustered(bits_per_key),
         },
         spec @ FilterSpec::Monkey { bits_per_key } => {
             if shared.0 != spec {

@@ -231,11 +231,7 @@ impl Merge {
         let Some(error) = failure else {
             return Ok(outputs);
         };
-        for meta in outputs {
-            // What stays behind is removed when the database is opened again.
-            let path = self.engine.table_path(&meta);
-            let _ = self.engine.environment.storage.remove(&path);
-        }
+        self.engine.remove_unnamed(&outputs);
         Err(error)
     }
 

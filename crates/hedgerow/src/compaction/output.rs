@@ -6,18 +6,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, lock};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
+use crate::filter::cluster;
 use crate::iter::Entry;
 use crate::merge_policy::Cut;
 use crate::merge_policy::shape::{Level, RunId, range_of};
 use crate::options::IndexSpec;
+use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition};
+use crate::stats::Event;
 use crate::table::open::table_name;
 use crate::table::{self, TableMeta, TableOptions, Writer};
+use crate::version::clusters::StoredCluster;
 
 use super::filters::{self, Allotted};
+use super::probes::clusters;
 
 /// A table is cut when what it overlaps in the level below is this many tables' worth.
 pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
@@ -60,11 +65,15 @@ pub(crate) struct OutputTables<'a> {
     last_key: Vec<u8>,
     finished: Vec<TableMeta>,
     written: Vec<PathBuf>,
+    /// Of the finished tables, where their level has clusters.
+    clusters: Vec<(TableId, Arc<StoredCluster>)>,
     complete: bool,
 }
 
 struct Current {
+    id: TableId,
     writer: Box<dyn Writer>,
+    columns: Option<cluster::Builder>,
     path: PathBuf,
     paced_bytes: u64,
     held_bytes: usize,
@@ -121,6 +130,7 @@ impl<'a> OutputTables<'a> {
             last_key: Vec::new(),
             finished: Vec::new(),
             written: Vec::new(),
+            clusters: Vec::new(),
             complete: false,
         }
     }
@@ -182,11 +192,15 @@ impl<'a> OutputTables<'a> {
         let user_key = self.partition.keyspace.order.decode(entry.key);
         let hash = KeyHash::of(user_key, self.partition.keyspace.seed);
         current.writer.add(entry, value, hash)?;
+        if let Some(columns) = current.columns.as_mut().filter(|_| !same_key) {
+            columns.add(hash);
+        }
         let bytes = current.writer.estimated_bytes();
         if bytes >= current.paced_bytes + PACE_BYTES {
             let wrote = bytes - current.paced_bytes;
             current.paced_bytes = bytes;
-            let held = current.writer.memory_bytes();
+            let columns = current.columns.as_ref();
+            let held = current.writer.memory_bytes() + columns.map_or(0, |it| it.memory_bytes());
             let before = std::mem::replace(&mut current.held_bytes, held);
             let memory = &self.engine.memory;
             memory.merges.fetch_add(held, Ordering::Relaxed);
@@ -208,6 +222,7 @@ impl<'a> OutputTables<'a> {
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
+        lock(&self.engine.fresh_clusters).extend(std::mem::take(&mut self.clusters));
         let written = self.finished.iter().map(|meta| meta.entries).sum();
         filters::steer(self.engine, self.partition, &self.design, written);
         Ok(std::mem::take(&mut self.finished))
@@ -254,7 +269,9 @@ impl<'a> OutputTables<'a> {
         self.overlap_bytes = 0;
         let writer = table::writer(file, &path, options);
         Ok(Current {
+            id,
             writer,
+            columns: self.filter.columns(),
             path,
             paced_bytes: 0,
             held_bytes: 0,
@@ -272,6 +289,25 @@ impl<'a> OutputTables<'a> {
             .finish()
             .map_err(|e| e.at(&current.path, None));
         self.finished.push(finished?);
+        if let Some(columns) = current.columns.and_then(|it| it.finish(current.id)) {
+            self.write_cluster(current.id, &columns)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing depends on a filter: if it cannot be written, it is made later, of the table.
+    fn write_cluster(&mut self, id: TableId, columns: &cluster::Columns) -> Result<()> {
+        let (engine, partition) = (self.engine, self.partition);
+        match clusters::write_fresh(engine, partition, &self.design, columns) {
+            Ok(cluster) => self.clusters.push((id, cluster)),
+            Err(error) => {
+                engine.check_open()?;
+                engine.tell(&Event::BackgroundError {
+                    doing: "write a filter",
+                    error,
+                });
+            }
+        }
         Ok(())
     }
 }

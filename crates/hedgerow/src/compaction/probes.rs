@@ -20,6 +20,7 @@
 //! Memory: a filter is made for the full group at once, since fingerprints do not say where their
 //! keys would go in a larger one; twice that while it is copied, and 24 bytes per key of the run.
 
+pub(crate) mod clusters;
 pub(crate) mod stored;
 
 use std::sync::atomic::Ordering;
@@ -77,16 +78,15 @@ impl Drop for OnPanic<'_> {
 
 fn build_all(engine: &Engine, partition: &Partition) {
     loop {
-        let addition = {
+        let step = {
             let mut work = partition.work();
-            let addition = next(engine, partition);
+            let step = next(engine, partition);
             // Whoever changes the tree from now on begins anew.
-            work.probing = addition.is_some();
-            addition
+            work.probing = step.is_some();
+            step
         };
-        let Some(addition) = addition else { return };
-        let built = addition.build(engine, &partition.keyspace);
-        if let Err(error) = built.and_then(|probe| addition.install(engine, partition, probe)) {
+        let Some(step) = step else { return };
+        if let Err(error) = step.run(engine, partition) {
             let mut work = partition.work();
             work.probing = false;
             work.merge_failure = Some(error.clone());
@@ -100,6 +100,24 @@ fn build_all(engine: &Engine, partition: &Partition) {
             return;
         }
         stored::write_due(engine, partition);
+    }
+}
+
+/// What filters over several runs lack.
+pub(crate) enum NextStep {
+    Add(Addition),
+    Cluster(clusters::Task),
+}
+
+impl NextStep {
+    fn run(&self, engine: &Engine, partition: &Partition) -> Result<()> {
+        match self {
+            NextStep::Cluster(task) => task.run(engine, partition),
+            NextStep::Add(addition) => {
+                let probe = addition.build(engine, &partition.keyspace)?;
+                addition.install(engine, partition, probe)
+            }
+        }
     }
 }
 
@@ -118,12 +136,14 @@ pub(crate) struct Addition {
 }
 
 /// What the filters of a tree lack.
-pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Addition> {
+pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     if engine.writer().is_err() || partition.is_dropped() {
         return None;
     }
     let design = partition.keyspace.design();
-    lacking(&design, &partition.tree().version)
+    let version = &partition.tree().version;
+    let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
+    lacking(&design, version).map(NextStep::Add).or_else(task)
 }
 
 fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {

@@ -9,7 +9,7 @@ use crate::runtime::Priority;
 use crate::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
 };
-use crate::version::SuperVersion;
+use crate::version::{SuperVersion, clusters};
 
 pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
@@ -157,7 +157,10 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);
             let probes = level.groups.iter().flat_map(|group| &group.probes);
-            let shared = probes.map(|probe| probe.filter.memory_bytes() as u64);
+            let shared = probes.map(|probe| match clusters::attached(probe) {
+                Some(attached) => attached.cluster.cluster.pages_bytes(),
+                None => probe.filter.memory_bytes() as u64,
+            });
             sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
             let target = targets
                 .get(i)

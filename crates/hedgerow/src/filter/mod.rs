@@ -9,6 +9,7 @@ pub(crate) mod bloom;
 pub(crate) mod bucket_bloom;
 mod bucket_word;
 mod buckets;
+pub(crate) mod cluster;
 #[cfg(test)]
 mod conformance;
 pub(crate) mod cuckoo;

@@ -27,10 +27,12 @@
 //! # Ok::<(), hedgerow::Error>(())
 //! ```
 
+mod cluster;
 mod filter;
 mod log;
 mod manifest;
 
+pub use cluster::{Cluster, Stripe};
 pub use filter::GroupFilter;
 pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
 pub use manifest::{Manifest, ManifestRecord, manifest};

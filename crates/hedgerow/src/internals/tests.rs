@@ -9,12 +9,15 @@ use super::*;
 use crate::block_index::Builder as _;
 use crate::block_index::entropy_coded_trie::three_level::{Builder, Form};
 use crate::block_index::hash_marks;
+use crate::entry::{KeyspaceId, PartitionId};
+use crate::filter::cluster;
 use crate::filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
-use crate::page::Handle;
+use crate::page::{Handle, TRAILER_BYTES};
+use crate::table::page_io;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     ("manifest", manifest),
     ("edit", edit),
     ("log_segment", log_segment),
@@ -22,6 +25,7 @@ const TARGETS: [Target; 9] = [
     ("table", table),
     ("multi_level_cuckoo", multi_level_cuckoo),
     ("run_hashes", run_hashes),
+    ("cluster", cluster),
     ("three_level", three_level),
     ("hash_marks", hash_marks),
 ];
@@ -88,6 +92,7 @@ fn write_seeds() {
             write("table", &name, &bytes);
         }
     }
+    write("cluster", "golden", &a_cluster());
     for mode in [Mode::Set, Mode::Unique] {
         let (filter, hashes) = filter_of_two_runs(mode);
         write(
@@ -97,6 +102,34 @@ fn write_seeds() {
         );
         write("run_hashes", "golden", &hashes);
     }
+}
+
+/// A cluster of two tables, as a file.
+fn a_cluster() -> Vec<u8> {
+    let columns = [(5, 0..300_u32), (6, 200..260)].map(|(table, keys)| {
+        let mut hashes: Vec<_> = keys.map(|i| KeyHash::of(&i.to_le_bytes(), 7)).collect();
+        hashes.sort_by_key(|hash| hash.order());
+        let mut builder = cluster::Builder::new(8.0);
+        hashes.into_iter().for_each(|hash| builder.add(hash));
+        builder.finish(TableId(table)).unwrap()
+    });
+    let sources = columns.each_ref().map(Source::Table);
+    let mut bytes = Vec::new();
+    let number = TableId(FILTER_SEED);
+    let fetch = |_| unreachable!("all is in memory");
+    let directory = assemble(&sources, fetch, |mut page| {
+        page.truncate(page.len() - TRAILER_BYTES as usize);
+        page_io::seal(&mut page, 0, number, bytes.len() as u64);
+        bytes.extend(page);
+        Ok(())
+    });
+    let owner = cluster::Owner {
+        keyspace: KeyspaceId(1),
+        partition: PartitionId(2),
+        hash_seed: 7,
+    };
+    bytes.extend(directory.unwrap().encode(number, owner));
+    bytes
 }
 
 /// The bytes of a filter and of the hashes of its newest run.

@@ -17,8 +17,6 @@ use crate::options::KeyOrder;
 
 /// The bytes of the hash, before the user key.
 const HASH_BYTES: usize = 16;
-/// The bits of the high half of a hash that choose the partition.
-const PARTITION_BITS: u32 = 16;
 
 /// Keys in the order of their hashes; only everything can be scanned.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +28,7 @@ pub(crate) struct Hashed {
 impl Order for Hashed {
     fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>) {
         let hash = KeyHash::of(user_key, self.seed);
-        order_key.extend(hash.high().rotate_left(PARTITION_BITS).to_be_bytes());
+        order_key.extend(hash.order().to_be_bytes());
         order_key.extend(hash.low().to_be_bytes());
         order_key.extend_from_slice(user_key);
     }

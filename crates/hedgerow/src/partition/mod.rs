@@ -19,6 +19,7 @@ use hedgerow_mem::{Apart, ChunkPool};
 use crate::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::error::Error;
 use crate::filter::allocation::Controller;
+use crate::filter::cluster::Owner;
 use crate::key_order::{self, Order, SemiSorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
@@ -148,6 +149,15 @@ impl KeyspaceFacts {
     /// The design now, for as long as a job goes on that began with it.
     pub(crate) fn design_owned(&self) -> Arc<DesignInForce> {
         self.design.load_full()
+    }
+
+    /// Whose clusters those of a partition are.
+    pub(crate) fn owner(&self, partition: PartitionId) -> Owner {
+        Owner {
+            keyspace: self.id,
+            partition,
+            hash_seed: self.seed,
+        }
     }
 
     pub(crate) fn set_design(&self, design: Arc<DesignInForce>) {

@@ -176,7 +176,7 @@ impl Fixture {
         let mut page = None;
         loop {
             match lookup.step(&stats, page.take(), &mut asks).unwrap() {
-                Step::Read(id) => page = Some(lookup.asked().page(id).unwrap()),
+                Step::Read(id) => page = lookup.fetch(id).unwrap(),
                 Step::Done(answer) => return (answer.map(|it| it.seqno), asks),
             }
         }

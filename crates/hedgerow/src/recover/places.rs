@@ -12,7 +12,7 @@ use std::path::Path;
 use hedgerow_io::{Clock, FileLock, ReadMode, Storage};
 
 use super::{OpenOptions, take_lock};
-use crate::compaction::probes::stored::{filter_number, filters_dir};
+use crate::compaction::probes::stored::{file_number, filters_dir};
 use crate::engine::log_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::LevelPaths;
@@ -161,7 +161,7 @@ fn is_used(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     };
     Ok(has(&tables_dir(dir), |name| table_number(name).is_some())?
         || has(&log_dir(dir), |name| segment_number(name).is_some())?
-        || has(&filters_dir(dir), |name| filter_number(name).is_some())?
+        || has(&filters_dir(dir), |name| file_number(name).is_some())?
         || has(dir, |name| name == manifest::FILE_NAME)?)
 }
 

@@ -186,7 +186,9 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
     let per_block = (entry_bytes / f64::from(simulation.design.block_bytes)).min(1.0);
     let filter_bits = match simulation.design.filter {
         FilterSpec::None => 0.0,
-        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+        FilterSpec::Bloom { bits_per_key } | FilterSpec::Cluster { bits_per_key } => {
+            f64::from(bits_per_key)
+        }
         // The hashes that tables have in place of it take about as much.
         FilterSpec::Cuckoo { fingerprint_bits }
         | FilterSpec::MultiLevelCuckoo {

@@ -1,6 +1,7 @@
 //! What a partition's tree consists of: immutable versions, the edits that lead from one to the
 //! next, and the manifest that keeps the edits.
 
+pub(crate) mod clusters;
 pub(crate) mod edit;
 pub(crate) mod encoding;
 pub(crate) mod manifest;

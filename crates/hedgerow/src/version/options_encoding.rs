@@ -326,6 +326,10 @@ fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
             varint::put(out, if unique { 6 } else { 5 });
             out.push(fingerprint_bits);
         }
+        FilterSpec::Cluster { bits_per_key } => {
+            varint::put(out, 7);
+            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
+        }
     }
 }
 
@@ -345,6 +349,9 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         code @ (5 | 6) => Ok(FilterSpec::MultiLevelCuckoo {
             fingerprint_bits: reader.u8("fingerprint bits")?,
             unique: code == 6,
+        }),
+        7 => Ok(FilterSpec::Cluster {
+            bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
         }),
         code => Err(unknown("filter", code)),
     }

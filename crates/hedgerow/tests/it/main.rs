@@ -15,6 +15,7 @@ mod api;
 mod asynchronous;
 mod bulk_load;
 mod checkpoint;
+mod clusters;
 mod collisions;
 mod compaction;
 mod concurrency;

@@ -29,6 +29,7 @@ use crate::stats::Event;
 use crate::table::open::Obsolete;
 use crate::table::{Table, TableContext};
 use crate::version::Version;
+use crate::version::clusters::cluster_number;
 
 use super::{Counted, NoPages, counted};
 
@@ -48,6 +49,11 @@ pub(crate) fn filter_number(name: &str) -> Option<u64> {
         .filter(|digits| digits.len() == 10)?
         .parse()
         .ok()
+}
+
+/// The number in the name of a file in the directory of filters.
+pub(crate) fn file_number(name: &str) -> Option<u64> {
+    filter_number(name).or_else(|| cluster_number(name))
 }
 
 /// A file of a filter, which is removed when nobody holds it any more.

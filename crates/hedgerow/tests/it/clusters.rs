@@ -1,0 +1,390 @@
+//! Clustered Bloom filters (`cluster:BITS`): what they cost in reads and writes, and what happens to their files.
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::{Fault, OpClass, SimStorage};
+use hedgerow::{Compression, Db, Design, Error, ErrorKind, Keyspace, Layout, Residency};
+
+use crate::support::{Contents, DIR, builder, files, key, kind, open, small, value};
+
+fn clustered(policy: &str, residency: Residency) -> Design {
+    Design {
+        policy: policy.parse().unwrap(),
+        filter: "cluster:16".parse().unwrap(),
+        residency,
+        ..small()
+    }
+}
+
+fn hashed(db: &Db, design: Design) -> Keyspace {
+    let layout = Layout::hashed();
+    db.keyspace_with("hashed", layout, design).unwrap()
+}
+
+fn contents(keyspace: &Keyspace) -> Contents {
+    let scan = keyspace.scan_unordered().unwrap();
+    let items = scan.map(Result::unwrap);
+    items
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+/// All files are of clusters that are in use, and whole.
+#[track_caller]
+fn check_files(disk: &SimStorage, db: &Db) {
+    let report = db.verify().unwrap();
+    let names = files(disk, "filters");
+    assert_eq!(report.filters as usize, names.len(), "{names:?}");
+}
+
+/// A database that was filled and closed, and what it holds.
+fn closed(seed: u64, residency: Residency) -> (SimStorage, Contents) {
+    let disk = SimStorage::new(seed);
+    let db = open(&disk);
+    let keyspace = hashed(&db, clustered("trie:4", residency));
+    for i in 0..4000 {
+        keyspace.put(key(i * 7919 % 3000), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let expected = contents(&keyspace);
+    assert_eq!(expected.len(), 3000);
+    db.close().unwrap();
+    (disk, expected)
+}
+
+fn assert_holds(keyspace: &Keyspace, expected: &Contents) {
+    for (key, value) in expected {
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    let keys: Vec<_> = expected.keys().collect();
+    for (found, value) in keyspace
+        .multi_get(&keys)
+        .unwrap()
+        .iter()
+        .zip(expected.values())
+    {
+        assert_eq!(found.as_deref(), Some(&value[..]));
+    }
+}
+
+/// The targets of LSM-trie: where the filters of the last level do not fit the memory, one page tells which of
+/// its runs holds a key, and one more is the key's. Counted are pages that gets had to have, cached or not.
+#[test]
+fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
+    let disk = SimStorage::new(7);
+    let db = builder(&disk).memory_budget(2 << 20).open().unwrap();
+    let design = Design {
+        policy: "trie:8".parse().unwrap(),
+        filter: "cluster:16".parse().unwrap(),
+        compression: Compression::None,
+        block_bytes: 16 << 10,
+        table_bytes: Some(128 << 10),
+        memtable_bytes: Some(128 << 10),
+        ..Design::default()
+    };
+    let keyspace = hashed(&db, design);
+    let keys = 250_000;
+    for i in 0..keys {
+        keyspace.put(key(i), i.to_le_bytes()).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let stats = keyspace.stats();
+    let last = stats.levels.last().unwrap();
+    assert!(
+        last.runs >= 10 && last.entries > keys * 2 / 3,
+        "{:?}",
+        stats.levels
+    );
+    let memory = db.stats().memory;
+    assert!(memory.filters < 2 * keys * 7 / 10, "{memory:?}");
+
+    let pages_of = |keys: &mut dyn Iterator<Item = u64>| {
+        let (mut pages, mut gets) = (0, 0);
+        for i in keys {
+            let explanation = keyspace.explain(key(i)).unwrap();
+            assert_eq!(explanation.value.is_some(), i < 250_000);
+            pages += explanation.pages().count();
+            gets += 1;
+        }
+        pages as f64 / f64::from(gets)
+    };
+    let present = pages_of(&mut (0..keys).step_by(7));
+    let absent = pages_of(&mut (keys..2 * keys).step_by(7));
+    println!("{present} pages for a present key, {absent} for an absent one");
+    assert!(present <= 2.05, "{present}");
+    assert!((0.9..=1.06).contains(&absent), "{absent}");
+}
+
+/// What clusters write per byte of their user, with each of several heights of the last level's piles:
+/// at most 0.2 for each level that an entry comes to.
+#[test]
+fn clusters_write_a_fifth_of_what_their_user_writes_at_most() {
+    let disk = SimStorage::new(8);
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    let keyspace = hashed(
+        &db,
+        Design {
+            policy: "trie:8".parse().unwrap(),
+            filter: "cluster:16".parse().unwrap(),
+            residency: Residency::Paged,
+            table_bytes: Some(1 << 20),
+            memtable_bytes: Some(1 << 20),
+            compression: Compression::None,
+            ..Design::default()
+        },
+    );
+    let mut highest = 0;
+    for i in 0..900_000_u64 {
+        keyspace.put(key(i), [i as u8; 100]).unwrap();
+        if i % 100_000 == 99_999 {
+            keyspace.wait_until_merged().unwrap();
+            let stats = db.stats();
+            let entries = stats.flush_entries + stats.merge_entries;
+            let per_entry = stats.filter_write_bytes as f64 / entries as f64;
+            let user = (key(i).len() + 100) as f64;
+            let runs = keyspace.stats().levels.last().unwrap().runs;
+            highest = highest.max(runs);
+            println!("{i} entries, {runs} runs: {:.3}", per_entry / user);
+            assert!(
+                per_entry / user < 0.2,
+                "{per_entry} bytes per entry and level, {runs} runs"
+            );
+        }
+    }
+    assert!(highest >= 8, "{highest}");
+}
+
+/// A run is asked by way of a filter from the moment on that it is there, while everything is written.
+#[test]
+fn no_run_is_ever_asked_without_a_filter() {
+    let disk = SimStorage::new(9);
+    let db = open(&disk);
+    let keyspace = hashed(&db, clustered("trie:4", Residency::Resident));
+    let (mut asked, mut gets) = (0, 0);
+    for i in 0..30_000 {
+        keyspace.put(key(i), value(i)).unwrap();
+        if i % 11 == 0 {
+            let explanation = keyspace.explain(key(1_000_000 + i)).unwrap();
+            assert_eq!(explanation.value, None);
+            asked += explanation.tables().count();
+            gets += 1;
+        }
+    }
+    // Beside false positives: the first and the last key of each of some 30 small tables.
+    assert!(
+        asked * 10 < gets,
+        "{asked} tables asked by {gets} gets of absent keys"
+    );
+}
+
+#[test]
+fn clusters_are_there_when_a_database_is_opened() {
+    for residency in [Residency::Auto, Residency::Paged, Residency::Resident] {
+        let (disk, expected) = closed(10, residency);
+        assert!(!files(&disk, "filters").is_empty());
+        let reader = Db::builder(DIR)
+            .environment(Environment::simulated(&disk, 3))
+            .read_only(true)
+            .open()
+            .unwrap();
+        let keyspace = reader.existing_keyspace("hashed").unwrap();
+        assert_holds(&keyspace, &expected);
+        check_files(&disk, &reader);
+        drop((keyspace, reader));
+
+        let db = open(&disk);
+        let keyspace = db.existing_keyspace("hashed").unwrap();
+        assert_holds(&keyspace, &expected);
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(db.stats().filter_write_bytes, 0, "{residency:?}");
+        check_files(&disk, &db);
+        let asked = keyspace.explain(key(5)).unwrap().group_filters;
+        assert!(!asked.is_empty());
+        let paged = asked.iter().filter(|it| it.page.is_some()).count();
+        assert_eq!(paged > 0, residency == Residency::Paged, "{asked:?}");
+    }
+}
+
+/// A file is a cache: what is lost or damaged is made again of the tables, and until then they are asked.
+#[test]
+fn lost_and_damaged_clusters_are_made_again() {
+    for residency in [Residency::Paged, Residency::Resident] {
+        let (whole, expected) = closed(11, residency);
+        let names = files(&whole, "filters");
+        let path = |name: &str| format!("{DIR}/filters/{name}");
+        for (at, name) in names.iter().enumerate() {
+            let bytes = whole.contents(path(name)).unwrap();
+            let size = bytes.len() as u64;
+            let disk = whole.kill();
+            match at % 5 {
+                0 => disk.set_contents(path(name), b"").unwrap(),
+                1 => disk
+                    .set_contents(path(name), &bytes[..bytes.len() - 1])
+                    .unwrap(),
+                2 => disk.flip_bit(path(name), 8 * size - 20).unwrap(),
+                3 => disk.flip_bit(path(name), 8 * size - 500).unwrap(),
+                _ => disk.flip_bit(path(name), 100).unwrap(),
+            }
+            let db = open(&disk);
+            let keyspace = db.existing_keyspace("hashed").unwrap();
+            assert_holds(&keyspace, &expected);
+            keyspace.wait_until_merged().unwrap();
+            assert!(db.stats().filter_write_bytes > 0, "{name}");
+            assert_holds(&keyspace, &expected);
+            check_files(&disk, &db);
+        }
+    }
+}
+
+#[test]
+fn verify_names_a_damaged_cluster() {
+    let (disk, _) = closed(12, Residency::Paged);
+    let db = open(&disk);
+    let name = &files(&disk, "filters")[0];
+    let path = format!("{DIR}/filters/{name}");
+    disk.flip_bit(path, 5000).unwrap();
+    let error = db.verify().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains(name), "{error}");
+}
+
+/// Checkpoints have the files; a repair, which numbers tables anew, makes them again.
+#[test]
+fn checkpoints_and_repairs_have_clusters() {
+    let (disk, expected) = closed(13, Residency::Paged);
+    let db = open(&disk);
+    db.checkpoint("copy").unwrap();
+    drop(db);
+    let environment = Environment::simulated(&disk, 3);
+    let copy = Db::builder("copy")
+        .environment(environment.clone())
+        .open()
+        .unwrap();
+    let keyspace = copy.existing_keyspace("hashed").unwrap();
+    keyspace.wait_until_merged().unwrap();
+    assert_eq!(copy.stats().filter_write_bytes, 0);
+    assert_holds(&keyspace, &expected);
+    copy.verify().unwrap();
+    drop((keyspace, copy));
+
+    hedgerow::repair_with(builder(&disk)).unwrap();
+    let db = open(&disk);
+    let keyspace = db.existing_keyspace("hashed").unwrap();
+    keyspace.wait_until_merged().unwrap();
+    assert_holds(&keyspace, &expected);
+    check_files(&disk, &db);
+}
+
+/// From other filters and policies to clusters and back, while it is written and opened again.
+#[test]
+fn filters_become_clusters_and_clusters_filters() {
+    let disk = SimStorage::new(14);
+    let mut model = Contents::new();
+    let designs = [
+        ("trie:4", "bloom:10"),
+        ("trie:4", "cluster:16"),
+        ("trie:8", "cluster:10"),
+        ("tiering:3", "cluster:12"),
+        ("leveling:3", "cluster:16"),
+        ("trie:5", "cluster:16"),
+        ("trie:5", "mlcf:12"),
+        (
+            "0=runs:4/cluster:9;1-2=tiering:4/mlcf:12;3=tiering:4/cluster:20",
+            "none",
+        ),
+        ("trie:4", "none"),
+    ];
+    for (round, (policy, filter)) in designs.into_iter().enumerate() {
+        let db = open(&disk);
+        let keyspace = hashed(&db, small());
+        let residency = [Residency::Paged, Residency::Auto][round % 2];
+        let design = Design {
+            policy: policy.parse().unwrap(),
+            filter: filter.parse().unwrap(),
+            residency,
+            ..small()
+        };
+        keyspace.retune(design).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let before = model.clone();
+        for i in 0..4000 {
+            let (at, to) = ((i * 7) % 6000, value(i + round as u64));
+            keyspace.put(key(at), &to).unwrap();
+            model.insert(key(at), to);
+        }
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(contents(&keyspace), model, "{policy} {filter}");
+        assert_holds(&keyspace, &model);
+        for (key, value) in &before {
+            let found = snapshot.get(&keyspace, key).unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]), "{policy} {filter}");
+        }
+        db.verify().unwrap();
+    }
+}
+
+#[test]
+fn only_hashed_keys_have_clusters() {
+    let disk = SimStorage::new(15);
+    let db = open(&disk);
+    let design = Design {
+        policy: "tiering:4".parse().unwrap(),
+        ..clustered("tiering:4", Residency::Auto)
+    };
+    let error = kind(db.keyspace_with("sorted", Layout::sorted(), design));
+    assert_eq!(error, ErrorKind::InvalidArgument);
+}
+
+/// A load that goes past the memtables has clusters as soon as it is there.
+#[test]
+fn a_bulk_load_has_clusters() {
+    let disk = SimStorage::new(16);
+    let db = open(&disk);
+    let keyspace = hashed(&db, clustered("trie:4", Residency::Resident));
+    let items = (0..5000).map(|i| Ok::<_, Error>((key(i), value(i))));
+    keyspace.bulk_load(items).unwrap();
+    let asked = |i| keyspace.explain(key(i)).unwrap().tables().count();
+    let asked: usize = (10_000..10_500).map(asked).sum();
+    assert!(asked < 100, "{asked}");
+    assert_eq!(
+        keyspace.get(key(77)).unwrap().as_deref(),
+        Some(&value(77)[..])
+    );
+    db.verify().unwrap();
+}
+
+#[test]
+fn any_failing_operation_on_clusters_loses_nothing() {
+    for class in [OpClass::Any, OpClass::Create, OpClass::Write, OpClass::Sync] {
+        for fault in [Fault::Io, Fault::StorageFull, Fault::Short] {
+            for nth in 0..16 {
+                let disk = SimStorage::new(nth);
+                let db = open(&disk);
+                let residency = [Residency::Paged, Residency::Auto][(nth % 2) as usize];
+                let keyspace = hashed(&db, clustered("trie:4", residency));
+                disk.fail_path_after(class, "filters", nth / 2 * 5, fault);
+                for i in 0..1000 {
+                    keyspace.put(key(i * 7919 % 700), value(i)).unwrap();
+                }
+                // It may be told of, and is tried again.
+                let _ = keyspace.wait_until_merged();
+                disk.clear_faults();
+                keyspace.wait_until_merged().unwrap();
+                let expected = contents(&keyspace);
+                assert_eq!(expected.len(), 700, "{class:?} {nth}, {fault:?}");
+                assert_holds(&keyspace, &expected);
+                db.verify().unwrap();
+                db.sync().unwrap();
+                let disk = disk.crash();
+                drop((keyspace, db));
+                let db = open(&disk);
+                let keyspace = db.existing_keyspace("hashed").unwrap();
+                keyspace.wait_until_merged().unwrap();
+                assert_holds(&keyspace, &expected);
+                check_files(&disk, &db);
+                db.close().unwrap();
+            }
+        }
+    }
+}
