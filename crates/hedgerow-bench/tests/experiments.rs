@@ -376,8 +376,24 @@ fn the_lsm_trie_experiments_grow_read_and_start_cold() {
         assert!(of("seconds") > 0.0 && of("read_bytes") >= 0.0, "{row}");
     }
     expect_shown(&gets);
+}
 
-    let simulated = of(5, "");
-    assert_eq!(simulated.len(), 4 * 3);
-    expect_shown(&simulated);
+#[test]
+fn lsm_trie_5_has_the_entry_writes_of_terabytes() {
+    let size = Size {
+        scale: 0.01,
+        ..SIZE
+    };
+    let modeled = rows_of(Paper::LsmTrie, &size, 5, "");
+    assert_eq!(modeled.len(), 4 * 3);
+    for row in &modeled {
+        let writes = |which: &str| row["entry_writes"][which].as_f64().unwrap();
+        assert!(writes("closed_form") >= 1.0, "{row}");
+        if row["design"] != "leveling:10" {
+            // Once per level, and by the flush; a level may be empty between two merges.
+            let most = row["levels"].as_f64().unwrap() + 2.0;
+            assert!((1.0..=most).contains(&writes("simulated")), "{row}");
+        }
+    }
+    expect_shown(&modeled);
 }

@@ -43,7 +43,7 @@ Examples:
 pub(super) const LSM_TRIE: &str = "\
 Experiments: 1 growing to the whole size, 2 other values, overwrites and deletes, 3 growing with tables of
 256 KiB, so that levels are many, 4 gets with all filters in memory and with few, and a cold start, 5 what 1
-to 100 TB cost, simulated. Scale 1 is 200 million entries, 23 GB. A cold start drops the page cache, which
+to 100 TB cost, as modeled. Scale 1 is 200 million entries, 23 GB. A cold start drops the page cache, which
 needs root.
 
 Examples:
