@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
 use super::hash_list::HashList;
-use super::{Probe, RunMask, gather, remix};
+use super::{Probe, RunMask, assert_bits_per_key, gather, remix};
 
 /// A line is what the processor fetches at once.
 const LINE_BYTES: usize = 64;
@@ -237,10 +237,7 @@ pub(crate) struct Builder {
 impl Builder {
     /// `bits_per_key` is 1.0 to 32.0.
     pub(crate) fn new(bits_per_key: f32) -> Builder {
-        assert!(
-            (1.0..=32.0).contains(&bits_per_key),
-            "1 to 32 filter bits per key, not {bits_per_key}"
-        );
+        assert_bits_per_key(bits_per_key);
         Builder {
             bits_per_key,
             hashes: HashList::default(),

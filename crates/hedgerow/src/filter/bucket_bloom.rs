@@ -10,7 +10,7 @@ use crate::page::{
     Buffer, DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId,
 };
 
-use super::{gather, small_bloom};
+use super::{assert_bits_per_key, gather, small_bloom};
 
 /// A page without its trailer is one of the device.
 const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize - TRAILER_BYTES as usize;
@@ -169,10 +169,7 @@ pub(crate) struct Builder {
 impl Builder {
     /// `bits_per_key` is 1.0 to 32.0.
     pub(crate) fn new(bits_per_key: f32) -> Builder {
-        assert!(
-            (1.0..=32.0).contains(&bits_per_key),
-            "1 to 32 filter bits per key, not {bits_per_key}"
-        );
+        assert_bits_per_key(bits_per_key);
         Builder {
             bits_per_key,
             probes: small_bloom::probes_for(bits_per_key),

@@ -97,6 +97,17 @@ fn remix(word: u64) -> u64 {
     (product ^ (product >> 32)).wrapping_mul(REMIX)
 }
 
+/// What a filter can be built with, which options are checked for before.
+///
+/// # Panics
+/// If it is not 1.0 to 32.0.
+fn assert_bits_per_key(bits_per_key: f32) {
+    assert!(
+        (1.0..=32.0).contains(&bits_per_key),
+        "1 to 32 filter bits per key, not {bits_per_key}"
+    );
+}
+
 /// The pages of a filter, in order, as one: `bytes` of them, then `padding` zeros.
 fn gather<'a>(
     pages: impl Iterator<Item = Result<&'a [u8]>>,

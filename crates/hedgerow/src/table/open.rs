@@ -184,7 +184,7 @@ impl Table {
     /// The page, from the cache or else from the file, verified.
     pub(crate) fn page(&self, id: PageId) -> Result<Page> {
         self.context.stats.pages_asked.add(1);
-        if let Some(page) = self.context.memory.cache.get(id) {
+        if let Some(page) = self.cached(id) {
             return Ok(page);
         }
         let page = self.read_page(id)?;
@@ -194,7 +194,7 @@ impl Table {
 
     /// Whether asking for the page reads nothing, as things are.
     pub(crate) fn has_cached(&self, id: PageId) -> bool {
-        self.context.memory.cache.get(id).is_some()
+        self.cached(id).is_some()
     }
 
     /// The page if it is in the cache.

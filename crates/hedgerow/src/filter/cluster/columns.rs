@@ -2,7 +2,7 @@
 
 use crate::entry::KeyHash;
 use crate::filter::hash_list::HashList;
-use crate::filter::small_bloom;
+use crate::filter::{assert_bits_per_key, small_bloom};
 use crate::page::TableId;
 
 use super::{POSITION_BITS, Stripe, position};
@@ -35,10 +35,7 @@ pub(crate) struct Builder {
 impl Builder {
     /// `bits_per_key` is 1.0 to 32.0.
     pub(crate) fn new(bits_per_key: f32) -> Builder {
-        assert!(
-            (1.0..=32.0).contains(&bits_per_key),
-            "1 to 32 filter bits per key, not {bits_per_key}"
-        );
+        assert_bits_per_key(bits_per_key);
         Builder {
             bits_per_key,
             hashes: HashList::default(),
