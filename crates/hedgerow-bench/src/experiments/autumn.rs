@@ -8,7 +8,7 @@
 use hedgerow::advisor::{Constraints, Device, advise};
 use hedgerow::{Compression, Design};
 
-use crate::experiments::{EXPERIMENTS, Engine, Experiment, Step, Trial, model};
+use crate::experiments::{Engine, Experiment, Step, Trial, model, unknown};
 use crate::records::RecordShape;
 use crate::store::{OpenOptions, Result};
 use crate::workload::{Part, Settings, Workload};
@@ -45,12 +45,7 @@ impl Size {
                 self.figure_5()?,
             ),
             5 => ("The model's truth", self.truth(device)?),
-            _ => {
-                return Err(format!(
-                    "expected an experiment of 1 to {EXPERIMENTS}, found {number}"
-                )
-                .into());
-            }
+            _ => return unknown(number),
         };
         Ok(Experiment {
             number,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::autumn::{Base, Size};
 use super::micro::Micro;
-use super::{EXPERIMENTS, Experiment, Runner, Step, Trial};
+use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::median::median;
 use crate::store::Result;
 use crate::workload::Workload;
@@ -58,11 +58,7 @@ pub(super) fn run(
         3 => ("Growing with tables of 256 KiB", small_tables(size)?),
         4 => ("Gets, and a cold start", gets(size)?),
         5 => ("1, 10 and 100 TB, as modeled", Vec::new()),
-        _ => {
-            return Err(
-                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
-            );
-        }
+        _ => return unknown(number),
     };
     let title = format!("LSM-trie {number}. {title}");
     if number == 5 {

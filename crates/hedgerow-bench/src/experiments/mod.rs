@@ -178,6 +178,11 @@ pub enum Paper {
 /// How many experiments a paper has.
 pub const EXPERIMENTS: u8 = 5;
 
+/// What a paper says to a number of none of its experiments.
+fn unknown<T>(number: u8) -> Result<T> {
+    Err(format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into())
+}
+
 impl Paper {
     /// Runs an experiment by its number. `begun` hears of a step of a store before it is run, `done` gets
     /// the rows.

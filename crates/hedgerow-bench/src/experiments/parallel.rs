@@ -9,7 +9,7 @@
 use hedgerow::Layout;
 
 use super::autumn::{Base, Size};
-use super::{EXPERIMENTS, Experiment, Step, Trial};
+use super::{Experiment, Step, Trial, unknown};
 use crate::store::Result;
 use crate::workload::Workload;
 
@@ -41,11 +41,7 @@ pub(super) fn experiment(size: &Size, number: u8) -> Result<Experiment> {
             left_out(size)?,
         ),
         5 => ("One and two processors", processors(size)?),
-        _ => {
-            return Err(
-                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
-            );
-        }
+        _ => return unknown(number),
     };
     Ok(Experiment {
         number,
@@ -66,6 +62,18 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The paper's first experiment, of 16 clients; `budget` is that of its full size.
+    fn of_small_values(size: &Size, num: u64, budget: u64) -> Sizes {
+        Sizes {
+            num,
+            value_bytes: 6,
+            budget: bytes(size, budget).max(16 * MIB),
+            memtable: bytes(size, 8 * MIB),
+            table: bytes(size, 4 * MIB),
+            threads: 16,
+        }
+    }
+
     fn base(&self, size: &Size, steps: Vec<Step>) -> Result<Base> {
         let bytes = (self.budget, self.memtable, self.table);
         let mut base = size.base(self.num, 10, self.value_bytes, steps, bytes)?;
@@ -123,14 +131,7 @@ fn cases(partitions: u16) -> String {
 /// Figure 2: insert, read in the same order, update in the same order, by 16 clients.
 fn small_values(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(64_000_000);
-    let sizes = Sizes {
-        num,
-        value_bytes: 6,
-        budget: bytes(size, 4 * GIB).max(16 * MIB),
-        memtable: bytes(size, 8 * MIB),
-        table: bytes(size, 4 * MIB),
-        threads: 16,
-    };
+    let sizes = Sizes::of_small_values(size, num, 4 * GIB);
     let steps = vec![
         Step::new(Workload::FillRandom, num),
         Step::new(Workload::ReadAll, reads(size, num)).cold(),
@@ -297,14 +298,7 @@ fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
 /// The work of 16 clients on one processor and on two.
 fn processors(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(16_000_000);
-    let sizes = Sizes {
-        num,
-        value_bytes: 6,
-        budget: bytes(size, 2 * GIB).max(16 * MIB),
-        memtable: bytes(size, 8 * MIB),
-        table: bytes(size, 4 * MIB),
-        threads: 16,
-    };
+    let sizes = Sizes::of_small_values(size, num, 2 * GIB);
     let steps = vec![
         Step::new(Workload::FillRandom, 1),
         Step::new(Workload::ReadAll, reads(size, num)),

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::autumn::{Base, Size};
 use super::micro::Micro;
-use super::{EXPERIMENTS, Experiment, Runner, Step, Trial};
+use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::store::Result;
 use crate::workload::{Settings, Workload};
 
@@ -57,11 +57,7 @@ pub(super) fn run(
         3 => "Figures 11 to 13: groups, out of memory",
         4 => "Table 7 and figure 14: much data",
         5 => "Figure 9: cost against memory, as modeled",
-        _ => {
-            return Err(
-                format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into(),
-            );
-        }
+        _ => return unknown(number),
     };
     let title = format!("SlimDB {number}. {title}");
     let trials = match number {
