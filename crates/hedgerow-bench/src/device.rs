@@ -10,7 +10,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use hedgerow::advisor::Device;
 use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout};
 use rustix::fs::OFlags;
 
+use crate::records::RecordShape;
 use crate::store::Result;
 
 /// What a random read reads.
@@ -25,6 +26,10 @@ pub const PAGE_BYTES: usize = 4096;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Reads under way at once where the rate counts: as a multi-get of 32 keys asks.
 const DEPTH: usize = 32;
+
+/// Of the file for the device's rate beside a store's.
+const OWN_BYTES_MAX: u64 = 1 << 30;
+const OWN_TIME: Duration = Duration::from_secs(2);
 
 /// Direct reads want memory that is aligned like the device's blocks.
 #[repr(C, align(4096))]
@@ -115,6 +120,32 @@ pub fn random_reads(path: &Path, bytes: u64, depth: usize, time: Duration) -> Re
         joined.sum::<std::io::Result<u64>>()
     })?;
     Ok(reads as f64 / began.elapsed().as_secs_f64())
+}
+
+/// The device's random reads beside the work of a store: of a file that is made when it is first asked, as large as
+/// the store's records, at most 1 GiB.
+pub(crate) struct OwnRate {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl OwnRate {
+    pub(crate) fn new(dir: &Path, records: &RecordShape) -> OwnRate {
+        let bytes = records.num * (records.key_bytes + records.value_bytes) as u64;
+        OwnRate {
+            path: dir.join("pages"),
+            bytes: bytes.clamp(CHUNK_BYTES as u64, OWN_BYTES_MAX),
+        }
+    }
+
+    /// Random reads per second, [`DEPTH`] under way at once; in 2 seconds, or less of a small file.
+    pub(crate) fn measure(&self) -> Result<f64> {
+        if !self.path.exists() {
+            write(&self.path, self.bytes)?;
+        }
+        let time = OWN_TIME.mul_f64(self.bytes as f64 / OWN_BYTES_MAX as f64);
+        random_reads(&self.path, self.bytes, DEPTH, time)
+    }
 }
 
 fn read_pages(

@@ -11,3 +11,9 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
         _ => Some(f64::midpoint(numbers[middle - 1], numbers[middle])),
     }
 }
+
+/// The sum over the count.
+pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = numbers.fold((0.0, 0), |(sum, count), number| (sum + number, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}

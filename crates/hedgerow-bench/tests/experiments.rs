@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use hedgerow::advisor::Device;
+use hedgerow_bench::Result;
 use hedgerow_bench::experiments::autumn::Size;
 use hedgerow_bench::experiments::{Paper, Runner, ours, summary};
 use hedgerow_bench::report::page;
@@ -21,6 +22,10 @@ fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
 }
 
 fn rows_of(paper: Paper, size: &Size, number: u8, only: &str) -> Vec<Value> {
+    try_rows_of(paper, size, number, only).unwrap()
+}
+
+fn try_rows_of(paper: Paper, size: &Size, number: u8, only: &str) -> Result<Vec<Value>> {
     let dir = tempfile::tempdir().unwrap();
     let runner = Runner {
         dir: dir.path().to_owned(),
@@ -35,13 +40,12 @@ fn rows_of(paper: Paper, size: &Size, number: u8, only: &str) -> Vec<Value> {
         Ok(())
     };
     let ran = paper.run(size, number, &runner, &mut |_, _| (), &mut keep);
-    ran.unwrap();
     assert_eq!(
         dir.path().read_dir().unwrap().count(),
         0,
         "stores are removed"
     );
-    rows
+    ran.map(|()| rows)
 }
 
 fn names<'a>(rows: &'a [Value], field: &str) -> BTreeSet<&'a str> {
@@ -301,19 +305,47 @@ fn the_parallel_experiments_have_partitions_queues_and_activities() {
         names(&orders, "workload"),
         BTreeSet::from(["fillrandom", "fillseq"])
     );
-    let left_out = of(4, "");
+    let left_out = [of(4, "client"), of(4, "queues")].concat();
     for row in &left_out {
         let design = row["design"].as_str().unwrap();
-        let is_direct = design.contains("direct") || design.contains("multi");
         let is_queued = row["workload"] != "readall" && !row["queue"].is_null();
-        assert!(!(is_direct && is_queued), "{row}");
+        assert!(design != "direct calls" || !is_queued, "{row}");
         if design.starts_with("queues of ") {
             assert!(row["queue"]["wait_us"].as_f64() > Some(0.0), "{row}");
         }
     }
     expect_shown(&left_out);
-    let one = of(5, "on 1");
-    assert_eq!(one.len(), 6);
+    let both = of(5, "direct calls");
+    assert_eq!(both.len(), 6);
+    let told = summary::table(&[rows, feeders, left_out, both].concat());
+    // Three steps of experiment 1, one of 2, two of 4, three of 5, and the longest calls.
+    assert_eq!(told.matches("\ntarget ").count(), 10, "{told}");
+}
+
+#[test]
+fn reads_out_of_memory_stand_beside_the_devices_own() {
+    let size = Size {
+        scale: 0.0001,
+        reads: Some(500),
+        seed: 1,
+    };
+    let found = try_rows_of(Paper::Parallel, &size, 4, "2 workers, out of memory");
+    let rows = match found {
+        Ok(rows) => rows,
+        // A file system in memory need not know direct reads.
+        Err(error) => {
+            assert!(error.to_string().contains("direct reads"), "{error}");
+            return;
+        }
+    };
+    assert_eq!(rows.len(), 6);
+    for row in &rows[1..] {
+        assert_eq!(row["settings"]["io"], "direct");
+        assert!(row["device"]["depth_32"].as_f64() > Some(0.0), "{row}");
+        let has_window = row["workload"].as_str().unwrap().contains("window");
+        assert!(has_window || row["queue"].is_null(), "{row}");
+    }
+    assert!(summary::table(&rows).contains("asynchronous gets of 1 client over the device's"));
 }
 
 #[test]

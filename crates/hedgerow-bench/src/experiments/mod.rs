@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use hedgerow::advisor::{Device, Mix};
 use serde_json::{Value, json};
 
+use crate::device::OwnRate;
 use crate::experiments::growth::Growth;
 use crate::hedgerow_store::HedgerowStore;
 use crate::process::Confined;
@@ -87,6 +88,8 @@ pub struct Step {
     pub window: Option<usize>,
     /// The store is opened again before, and the system's cache of files is empty.
     pub cold: bool,
+    /// The device's own rate is measured before and after.
+    pub beside_device: bool,
 }
 
 impl Step {
@@ -102,6 +105,7 @@ impl Step {
             batch_size: None,
             window: None,
             cold: false,
+            beside_device: false,
         }
     }
 
@@ -112,6 +116,11 @@ impl Step {
 
     fn cold(mut self) -> Step {
         self.cold = true;
+        self
+    }
+
+    fn beside_device(mut self) -> Step {
+        self.beside_device = true;
         self
     }
 
@@ -285,6 +294,7 @@ impl Runner<'_> {
             .ok_or_else(|| format!("expected {name} to be there, found it gone"))?;
         let mut session = Session::new(open, options, trial.settings)?;
         let mut growth = Growth::default();
+        let beside = OwnRate::new(dir.path(), &trial.settings.records);
         for step in &trial.steps {
             begun(trial, step);
             session.change(|settings| {
@@ -296,7 +306,11 @@ impl Runner<'_> {
                 settings.window = step.window;
             })?;
             let opened = step.cold.then(|| session.cool()).transpose()?;
+            let before = step.beside_device.then(|| beside.measure()).transpose()?;
             let mut row = session.run(step.workload, &|_| ())?;
+            if let Some(before) = before {
+                row["device"] = json!({ "depth_32": f64::midpoint(before, beside.measure()?) });
+            }
             row["page_cache_dropped"] = json!(opened.is_some_and(|it| it.page_cache_dropped));
             if let Some(opened) = opened {
                 row["open_seconds"] = json!(opened.seconds);

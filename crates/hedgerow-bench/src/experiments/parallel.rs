@@ -3,10 +3,15 @@
 //!
 //! At scale 1 data have the paper's size: 64 million entries of 10 + 6 bytes, one million of 10 + 1000, and
 //! 40 million of these where there are to be more than memory holds. Tables and memtables have the paper's
-//! sizes at scales above 1/16; below, they shrink with the data. Before reads and updates the store is opened again and
-//! the page cache is dropped, as far as the process may.
+//! sizes at scales above 1/16; below, they shrink with the data. Between the steps of a trial the store is opened again and
+//! the page cache is dropped, as far as the process may. [`targets`] says what is wanted of the rows.
+
+mod targets;
+
+pub(super) use targets::{is_of_paper, targets};
 
 use hedgerow::Layout;
+use hedgerow::io::ReadMode;
 
 use super::autumn::{Base, Size};
 use super::{Experiment, Step, Trial, unknown};
@@ -20,6 +25,12 @@ const GIB: u64 = 1 << 30;
 const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
 const DEFAULT: &str = "leveling:10";
 const FILTER: &str = "bloom:10";
+/// What the titles of experiments begin with.
+const TITLE: &str = "Parallel LSM-trees";
+const DIRECT: &str = "direct calls";
+const OUT_OF_MEMORY: &str = "out of memory";
+/// Asynchronous gets of one client under way at once.
+const WINDOWS: [usize; 3] = [32, 64, 128];
 /// The least that tables and memtables shrink to.
 const BYTES_MIN: u64 = 64 << 10;
 
@@ -45,7 +56,7 @@ pub(super) fn experiment(size: &Size, number: u8) -> Result<Experiment> {
     };
     Ok(Experiment {
         number,
-        title: format!("Parallel LSM-trees {number}. {title}"),
+        title: format!("{TITLE} {number}. {title}"),
         trials,
     })
 }
@@ -121,6 +132,14 @@ fn asynchronous(mut trial: Trial, workers: usize, window: usize) -> Trial {
     trial
 }
 
+fn of_workers(count: usize) -> String {
+    match count {
+        0 => "background threads".to_owned(),
+        1 => "1 worker".to_owned(),
+        _ => format!("{count} workers"),
+    }
+}
+
 fn cases(partitions: u16) -> String {
     match partitions {
         1 => "1 partition".to_owned(),
@@ -171,9 +190,9 @@ fn large_values(size: &Size) -> Result<Vec<Trial>> {
         let mut direct = ours(&base, &cases(partitions), DEFAULT, partitions)?;
         // The memtables of all trees are as large as the paper's one.
         direct.options.design.memtable_bytes = Some(sizes.memtable);
-        direct.design = "direct calls".to_owned();
+        direct.design = DIRECT.to_owned();
         let mut workers = asynchronous(direct.clone(), 2, 64);
-        workers.design = "2 workers".to_owned();
+        workers.design = of_workers(2);
         trials.extend([direct, workers]);
     }
     trials.push(base.peer_of_our_sizes(&cases(1), "rocksdb", FILTER)?);
@@ -218,9 +237,9 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
     };
     let steps = vec![
         Step::new(Workload::FillRandom, 1),
-        Step::new(Workload::ReadAll, reads(size, num)),
-        Step::new(Workload::UpdateAll, num),
-        Step::new(Workload::DeleteRandom, num),
+        Step::new(Workload::ReadAll, reads(size, num)).cold(),
+        Step::new(Workload::UpdateAll, num).cold(),
+        Step::new(Workload::DeleteRandom, num).cold(),
     ];
     let mut trials = Vec::new();
     for (case, threads) in [("1 client", 1), ("16 clients", 16)] {
@@ -229,15 +248,11 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
         let direct = ours(&base, case, DEFAULT, 4)?;
         for workers in [0, 1, 2] {
             let mut trial = asynchronous(direct.clone(), workers, 64);
-            trial.design = match workers {
-                0 => "background threads".to_owned(),
-                1 => "1 worker".to_owned(),
-                _ => format!("{workers} workers"),
-            };
+            trial.design = of_workers(workers);
             trials.push(trial);
         }
         trials.push(Trial {
-            design: "direct calls".to_owned(),
+            design: DIRECT.to_owned(),
             ..direct
         });
         trials.push(base.peer_of_our_sizes(case, "rocksdb", FILTER)?);
@@ -262,7 +277,8 @@ fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
         .collect()
 }
 
-/// Gets of one client from a device: direct ones, multi-gets, and windows of asynchronous ones.
+/// Gets of one client from a device, past the system's cache: direct ones, multi-gets, and windows of asynchronous
+/// ones; before and after each the device's own rate.
 fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
     let sizes = Sizes {
         num,
@@ -272,27 +288,32 @@ fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
         table: bytes(size, 16 * MIB),
         threads: 1,
     };
-    let read = Step::new(Workload::ReadRandom, reads(size, num / 16)).cold();
+    let get = Step::new(Workload::ReadRandom, reads(size, num / 16));
+    let get = get.cold().beside_device();
+    let fill = Step::new(Workload::FillSeq, 1);
     let multi = Step {
         workload: Workload::MultiReadRandom,
-        ..read.clone().batches(32)
+        ..get.clone().batches(32).named("multi-gets of 32")
     };
-    let get = |name: &str, step: &Step, asynchronous: Option<(usize, usize)>| -> Result<Trial> {
-        let mut read = step.clone().named("readrandom, out of memory");
-        read.window = asynchronous.map(|(_, window)| window);
-        let base = sizes.base(size, vec![Step::new(Workload::FillSeq, 1), read])?;
-        let mut trial = ours(&base, "", DEFAULT, 4)?;
-        trial.options.workers = asynchronous.map_or(0, |(workers, _)| workers);
-        trial.design = name.to_owned();
-        Ok(trial)
-    };
-    Ok(vec![
-        get("direct calls", &read, None)?,
-        get("multi-gets of 32", &multi, None)?,
-        get("1 worker, window 32", &read, Some((1, 32)))?,
-        get("1 worker, window 64", &read, Some((1, 64)))?,
-        get("2 workers, window 64", &read, Some((2, 64)))?,
-    ])
+    let windows = WINDOWS.map(|window| Step {
+        window: Some(window),
+        ..get.clone().named(&format!("gets, window of {window}"))
+    });
+    let calls = vec![fill, get.named("gets"), multi];
+    let of_peer = sizes.base(size, calls.clone())?;
+    let base = sizes.base(size, [calls, windows.to_vec()].concat())?;
+    let mut trials = Vec::new();
+    for workers in [1, 2] {
+        let mut trial = ours(&base, OUT_OF_MEMORY, DEFAULT, 4)?;
+        trial.options.read_mode = ReadMode::Direct;
+        trial.options.workers = workers;
+        trial.design = of_workers(workers);
+        trials.push(trial);
+    }
+    let mut peer = of_peer.peer_of_our_sizes(OUT_OF_MEMORY, "rocksdb", FILTER)?;
+    peer.engine.options += ";use_direct_reads=true";
+    trials.push(peer);
+    Ok(trials)
 }
 
 /// The work of 16 clients on one processor and on two.
@@ -301,15 +322,15 @@ fn processors(size: &Size) -> Result<Vec<Trial>> {
     let sizes = Sizes::of_small_values(size, num, 2 * GIB);
     let steps = vec![
         Step::new(Workload::FillRandom, 1),
-        Step::new(Workload::ReadAll, reads(size, num)),
-        Step::new(Workload::UpdateAll, num),
+        Step::new(Workload::ReadAll, reads(size, num)).cold(),
+        Step::new(Workload::UpdateAll, num).cold(),
     ];
     let base = sizes.base(size, steps)?;
     let direct = ours(&base, "", DEFAULT, 4)?;
     let mut trials = Vec::new();
     for processors in [1, 2] {
         for (name, mut trial) in [
-            ("direct calls", direct.clone()),
+            (DIRECT, direct.clone()),
             ("workers", asynchronous(direct.clone(), processors, 64)),
         ] {
             trial.processors = Some(processors);

@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::median::median;
+use super::parallel;
+use crate::median::{mean, median};
 
 /// What the names of designs begin with that the advisor chose for a mix, whose name follows.
 pub const ADVISED: &str = "advised for ";
 
 /// What a column shows, its decimals, and where it is in a row.
-const COLUMNS: [(&str, usize, &str); 22] = [
+const COLUMNS: [(&str, usize, &str); 23] = [
     ("ops/s", 0, "/ops_per_second"),
     ("p50 us", 1, "/latency_us/p50"),
     ("p99 us", 1, "/latency_us/p99"),
@@ -33,9 +34,11 @@ const COLUMNS: [(&str, usize, &str); 22] = [
     ("merge s", 1, "/activities/merge"),
     ("queue us", 1, "/queue/wait_us"),
     ("per batch", 1, "/queue/calls_per_batch"),
+    ("device/s", 0, "/device/depth_32"),
 ];
 
-/// A line per case, workload and design, of medians over rounds, and what was found of predictions.
+/// A line per case, workload and design, of medians over rounds (means, as its paper's, where experiments are on parallel
+/// trees), and what was found of predictions and targets.
 pub fn table(rows: &[Value]) -> String {
     let width = rows.iter().map(|row| text(row, "design").chars().count());
     let width = width.max().unwrap_or(0).max("design".len());
@@ -58,7 +61,11 @@ pub fn table(rows: &[Value]) -> String {
         }
         let _ = write!(table, "{design:<width$}");
         for (name, decimals, path) in COLUMNS {
-            let shown = median(rounds.iter().filter_map(|row| number(row, path, name)));
+            let numbers = rounds.iter().filter_map(|row| number(row, path, name));
+            let shown = match parallel::is_of_paper(title) {
+                true => mean(numbers),
+                false => median(numbers),
+            };
             let shown = shown.map_or("-".to_owned(), |it| format!("{it:.decimals$}"));
             let _ = write!(table, " {shown:>0$}", name.len().max(8));
         }
@@ -66,6 +73,9 @@ pub fn table(rows: &[Value]) -> String {
     }
     for truth in truths(rows) {
         let _ = writeln!(table, "\n{truth}");
+    }
+    for target in parallel::targets(rows) {
+        let _ = writeln!(table, "{target}");
     }
     table
 }
