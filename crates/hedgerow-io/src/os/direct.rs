@@ -12,6 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::read::check_bounds;
 use crate::{RandomRead, ReadInto};
@@ -26,9 +27,9 @@ thread_local! {
 }
 
 /// A file opened with `O_DIRECT`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DirectFile {
-    pub(super) file: File,
+    pub(super) file: Arc<File>,
     pub(super) bytes: u64,
 }
 

@@ -15,6 +15,7 @@
 mod clock;
 mod direct;
 mod read;
+mod readers;
 #[cfg_attr(
     not(all(feature = "io-uring", target_os = "linux")),
     path = "no_ring.rs"
@@ -44,6 +45,7 @@ use direct::DirectFile;
 pub struct OsStorage {
     segments: SegmentMode,
     rings: Arc<ring::Rings>,
+    readers: Arc<readers::Readers>,
 }
 
 impl OsStorage {
@@ -62,20 +64,16 @@ impl OsStorage {
 }
 
 impl OsStorage {
-    /// Makes the reads of direct files, and leaves the others and those that fail.
-    fn read_direct(&self, reads: &mut Vec<&mut ReadInto<'_>>) {
-        let mut direct = Vec::with_capacity(reads.len());
-        let mut left = Vec::new();
-        for read in reads.drain(..) {
-            match DirectFile::to_be_read(read) {
-                Some(file) => direct.push((file, read)),
-                None => left.push(read),
-            }
-        }
-        let done = self.rings.read(&mut direct);
-        let failed = direct.into_iter().zip(done).filter(|(_, done)| !done);
-        left.extend(failed.map(|((_, read), _)| read));
-        *reads = left;
+    /// Makes the reads of direct files: with io_uring those that it can, with threads those that are left.
+    fn read_direct(&self, direct: &mut [(&DirectFile, &mut ReadInto<'_>)]) {
+        let done = self.rings.read(direct);
+        let left = direct.iter_mut().zip(done).filter(|(_, done)| !done);
+        let left = left.map(|((file, read), _)| {
+            let file: Arc<dyn RandomRead> = Arc::new(file.clone());
+            (file, &mut **read)
+        });
+        let mut left: Vec<_> = left.collect();
+        self.readers.read(&mut left);
     }
 }
 
@@ -173,11 +171,14 @@ impl Storage for OsStorage {
             let end = read.offset.saturating_add(read.bytes.len() as u64);
             read.file.advise(read.offset..end, Advice::WillNeed);
         }
-        let mut left: Vec<_> = reads.iter_mut().collect();
-        self.read_direct(&mut left);
-        for read in left {
-            read.result = read.file.read_at(read.offset, read.bytes);
+        let mut direct = Vec::with_capacity(reads.len());
+        for read in reads {
+            match DirectFile::to_be_read(read) {
+                Some(file) => direct.push((file, read)),
+                None => read.result = read.file.read_at(read.offset, read.bytes),
+            }
         }
+        self.read_direct(&mut direct);
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
@@ -260,6 +261,42 @@ mod tests {
         drop(OsLock { file });
         assert!(OsStorage::new().lock(&path).is_ok());
         drop(of_the_child);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    fn direct_reads_of_a_file_that_was_cut_fail_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pages");
+        fs::write(&path, vec![7; 40 << 10]).unwrap();
+        let storage = OsStorage::new();
+        let file = match storage.open(&path, ReadMode::Direct) {
+            Ok(file) => file,
+            // The file system has no direct reads.
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+                return;
+            }
+        };
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(20 << 10)
+            .unwrap();
+        let mut memory = vec![vec![0; 3000]; 10];
+        let mut reads: Vec<_> = { (0_u64..).zip(&mut memory) }
+            .map(|(i, bytes)| ReadInto::new(&*file, i * 4000, bytes))
+            .collect();
+        storage.read_many(&mut reads);
+        for read in reads {
+            match read.result {
+                Ok(()) => assert_eq!(read.bytes, vec![7; 3000]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
+            }
+            let is_there = read.offset + 3000 <= 20 << 10;
+            assert_eq!(read.bytes == vec![7; 3000], is_there, "{}", read.offset);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where there is no io_uring, or nobody asked for it: direct reads are made one by one.
+//! Where there is no io_uring, or nobody asked for it.
 
 use super::direct::DirectFile;
 use crate::ReadInto;
