@@ -264,7 +264,7 @@ impl Observer for Trace<'_> {
     }
 
     fn page(&mut self, table: &Table, id: PageId) {
-        let page = asked_page(id, table.has_cached(id));
+        let page = asked_page(id, table.pages().has_cached(id));
         self.table().pages.push(page);
     }
 

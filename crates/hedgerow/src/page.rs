@@ -172,9 +172,4 @@ pub(crate) trait PageSource: Send + Sync {
     fn has_cached(&self, _id: PageId) -> bool {
         false
     }
-
-    /// The page if it is at hand; otherwise whoever reads it is told that it will be needed.
-    fn cached_or_prefetch(&self, _id: PageId) -> Option<Page> {
-        None
-    }
 }

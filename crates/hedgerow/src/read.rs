@@ -21,7 +21,9 @@ use crate::merge_policy::shape::{Group, GroupProbe};
 use crate::page::{Page, PageId, Step};
 use crate::slice::Slice;
 use crate::stats::Stats;
+use crate::table::paged_file::PagedFile;
 use crate::table::{FoundValue, GetState, Lookup, Query, Table};
+use crate::version::clusters::attached;
 use crate::version::{SuperVersion, Version};
 
 /// How many keys of a `multi_get` are in flight at once.
@@ -262,18 +264,17 @@ fn get_together<K: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Pages that are not cached, those of tables read at the same time, each of them once.
+/// Pages that are not cached, read at the same time, each of them once.
 fn read_together(engine: &Engine, wanted: &[(Asked<'_>, PageId)]) -> Vec<Result<Page>> {
-    let mut of_tables: Vec<(&Table, PageId)> = Vec::with_capacity(wanted.len());
-    let place = |of_tables: &[(&Table, PageId)], id| of_tables.iter().position(|it| it.1 == id);
+    let mut in_files: Vec<(&PagedFile, PageId)> = Vec::with_capacity(wanted.len());
+    let place = |in_files: &[(&PagedFile, PageId)], id| in_files.iter().position(|it| it.1 == id);
     for &(asked, id) in wanted {
-        match asked {
-            Asked::Table(table) if place(&of_tables, id).is_none() => of_tables.push((table, id)),
-            _ => {}
+        if let (Some(file), None) = (asked.file(), place(&in_files, id)) {
+            in_files.push((file, id));
         }
     }
-    let pages = Table::read_together(&of_tables);
-    let page = |&(asked, id): &(Asked<'_>, PageId)| match place(&of_tables, id) {
+    let pages = PagedFile::read_together(&in_files);
+    let page = |&(asked, id): &(Asked<'_>, PageId)| match place(&in_files, id) {
         Some(at) => {
             engine.stats.pages_asked.add(1);
             pages[at].clone()
@@ -377,27 +378,32 @@ pub(crate) enum Asked<'a> {
     Table(&'a Arc<Table>),
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// The file whose page it may want; none of a filter that is not a cluster, and in memory.
+    fn file(self) -> Option<&'a PagedFile> {
+        match self {
+            Asked::Table(table) => Some(table.pages()),
+            Asked::Probe(probe) => attached(probe).map(|it| it.cluster.pages()),
+        }
+    }
+
     fn page(self, id: PageId) -> Result<Page> {
         match self {
-            Asked::Table(table) => table.page(id),
+            Asked::Table(table) => table.pages().page(id),
             Asked::Probe(probe) => probe.pages.page(id),
         }
     }
 
     /// Whoever reads the page hears that it will be needed.
     fn prefetch(self, id: PageId) {
-        if let Asked::Table(table) = self {
-            table.prefetch(id);
+        if let Some(file) = self.file() {
+            file.prefetch(id);
         }
     }
 
     /// The page if it is at hand.
     fn cached(self, id: PageId) -> Option<Page> {
-        match self {
-            Asked::Table(table) => table.cached(id),
-            Asked::Probe(probe) => probe.pages.cached_or_prefetch(id),
-        }
+        self.file()?.cached(id)
     }
 }
 
@@ -464,7 +470,10 @@ impl<'a> TableLookup<'a> {
 
     fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
         match (self.asked(), page) {
-            (Asked::Probe(_), Err(error)) if error.kind() == ErrorKind::Corruption => {
+            (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
+                if let Some(attached) = attached(probe) {
+                    attached.cluster.note_damage(&error);
+                }
                 self.asked = None;
                 Ok(None)
             }

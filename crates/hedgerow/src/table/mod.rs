@@ -15,6 +15,7 @@ pub(crate) mod meta;
 pub(crate) mod open;
 mod output;
 pub(crate) mod page_io;
+pub(crate) mod paged_file;
 mod stored;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,8 +31,9 @@ use hedgerow_io::SequentialWrite;
 pub use footer::Footer;
 pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
 pub use meta::TableMeta;
-pub(crate) use open::{Table, TableContext};
+pub(crate) use open::Table;
 pub(crate) use output::TableOptions;
+pub(crate) use paged_file::TableContext;
 
 use crate::entry::{KeyHash, SeqNo, Tag};
 use crate::error::Result;

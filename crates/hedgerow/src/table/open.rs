@@ -2,44 +2,22 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow_io::{Advice, RandomRead, ReadInto, ReadMode, Storage};
+use hedgerow_io::{RandomRead, ReadMode};
 use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
-use crate::memory::{Memory, Stored};
+use crate::memory::Stored;
 use crate::options::Residency;
 use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, TableId};
-use crate::stats::Stats;
 
 use super::file::{self, ResidencyChoice};
 use super::page_io;
+use super::paged_file::{PagedFile, TableContext};
 use super::{Reader, TableMeta};
-
-/// What all tables of a database share.
-#[derive(Debug)]
-pub(crate) struct TableContext {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) read_mode: ReadMode,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) stats: Arc<Stats>,
-    /// Obsolete tables that nobody reads any more: removing a large file takes too long to be done by
-    /// the reader that happened to be the last.
-    pub(crate) graveyard: Mutex<Vec<Obsolete>>,
-}
-
-/// A file that is to be removed, of a table or of a filter over several runs.
-#[derive(Debug)]
-pub(crate) struct Obsolete {
-    /// Filters are numbered with tables.
-    pub(crate) id: TableId,
-    pub(crate) path: PathBuf,
-    /// Of its pages, the most that may be in the cache.
-    pub(crate) cached_bytes_max: u64,
-}
 
 /// The name of a table's file.
 pub(crate) fn table_name(id: TableId) -> String {
@@ -57,12 +35,10 @@ pub(crate) fn table_number(name: &str) -> Option<u64> {
 /// A table file. When the last holder of an obsolete one lets go, the file is removed.
 pub(crate) struct Table {
     meta: TableMeta,
-    path: PathBuf,
+    pages: PagedFile,
     residency: Residency,
-    context: Arc<TableContext>,
     opened: OnceLock<Opened>,
     opening: Mutex<()>,
-    obsolete: AtomicBool,
 }
 
 /// Roughly what a table takes that is not open.
@@ -80,7 +56,6 @@ fn count(stored: &Stored, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
 
 struct Opened {
     reader: Arc<dyn Reader>,
-    file: Arc<dyn RandomRead>,
     index_bytes: u64,
     filter_bytes: u64,
 }
@@ -99,13 +74,11 @@ impl Table {
             sum.fetch_add(n, Ordering::Relaxed);
         });
         Arc::new(Table {
+            pages: PagedFile::new(meta.id, path, meta.file_bytes, context),
             meta,
-            path,
             residency,
-            context,
             opened: OnceLock::new(),
             opening: Mutex::new(()),
-            obsolete: AtomicBool::new(false),
         })
     }
 
@@ -114,7 +87,16 @@ impl Table {
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
-        &self.path
+        self.pages.path()
+    }
+
+    /// Its file, for who has its reader.
+    pub(crate) fn pages(&self) -> &PagedFile {
+        &self.pages
+    }
+
+    fn context(&self) -> &TableContext {
+        self.pages.context()
     }
 
     /// The reader. The first call opens the file: two or three reads, and those of index and
@@ -138,20 +120,7 @@ impl Table {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
-        let context = &self.context;
-        let memory = &context.memory;
-        let file = context
-            .storage
-            .open(&self.path, context.read_mode)
-            .map_err(|e| Error::io("open", &self.path, e))?;
-        if file.bytes() != self.meta.file_bytes {
-            return Err(Error::corruption(format!(
-                "expected a table of {} bytes, found {} bytes",
-                self.meta.file_bytes,
-                file.bytes()
-            ))
-            .at(&self.path, None));
-        }
+        let memory = &self.context().memory;
         let resident = |has_room: bool| match self.residency {
             Residency::Resident => true,
             Residency::Paged => false,
@@ -162,8 +131,8 @@ impl Table {
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
         let reader = file::open(
-            file.clone(),
-            &self.path,
+            self.pages.file()?.clone(),
+            self.path(),
             self.meta.id,
             self.meta.seqno_override,
             choice,
@@ -175,89 +144,19 @@ impl Table {
         memory.note();
         Ok(self.opened.get_or_init(|| Opened {
             reader,
-            file,
             index_bytes,
             filter_bytes,
         }))
     }
 
-    /// The page, from the cache or else from the file, verified.
-    pub(crate) fn page(&self, id: PageId) -> Result<Page> {
-        self.context.stats.pages_asked.add(1);
-        if let Some(page) = self.cached(id) {
-            return Ok(page);
-        }
-        let page = self.read_page(id)?;
-        self.context.memory.cache.insert(id, &page);
-        Ok(page)
-    }
-
-    /// Whether asking for the page reads nothing, as things are.
-    pub(crate) fn has_cached(&self, id: PageId) -> bool {
-        self.cached(id).is_some()
-    }
-
-    /// The page if it is in the cache.
-    pub(crate) fn cached(&self, id: PageId) -> Option<Page> {
-        self.context.memory.cache.get(id)
-    }
-
-    /// The system hears that the page will be needed.
-    pub(crate) fn prefetch(&self, id: PageId) {
-        if let Some(opened) = self.opened.get() {
-            let start = id.handle.offset;
-            let pages = start..start + u64::from(id.handle.bytes);
-            opened.file.advise(pages, Advice::WillNeed);
-        }
-    }
-
-    /// Reads pages of several tables of a database together, overlapped as far as its storage can, not by way
-    /// of the cache but into it.
-    pub(crate) fn read_together(wanted: &[(&Table, PageId)]) -> Vec<Result<Page>> {
-        let mut begun: Vec<_> = wanted.iter().map(|(table, id)| table.begin(*id)).collect();
-        let reads = begun.iter_mut().zip(wanted).filter_map(|(begun, (_, id))| {
-            let (file, memory) = begun.as_mut().ok()?;
-            Some(ReadInto::new(*file, id.handle.offset, memory))
-        });
-        let mut reads: Vec<_> = reads.collect();
-        if let Some((table, _)) = wanted.first() {
-            table.context.storage.read_many(&mut reads);
-        }
-        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-        let mut results = results.into_iter();
-        let each = begun.into_iter().zip(wanted);
-        each.map(|(begun, &(table, id))| {
-            let (_, memory) = begun?;
-            let read = results.next().expect("each read that began has a result");
-            let page =
-                page_io::finish(memory, read, &table.path, id, |bytes| table.allocate(bytes))?;
-            table.context.memory.cache.insert(id, &page);
-            Ok(page)
-        })
-        .collect()
-    }
-
-    /// The file, and memory for a page that is about to be read from it.
-    fn begin(&self, id: PageId) -> Result<(&dyn RandomRead, PageMut)> {
-        let file = &**self.file()?;
-        self.context.stats.device_reads.add(1);
-        let memory = page_io::begin(file, &self.path, id, |bytes| self.allocate(bytes))?;
-        Ok((file, memory))
-    }
-
-    /// Memory for a page that the cache may keep.
-    fn allocate(&self, bytes: usize) -> PageMut {
-        self.context.memory.cache.allocate(bytes)
-    }
-
     /// A value out of line, whose size the entry tells.
     pub(crate) fn value(&self, id: PageId, bytes: u32) -> Result<PageSlice> {
-        let page = self.page(id)?;
+        let page = self.pages.page(id)?;
         if page.len() != bytes as usize {
             let found = page.len();
             let error =
                 Error::corruption(format!("expected a value of {bytes} bytes, found {found}"));
-            return Err(error.at(&self.path, Some(id.handle.offset)));
+            return Err(error.at(self.path(), Some(id.handle.offset)));
         }
         let all = 0..page.len();
         Ok(page.slice(all))
@@ -265,15 +164,8 @@ impl Table {
 
     /// The page from the file, not by way of the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
-        self.context.stats.device_reads.add(1);
-        page_io::read(&**self.file()?, &self.path, id, |bytes| {
-            self.allocate(bytes)
-        })
-    }
-
-    pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
         self.reader()?;
-        Ok(&self.opened.get().expect("an open table has a file").file)
+        self.pages.read_page(id)
     }
 
     /// An iterator whose pages go through the cache.
@@ -284,14 +176,15 @@ impl Table {
 
     /// The file is to be removed when nobody holds it any more. The edit that drops it is durable.
     pub(crate) fn mark_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.pages.mark_obsolete();
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        let memory = &self.context.memory;
-        if let Some(opened) = self.opened.take() {
+        let opened = self.opened.take();
+        let memory = &self.context().memory;
+        if let Some(opened) = opened {
             let Opened {
                 index_bytes,
                 filter_bytes,
@@ -305,18 +198,6 @@ impl Drop for Table {
         count(&memory.stored, &self.meta, |sum, n| {
             sum.fetch_sub(n, Ordering::Relaxed);
         });
-        if self.obsolete.load(Ordering::Acquire) {
-            let mut graveyard = self
-                .context
-                .graveyard
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            graveyard.push(Obsolete {
-                id: self.meta.id,
-                path: std::mem::take(&mut self.path),
-                cached_bytes_max: self.meta.file_bytes,
-            });
-        }
     }
 }
 
@@ -325,7 +206,7 @@ pub(crate) struct CachedPages(pub(crate) Arc<Table>);
 
 impl PageSource for CachedPages {
     fn page(&self, id: PageId) -> Result<Page> {
-        self.0.page(id)
+        self.0.pages.page(id)
     }
 }
 
@@ -392,9 +273,9 @@ impl StreamedPages {
 
 impl StreamedPages {
     fn file(&self) -> Result<&Arc<dyn RandomRead>> {
-        let context = &self.table.context;
+        let context = self.table.context();
         if context.read_mode != ReadMode::Direct {
-            return self.table.file();
+            return self.table.pages.file();
         }
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -412,9 +293,9 @@ impl StreamedPages {
         let Some(id) = table.reader()?.block_id(block) else {
             return Ok(false);
         };
-        if !table.has_cached(id) {
-            let page = self.read(id, |bytes| table.allocate(bytes))?;
-            table.context.memory.cache.insert(id, &page);
+        if !table.pages.has_cached(id) {
+            let page = self.read(id, |bytes| table.pages.allocate(bytes))?;
+            table.context().memory.cache.insert(id, &page);
         }
         Ok(true)
     }
@@ -426,7 +307,7 @@ impl StreamedPages {
             if id.class == PageClass::Value || id.handle.bytes as usize > self.stream_bytes {
                 return self.table.read_page(id);
             }
-            self.table.context.stats.device_reads.add(1);
+            self.table.context().stats.device_reads.add(1);
             window
                 .fill(&**self.file()?, id.handle.offset, self.stream_bytes)
                 .map_err(|e| Error::io("read", self.table.path(), e))?;

@@ -26,7 +26,7 @@ use crate::merge_policy::shape::{Group, GroupProbe, RunId};
 use crate::page::{Buffer, TableId};
 use crate::partition::{KeyspaceFacts, Partition};
 use crate::stats::Event;
-use crate::table::open::Obsolete;
+use crate::table::paged_file::Obsolete;
 use crate::table::{Table, TableContext};
 use crate::version::Version;
 use crate::version::clusters::cluster_number;

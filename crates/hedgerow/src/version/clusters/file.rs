@@ -5,16 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
 
 use crate::codec::compress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::cluster::{Cluster, Directory, Owner, Source, TAIL_BYTES, Tail, assemble};
 use crate::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
-use crate::table::open::{Obsolete, TableContext};
 use crate::table::page_io;
-use hedgerow_io::{Advice, RandomRead, ReadMode, Storage};
+use crate::table::paged_file::{PagedFile, TableContext};
+use hedgerow_io::{RandomRead, ReadMode, Storage};
 
 /// Written at once, and read at once from each cluster that becomes part of another.
 const PIECE_BYTES: usize = 256 << 10;
@@ -33,54 +33,27 @@ pub(crate) fn cluster_number(name: &str) -> Option<u64> {
 }
 
 /// A cluster's file, which is removed when nobody holds it any more.
-struct ClusterFile {
+fn paged_file(
+    context: &Arc<TableContext>,
     number: TableId,
     path: PathBuf,
     bytes: u64,
-    context: Arc<TableContext>,
-    opened: OnceLock<Arc<dyn RandomRead>>,
+) -> PagedFile {
+    let file = PagedFile::new(number, path, bytes, context.clone());
+    file.mark_obsolete();
+    file
 }
 
-impl ClusterFile {
-    fn reader(&self) -> Result<&Arc<dyn RandomRead>> {
-        if let Some(opened) = self.opened.get() {
-            return Ok(opened);
-        }
-        let (storage, mode) = (&self.context.storage, self.context.read_mode);
-        let opened = storage.open(&self.path, mode);
-        let opened = opened.map_err(|e| Error::io("open", &self.path, e))?;
-        Ok(self.opened.get_or_init(|| opened))
-    }
-
-    fn directory(&self) -> Result<(Owner, Directory)> {
-        let read = read_directory(&**self.reader()?, &self.path, self.number);
-        read.map_err(|e| e.at(&self.path, None))
-    }
-
-    fn read(&self, id: PageId, allocate: impl Fn(usize) -> Buffer) -> Result<Page> {
-        page_io::read(&**self.reader()?, &self.path, id, allocate)
-    }
-}
-
-impl Drop for ClusterFile {
-    fn drop(&mut self) {
-        let path = std::mem::take(&mut self.path);
-        let graveyard = self.context.graveyard.lock();
-        graveyard
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Obsolete {
-                id: self.number,
-                path,
-                cached_bytes_max: self.bytes,
-            });
-    }
+fn directory_of(file: &PagedFile) -> Result<(Owner, Directory)> {
+    let read = read_directory(&**file.file()?, file.path(), file.id());
+    read.map_err(|e| e.at(file.path(), None))
 }
 
 /// A cluster with its file. Its bytes count in the memory budget as long as anybody has it.
 pub(crate) struct StoredCluster {
     pub(crate) cluster: Cluster,
     pub(crate) owner: Owner,
-    file: Arc<ClusterFile>,
+    file: Arc<PagedFile>,
     memory_bytes: u64,
     /// A page was not what was written.
     damaged: AtomicBool,
@@ -89,7 +62,7 @@ pub(crate) struct StoredCluster {
 impl std::fmt::Debug for StoredCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredCluster")
-            .field("path", &self.file.path)
+            .field("path", &self.file.path())
             .field("memory_bytes", &self.memory_bytes)
             .finish_non_exhaustive()
     }
@@ -97,14 +70,14 @@ impl std::fmt::Debug for StoredCluster {
 
 impl Drop for StoredCluster {
     fn drop(&mut self) {
-        let filters = &self.file.context.memory.filters;
+        let filters = &self.file.context().memory.filters;
         filters.fetch_sub(self.memory_bytes, Ordering::Relaxed);
     }
 }
 
 impl StoredCluster {
-    fn new(cluster: Cluster, owner: Owner, file: Arc<ClusterFile>) -> Arc<StoredCluster> {
-        let memory = file.context.memory.clone();
+    fn new(cluster: Cluster, owner: Owner, file: Arc<PagedFile>) -> Arc<StoredCluster> {
+        let memory = file.context().memory.clone();
         let memory_bytes = cluster.memory_bytes() as u64;
         memory.filters.fetch_add(memory_bytes, Ordering::Relaxed);
         memory.note();
@@ -126,27 +99,27 @@ impl StoredCluster {
         path: PathBuf,
         number: TableId,
     ) -> Result<Arc<StoredCluster>> {
-        let mut file = ClusterFile {
-            number,
-            path,
-            bytes: 0,
-            context: context.clone(),
-            opened: OnceLock::new(),
-        };
-        let bytes = file.reader()?.bytes();
-        file.bytes = bytes;
-        let (owner, directory) = file.directory()?;
+        // What is wrong with it, it is removed.
+        let mut file = paged_file(context, number, path, 0);
+        let bytes = context.storage.size(file.path());
+        file.set_bytes(bytes.map_err(|e| Error::io("open", file.path(), e))?);
+        let (owner, directory) = directory_of(&file)?;
         let cluster = Cluster::paged(number, directory);
         Ok(StoredCluster::new(cluster, owner, Arc::new(file)))
     }
 
     /// What tells it from all others: the number of its file, and whether it is in memory.
     pub(crate) fn name(&self) -> (TableId, bool) {
-        (self.file.number, self.cluster.is_resident())
+        (self.file.id(), self.cluster.is_resident())
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.file.path
+        self.file.path()
+    }
+
+    /// Its file.
+    pub(crate) fn pages(&self) -> &PagedFile {
+        &self.file
     }
 
     /// Whether a page was found that is not what was written: reads do without it then.
@@ -154,7 +127,8 @@ impl StoredCluster {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    fn note_damage(&self, error: &Error) {
+    /// Remembers it if an error tells of it.
+    pub(crate) fn note_damage(&self, error: &Error) {
         if error.kind() == ErrorKind::Corruption {
             self.damaged.store(true, Ordering::Relaxed);
         }
@@ -162,14 +136,14 @@ impl StoredCluster {
 
     /// The size of its file.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file.bytes
+        self.file.bytes()
     }
 
     /// The same whose pages are read when they are needed.
     pub(crate) fn paged(&self) -> Result<Arc<StoredCluster>> {
-        self.file.reader()?;
+        self.file.file()?;
         let directory = self.cluster.directory().clone();
-        let cluster = Cluster::paged(self.file.number, directory);
+        let cluster = Cluster::paged(self.file.id(), directory);
         Ok(StoredCluster::new(cluster, self.owner, self.file.clone()))
     }
 
@@ -182,7 +156,7 @@ impl StoredCluster {
             pages.resize(pages.len() + TRAILER_BYTES as usize, 0);
         }
         let directory = self.cluster.directory().clone();
-        let cluster = Cluster::resident(self.file.number, directory, pages);
+        let cluster = Cluster::resident(self.file.id(), directory, pages);
         Ok(StoredCluster::new(cluster, self.owner, self.file.clone()))
     }
 
@@ -190,14 +164,14 @@ impl StoredCluster {
     /// the database open for writing removes what it does not need.
     pub(crate) fn verify(&self) -> Result<Option<u64>> {
         match self.check() {
-            Err(_) if self.file.context.storage.size(self.path()).is_err() => Ok(None),
+            Err(_) if self.file.context().storage.size(self.path()).is_err() => Ok(None),
             checked => checked.map(|()| Some(self.bytes())),
         }
     }
 
     fn check(&self) -> Result<()> {
         let path = self.path();
-        if self.file.directory()? != (self.owner, self.cluster.directory().clone()) {
+        if directory_of(&self.file)? != (self.owner, self.cluster.directory().clone()) {
             let error =
                 Error::corruption("expected the directory of the open cluster, found another");
             return Err(error.at(path, None));
@@ -262,30 +236,11 @@ pub(crate) fn read_whole(
 
 impl PageSource for StoredCluster {
     fn page(&self, id: PageId) -> Result<Page> {
-        let context = &self.file.context;
-        let cache = &context.memory.cache;
-        context.stats.pages_asked.add(1);
-        if let Some(page) = cache.get(id) {
-            return Ok(page);
-        }
-        context.stats.device_reads.add(1);
-        let page = self.file.read(id, |bytes| cache.allocate(bytes));
-        let page = page.inspect_err(|error| self.note_damage(error))?;
-        cache.insert(id, &page);
-        Ok(page)
-    }
-
-    fn cached_or_prefetch(&self, id: PageId) -> Option<Page> {
-        let page = self.file.context.memory.cache.get(id);
-        if let (None, Some(opened)) = (&page, self.file.opened.get()) {
-            let start = id.handle.offset;
-            opened.advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
-        }
-        page
+        self.file.page(id)
     }
 
     fn has_cached(&self, id: PageId) -> bool {
-        self.file.context.memory.cache.get(id).is_some()
+        self.file.has_cached(id)
     }
 }
 
@@ -299,7 +254,7 @@ impl<'a> Fetch<'a> {
         let empty = |cluster: &'a StoredCluster| (cluster, 0, Buffer::allocate(0));
         let clusters = clusters.into_iter();
         Fetch {
-            files: clusters.map(|it| (it.file.number, empty(it))).collect(),
+            files: clusters.map(|it| (it.file.id(), empty(it))).collect(),
         }
     }
 
@@ -313,10 +268,10 @@ impl<'a> Fetch<'a> {
         if !is_here {
             let rest = cluster.cluster.pages_bytes().saturating_sub(at) as usize;
             let wanted = PIECE_BYTES.max(bytes).min(rest);
-            let reader = cluster.file.reader()?;
+            let reader = cluster.file.file()?;
             *piece = page_io::read_range(&**reader, cluster.path(), at, wanted)?;
             *start = at;
-            cluster.file.context.stats.device_reads.add(1);
+            cluster.file.context().stats.device_reads.add(1);
         }
         let from = (at - *start) as usize;
         let stored = piece.get(from..from + bytes).unwrap_or_default();
@@ -338,15 +293,9 @@ pub(crate) fn write(
 ) -> Result<Arc<StoredCluster>> {
     let path = dir.join(cluster_name(number));
     // From now on the file is removed unless a cluster takes it.
-    let mut file = ClusterFile {
-        number,
-        path,
-        bytes: 0,
-        context: context.clone(),
-        opened: OnceLock::new(),
-    };
-    let failed = |e| Error::io("write", &file.path, e);
-    let mut out = context.storage.create(&file.path).map_err(failed)?;
+    let mut file = paged_file(context, number, path, 0);
+    let failed = |e| Error::io("write", file.path(), e);
+    let mut out = context.storage.create(file.path()).map_err(failed)?;
     let mut resident = Vec::new();
     let (mut stored, mut offset) = (Vec::with_capacity(PIECE_BYTES), 0);
     let directory = assemble(
@@ -375,14 +324,14 @@ pub(crate) fn write(
     out.sync().map_err(failed)?;
     let synced = context.storage.sync_dir(dir);
     synced.map_err(|e| Error::io("sync", dir, e))?;
-    file.bytes = out.bytes();
-    context.stats.filter_write_bytes.add(file.bytes);
+    file.set_bytes(out.bytes());
+    context.stats.filter_write_bytes.add(file.bytes());
     let cluster = match is_resident {
         true => Cluster::resident(number, directory, resident),
         false => Cluster::paged(number, directory),
     };
     if !is_resident {
-        file.reader()?;
+        file.file()?;
     }
     Ok(StoredCluster::new(cluster, owner, Arc::new(file)))
 }

@@ -1,0 +1,211 @@
+//! A file of checked pages, of a table or of a cluster of filters: opened when somebody needs it, read by way of the
+//! database's page cache, together with others where many pages are wanted.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use hedgerow_io::{Advice, RandomRead, ReadInto, ReadMode, Storage};
+use hedgerow_mem::PageMut;
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::page::{Page, PageId, TableId};
+use crate::stats::Stats;
+
+use super::page_io;
+
+/// What all tables of a database share.
+#[derive(Debug)]
+pub(crate) struct TableContext {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) stats: Arc<Stats>,
+    /// Obsolete files that nobody reads any more: removing a large file takes too long to be done by
+    /// the reader that happened to be the last.
+    pub(crate) graveyard: Mutex<Vec<Obsolete>>,
+}
+
+/// A file that is to be removed, of a table or of a filter over several runs.
+#[derive(Debug)]
+pub(crate) struct Obsolete {
+    /// Filters are numbered with tables.
+    pub(crate) id: TableId,
+    pub(crate) path: PathBuf,
+    /// Of its pages, the most that may be in the cache.
+    pub(crate) cached_bytes_max: u64,
+}
+
+/// See the module. When the last holder of an obsolete one lets go, the file is removed.
+#[derive(Debug)]
+pub(crate) struct PagedFile {
+    id: TableId,
+    path: PathBuf,
+    bytes: u64,
+    context: Arc<TableContext>,
+    opened: OnceLock<Arc<dyn RandomRead>>,
+    obsolete: AtomicBool,
+}
+
+impl PagedFile {
+    /// One of `bytes` bytes.
+    pub(crate) fn new(
+        id: TableId,
+        path: PathBuf,
+        bytes: u64,
+        context: Arc<TableContext>,
+    ) -> PagedFile {
+        PagedFile {
+            id,
+            path,
+            bytes,
+            context,
+            opened: OnceLock::new(),
+            obsolete: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.id
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// It has been written, and is so large.
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
+    pub(crate) fn context(&self) -> &Arc<TableContext> {
+        &self.context
+    }
+
+    /// The file is to be removed when nobody holds it any more: nothing durable names it.
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The open file.
+    #[inline]
+    pub(crate) fn file(&self) -> Result<&Arc<dyn RandomRead>> {
+        match self.opened.get() {
+            Some(file) => Ok(file),
+            None => self.open(),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<&Arc<dyn RandomRead>> {
+        let (storage, mode) = (&self.context.storage, self.context.read_mode);
+        let opened = storage.open(&self.path, mode);
+        let file = opened.map_err(|e| Error::io("open", &self.path, e))?;
+        let found = file.bytes();
+        if found != self.bytes {
+            return Err(Error::corruption(format!(
+                "expected a file of {} bytes, found {found} bytes",
+                self.bytes
+            ))
+            .at(&self.path, None));
+        }
+        Ok(self.opened.get_or_init(|| file))
+    }
+
+    /// The page, from the cache or else from the file, verified.
+    pub(crate) fn page(&self, id: PageId) -> Result<Page> {
+        self.context.stats.pages_asked.add(1);
+        if let Some(page) = self.cached(id) {
+            return Ok(page);
+        }
+        let page = self.read_page(id)?;
+        self.context.memory.cache.insert(id, &page);
+        Ok(page)
+    }
+
+    /// Whether asking for the page reads nothing, as things are.
+    pub(crate) fn has_cached(&self, id: PageId) -> bool {
+        self.cached(id).is_some()
+    }
+
+    /// The page if it is in the cache.
+    pub(crate) fn cached(&self, id: PageId) -> Option<Page> {
+        self.context.memory.cache.get(id)
+    }
+
+    /// The system hears that the page will be needed.
+    pub(crate) fn prefetch(&self, id: PageId) {
+        if let Some(file) = self.opened.get() {
+            let start = id.handle.offset;
+            file.advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
+        }
+    }
+
+    /// The page from the file, not by way of the cache.
+    pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
+        self.context.stats.device_reads.add(1);
+        page_io::read(&**self.file()?, &self.path, id, |bytes| {
+            self.allocate(bytes)
+        })
+    }
+
+    /// Reads pages of several files of a database together, overlapped as far as its storage can, not by way
+    /// of the cache but into it.
+    pub(crate) fn read_together(wanted: &[(&PagedFile, PageId)]) -> Vec<Result<Page>> {
+        let mut begun: Vec<_> = wanted.iter().map(|(file, id)| file.begin(*id)).collect();
+        let reads = begun.iter_mut().zip(wanted).filter_map(|(begun, (_, id))| {
+            let (file, memory) = begun.as_mut().ok()?;
+            Some(ReadInto::new(*file, id.handle.offset, memory))
+        });
+        let mut reads: Vec<_> = reads.collect();
+        if let Some((file, _)) = wanted.first() {
+            file.context.storage.read_many(&mut reads);
+        }
+        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+        let mut results = results.into_iter();
+        let each = begun.into_iter().zip(wanted);
+        each.map(|(begun, &(file, id))| {
+            let (_, memory) = begun?;
+            let read = results.next().expect("each read that began has a result");
+            let page = page_io::finish(memory, read, &file.path, id, |bytes| file.allocate(bytes))?;
+            file.context.memory.cache.insert(id, &page);
+            Ok(page)
+        })
+        .collect()
+    }
+
+    /// The file, and memory for a page that is about to be read from it.
+    fn begin(&self, id: PageId) -> Result<(&dyn RandomRead, PageMut)> {
+        let file = &**self.file()?;
+        self.context.stats.device_reads.add(1);
+        let memory = page_io::begin(file, &self.path, id, |bytes| self.allocate(bytes))?;
+        Ok((file, memory))
+    }
+
+    /// Memory for a page that the cache may keep.
+    pub(crate) fn allocate(&self, bytes: usize) -> PageMut {
+        self.context.memory.cache.allocate(bytes)
+    }
+}
+
+impl Drop for PagedFile {
+    fn drop(&mut self) {
+        if !*self.obsolete.get_mut() {
+            return;
+        }
+        let path = std::mem::take(&mut self.path);
+        let graveyard = self.context.graveyard.lock();
+        graveyard
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Obsolete {
+                id: self.id,
+                path,
+                cached_bytes_max: self.bytes,
+            });
+    }
+}
