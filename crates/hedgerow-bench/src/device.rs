@@ -128,7 +128,11 @@ impl Pages {
     fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pages> {
         let (mut files, mut count) = (Vec::with_capacity(paths.len()), 0);
         for path in paths {
-            let file = direct(path.as_ref())?;
+            let file = match direct(path.as_ref()) {
+                // A store may remove a table after a merge at any time.
+                Err(_) if !path.as_ref().try_exists()? => continue,
+                opened => opened?,
+            };
             count += file.metadata()?.len() / PAGE_BYTES as u64;
             files.push((file, count));
         }
