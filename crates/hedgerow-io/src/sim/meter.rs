@@ -61,6 +61,10 @@ pub struct Counters {
     pub mutations: u64,
     /// Reads of files.
     pub reads: u64,
+    /// Calls of `read_many`, and the reads that were made by them.
+    pub read_batches: u64,
+    /// See `read_batches`.
+    pub reads_in_batches: u64,
     /// Writes handed to the system.
     pub writes: u64,
     /// Syncs of files, segments and directories.

@@ -9,13 +9,24 @@ use super::handles::{Handle, Lock, Reader, SimSegment, Writer};
 use super::meter::{Fault, Op, OpClass};
 use super::names::{File, Name};
 use super::{SimStorage, State, lock};
-use crate::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
+use crate::{
+    DirEntry, FileLock, RandomRead, ReadInto, ReadMode, Segment, SequentialWrite, Storage,
+};
 
 impl Storage for SimStorage {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.change("create_dir_all", &[dir], |state| {
             state.names.create_dir_all(dir)
         })
+    }
+
+    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
+        let counters = &mut self.state().meter.counters;
+        counters.read_batches += 1;
+        counters.reads_in_batches += reads.len() as u64;
+        for read in reads {
+            read.result = read.file.read_at(read.offset, read.bytes);
+        }
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {

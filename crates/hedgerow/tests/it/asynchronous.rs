@@ -304,6 +304,44 @@ fn what_waited_in_a_queue_is_one_commit() {
 }
 
 #[test]
+fn gets_that_waited_in_a_queue_are_read_together() {
+    let disk = SimStorage::new(14);
+    let db = threaded(&disk).workers(1).open().unwrap();
+    let keyspace = db
+        .keyspace_with("k", Layout::sorted().hash(4), small())
+        .unwrap();
+    let keys = 20_000;
+    for i in 1..keys {
+        keyspace.put(key(i), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let chosen: Vec<_> = (1..=32).map(|i| i * 601).collect();
+    let longest = { chosen.iter() }
+        .map(|&i| keyspace.explain(key(i)).unwrap().pages().count())
+        .max();
+    // Others take their places in the cache.
+    assert_eq!(contents(&keyspace).len() as u64, keys - 1);
+    (1..keys)
+        .step_by(3)
+        .for_each(|i| drop(keyspace.get(key(i)).unwrap()));
+    let busy = Busy::new(&keyspace);
+    let before = disk.counters();
+    let gets: Vec<_> = chosen.iter().map(|&i| keyspace.get_async(key(i))).collect();
+    busy.go_on();
+    for (get, i) in gets.into_iter().zip(chosen) {
+        assert_eq!(get.wait().unwrap().as_deref(), Some(&value(i)[..]));
+    }
+    let after = disk.counters();
+    let reads = after.reads_in_batches - before.reads_in_batches;
+    let batches = (after.read_batches - before.read_batches) as usize;
+    assert!(
+        reads >= 16 && batches <= longest.unwrap(),
+        "{reads} in {batches}"
+    );
+}
+
+#[test]
 fn one_bad_call_fails_alone() {
     let disk = SimStorage::new(6);
     let db = threaded(&disk).workers(1).open().unwrap();

@@ -116,6 +116,48 @@ fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
     assert!((0.9..=1.06).contains(&absent), "{absent}");
 }
 
+/// The pages of clusters that the keys of a call want are read together, and with those of tables: as many calls of
+/// the storage as the key with the longest way wants pages.
+#[test]
+fn a_multi_get_reads_clusters_and_tables_in_few_batches() {
+    let disk = SimStorage::new(11);
+    let db = builder(&disk).memory_budget(2 << 20).open().unwrap();
+    let design = Design {
+        compression: Compression::None,
+        block_bytes: 4 << 10,
+        table_bytes: Some(64 << 10),
+        memtable_bytes: Some(64 << 10),
+        ..clustered("trie:8", Residency::Paged)
+    };
+    let keyspace = hashed(&db, design);
+    let keys = 100_000;
+    for i in 0..keys {
+        keyspace.put(key(i), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    // All tables that are asked are open then.
+    let chosen: Vec<_> = (0..32).map(|i| key(i * 7919 % keys)).collect();
+    let asked = chosen.iter().map(|key| keyspace.explain(key).unwrap());
+    let longest = asked.map(|it| it.pages().count()).max().unwrap();
+    // Others take their places in the cache.
+    for i in 0..keys / 3 {
+        keyspace.get(key(i * 3 + 1)).unwrap();
+    }
+    let before = disk.counters();
+    let found = keyspace.multi_get(&chosen).unwrap();
+    let after = disk.counters();
+    for (i, found) in (0..32).zip(found) {
+        assert_eq!(found.as_deref(), Some(&value(i * 7919 % keys)[..]));
+    }
+    let reads = after.reads - before.reads;
+    let batches = (after.read_batches - before.read_batches) as usize;
+    println!("{reads} reads of 32 keys in {batches} batches, {longest} pages at most");
+    assert_eq!(after.reads_in_batches - before.reads_in_batches, reads);
+    assert!(longest >= 2 && batches <= longest);
+    assert!(reads >= 32, "as many pages are not in memory");
+}
+
 /// What clusters write per byte of their user, with each of several heights of the last level's piles:
 /// at most 0.2 for each level that an entry comes to.
 #[test]
