@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::slimdb;
 use crate::median::median;
 
 /// What the names of designs begin with that the advisor chose for a mix, whose name follows.
@@ -66,6 +67,9 @@ pub fn table(rows: &[Value]) -> String {
     }
     for truth in truths(rows) {
         let _ = writeln!(table, "\n{truth}");
+    }
+    for target in slimdb::targets::targets(rows) {
+        let _ = writeln!(table, "{target}");
     }
     table
 }
