@@ -149,6 +149,7 @@ impl Run {
         };
         if let Some(group) = &group {
             child.arg("--group").arg(group.dir());
+            child.arg("--measure-device");
         }
         let measured = self.read_results(store, round, &mut child);
         remove(&flags.dir)?;

@@ -24,7 +24,7 @@ impl Results {
     /// A row for each task and store.
     pub(crate) fn table(&self, tasks: &[Task], stores: &[Kind]) -> String {
         let mut table = format!(
-            "{:<20} {:<9} {:>11} {:>23} {:>9} {:>8} {:>8} {:>9} {:>6} {:>6}\n",
+            "{:<20} {:<9} {:>11} {:>23} {:>9} {:>8} {:>8} {:>9} {:>6} {:>6} {:>8}\n",
             "workload",
             "store",
             "ops/s",
@@ -34,7 +34,8 @@ impl Results {
             "p99 us",
             "max ms",
             "wr amp",
-            "stored"
+            "stored",
+            "device"
         );
         for (i, task) in tasks.iter().enumerate() {
             let ours = median(self.of(Kind::Hedgerow, i, "/ops_per_second"));
@@ -49,7 +50,7 @@ impl Results {
                     .fold(0.0, f64::max);
                 let _ = writeln!(
                     table,
-                    "{:<20} {:<9} {:>11} {:>23} {:>9} {:>8} {:>8} {:>9.1} {:>6} {:>6}",
+                    "{:<20} {:<9} {:>11} {:>23} {:>9} {:>8} {:>8} {:>9.1} {:>6} {:>6} {:>8}",
                     task.to_string(),
                     store.name(),
                     thousands(middle),
@@ -60,6 +61,7 @@ impl Results {
                     worst / 1000.0,
                     decimal(median(self.of(store, i, "/write_amplification")), 2),
                     decimal(self.stored(store, i), 2),
+                    self.device(store, i).map_or("-".to_owned(), thousands),
                 );
             }
         }
@@ -71,6 +73,15 @@ impl Results {
         let bytes = median(self.of(store, task, "/storage_write_bytes"))?;
         let user_bytes = median(self.of(store, task, "/user_bytes"))?;
         (user_bytes > 0.0).then(|| bytes / user_bytes)
+    }
+
+    /// Random reads per second of the device at depth 32, the mean of before and after.
+    fn device(&self, store: Kind, task: usize) -> Option<f64> {
+        let at = |when: &str| {
+            let field = format!("/device_reads_per_second/{when}/depth_32");
+            median(self.of(store, task, &field))
+        };
+        Some((at("before")? + at("after")?) / 2.0)
     }
 
     fn of(&self, store: Kind, task: usize, field: &str) -> Vec<f64> {

@@ -49,8 +49,8 @@ pub fn measure(dir: &Path, file_bytes: u64, each: Duration) -> Result<Device> {
 fn measure_in(scratch: &Path, file_bytes: u64, each: Duration) -> Result<Device> {
     let path = scratch.join("pages");
     let write_bytes_per_s = write(&path, file_bytes)?;
-    let latency = 1.0 / random_reads(&path, file_bytes, 1, each)?;
-    let reads_per_s = random_reads(&path, file_bytes, DEPTH, each)?;
+    let latency = 1.0 / random_reads(&[&path], 1, each)?;
+    let reads_per_s = random_reads(&[&path], DEPTH, each)?;
     let read_bytes_per_s = read(&path, each)?;
     fs::remove_file(&path)?;
     let device = Device {
@@ -94,18 +94,18 @@ fn direct(path: &Path) -> Result<File> {
     Ok(file.map_err(|e| format!("cannot open {} for direct reads: {e}", path.display()))?)
 }
 
-/// Random reads of a page per second, `depth` of them under way at once: a thread for each.
+/// Random reads of a page per second, `depth` of them under way at once: a thread for each. Each page
+/// of all files is as likely as any other.
 ///
 /// # Errors
 ///
-/// What the file system says, not knowing direct reads among it.
-pub fn random_reads(path: &Path, bytes: u64, depth: usize, time: Duration) -> Result<f64> {
-    let file = &direct(path)?;
-    let pages = bytes / PAGE_BYTES as u64;
+/// What the file system says, not knowing direct reads among it; files without a whole page.
+pub fn random_reads<P: AsRef<Path>>(files: &[P], depth: usize, time: Duration) -> Result<f64> {
+    let pages = &Pages::open(files)?;
     let began = Instant::now();
     let reads = thread::scope(|scope| {
         let readers: Vec<_> = (0..depth as u64)
-            .map(|seed| scope.spawn(move || read_pages(file, pages, seed, began, time)))
+            .map(|seed| scope.spawn(move || pages.read_at_random(seed, began, time)))
             .collect();
         let joined = readers.into_iter().map(|reader| {
             reader
@@ -117,22 +117,45 @@ pub fn random_reads(path: &Path, bytes: u64, depth: usize, time: Duration) -> Re
     Ok(reads as f64 / began.elapsed().as_secs_f64())
 }
 
-fn read_pages(
-    file: &File,
-    pages: u64,
-    seed: u64,
-    began: Instant,
-    time: Duration,
-) -> std::io::Result<u64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut page = Box::new(Page([0; PAGE_BYTES]));
-    let mut reads = 0;
-    while began.elapsed() < time {
-        let at = random.u64(..pages) * PAGE_BYTES as u64;
-        file.read_exact_at(&mut page.0, at)?;
-        reads += 1;
+/// The whole pages of several files.
+struct Pages {
+    /// Each file, and how many pages there are up to its end.
+    files: Vec<(File, u64)>,
+    count: u64,
+}
+
+impl Pages {
+    fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pages> {
+        let (mut files, mut count) = (Vec::with_capacity(paths.len()), 0);
+        for path in paths {
+            let file = match direct(path.as_ref()) {
+                // A store may remove a table after a merge at any time.
+                Err(_) if !path.as_ref().try_exists()? => continue,
+                opened => opened?,
+            };
+            count += file.metadata()?.len() / PAGE_BYTES as u64;
+            files.push((file, count));
+        }
+        if count == 0 {
+            return Err("expected files with pages to read at random, found none".into());
+        }
+        Ok(Pages { files, count })
     }
-    Ok(reads)
+
+    fn read_at_random(&self, seed: u64, began: Instant, time: Duration) -> std::io::Result<u64> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut page = Box::new(Page([0; PAGE_BYTES]));
+        let mut reads = 0;
+        while began.elapsed() < time {
+            let at = random.u64(..self.count);
+            let nth = self.files.partition_point(|&(_, end)| end <= at);
+            let first = nth.checked_sub(1).map_or(0, |before| self.files[before].1);
+            let offset = (at - first) * PAGE_BYTES as u64;
+            self.files[nth].0.read_exact_at(&mut page.0, offset)?;
+            reads += 1;
+        }
+        Ok(reads)
+    }
 }
 
 /// Bytes per second of reading the file from its beginning, again and again, past the cache.

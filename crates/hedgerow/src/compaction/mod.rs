@@ -92,10 +92,11 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             on_panic.armed = false;
             drop(on_panic);
             end(&engine, &partition, &job, result.as_ref().err());
-            engine.remove_obsolete();
             if result.is_ok() {
                 schedule(&engine, &partition);
             }
+            // Last, since a file system that tells the device of free blocks may take half a second.
+            engine.remove_obsolete();
         });
     }
     probes::schedule(engine, partition);
