@@ -3,7 +3,8 @@
 //! | part | share | why |
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
-//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it |
+//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it, indexes for an eighth |
+//! | filters over several runs | up to 1/2, with the others | they are asked for every key; what does not fit is not built |
 //! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
@@ -45,6 +46,11 @@ impl MemoryPlan {
             resident: budget / 4,
             merges: budget / 16,
         }
+    }
+
+    /// What indexes have of their share before filters.
+    fn indexes_first(&self) -> u64 {
+        self.resident / 8
     }
 
     /// What active memtables may hold together before the largest is sealed.
@@ -154,20 +160,32 @@ impl Memory {
         }
     }
 
-    /// Whether a filter of `bytes` more may stay in memory.
+    /// Whether a filter of `bytes` more may stay in memory, beside the indexes that are to be there first.
     pub(crate) fn has_room_for_filter(&self, bytes: u64) -> bool {
-        let held = self.indexes.load(Ordering::Relaxed) + self.filters.load(Ordering::Relaxed);
+        let coming = self.stored.index_bytes.load(Ordering::Relaxed);
+        let indexes = self.indexes.load(Ordering::Relaxed);
+        let indexes = indexes.max(coming.min(self.plan.indexes_first()));
+        let held = indexes + self.filters.load(Ordering::Relaxed);
         held.saturating_add(bytes) <= self.plan.resident
     }
 
-    /// Whether an index of `bytes` more may stay in memory. Filters go first, for up to half of the
-    /// share: a page of an index serves so many more keys than one of a filter that it is nearly
-    /// always in the page cache.
+    /// Whether a filter over several runs of `bytes` more may be built.
+    pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
+        let filters = self.filters.load(Ordering::Relaxed);
+        filters.saturating_add(bytes) <= self.plan.budget / 2
+    }
+
+    /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads
+    /// as the filter beside it, and the entropy-coded index has a twentieth of its bits. Filters go before a large
+    /// one, for up to half of the share: a page of an index serves so many more keys than one of a filter
+    /// that it is nearly always in the page cache.
     pub(crate) fn has_room_for_index(&self, bytes: u64) -> bool {
+        let indexes = self.indexes.load(Ordering::Relaxed);
+        let indexes = indexes.saturating_add(bytes);
         let filters = self.stored.filter_bytes.load(Ordering::Relaxed);
         let left = self.plan.resident - filters.min(self.plan.resident / 2);
-        let indexes = self.indexes.load(Ordering::Relaxed);
-        self.has_room_for_filter(bytes) && indexes.saturating_add(bytes) <= left
+        let fits = indexes <= left && self.has_room_for_filter(bytes);
+        fits || indexes <= self.plan.indexes_first()
     }
 
     /// The bits per key with which the filters of all tables would be resident: what indexes leave of

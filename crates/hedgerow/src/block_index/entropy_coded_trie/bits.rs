@@ -103,6 +103,14 @@ impl Cursor<'_> {
         self.at += count;
     }
 
+    /// The next bit.
+    #[inline]
+    pub(super) fn take_bit(&mut self) -> bool {
+        let next = self.peek();
+        self.at += 1;
+        next >> 63 == 1
+    }
+
     /// The next `count` bits, at most 64, as an integer.
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> u64 {

@@ -227,10 +227,11 @@ pub(super) fn put_gamma(out: &mut BitWriter, value: usize) {
 
 #[inline]
 pub(super) fn take_gamma(cursor: &mut Cursor<'_>) -> usize {
-    // More zeros than half a word are damage.
-    let zeros = (cursor.peek().leading_zeros() as usize).min(28);
-    cursor.advance(zeros);
-    (cursor.take(zeros + 1) as usize).saturating_sub(1)
+    let next = cursor.peek();
+    // More zeros than half a word are damage; so all is in what was read at once.
+    let zeros = (next.leading_zeros() as usize).min(28);
+    cursor.advance(2 * zeros + 1);
+    ((next << zeros >> (63 - zeros)) as usize).saturating_sub(1)
 }
 
 /// How many bits a subtree takes: exp-Golomb, with `low_bits` as they are.

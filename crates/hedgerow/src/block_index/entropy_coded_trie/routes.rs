@@ -73,15 +73,16 @@ pub(super) fn compare_with_fence(
     key: u64,
     depth: u32,
 ) -> std::cmp::Ordering {
-    if cursor.take(1) == 0 {
+    if !cursor.take_bit() {
         return std::cmp::Ordering::Equal;
     }
     let count = (code::take_rice(cursor) as u32 + 1).min(HASH_BITS.saturating_sub(depth));
     middle(key, depth, count).cmp(&cursor.take(count as usize))
 }
 
+#[inline]
 fn skip_fence(cursor: &mut Cursor<'_>) {
-    if cursor.take(1) == 1 {
+    if cursor.take_bit() {
         let count = code::take_rice(cursor) + 1;
         cursor.advance(count);
     }

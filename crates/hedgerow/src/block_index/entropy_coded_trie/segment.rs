@@ -443,7 +443,7 @@ impl<'a> Segment<'a> {
             spread: layout.spread,
             count: layout.prefixes,
             buckets: layout.buckets,
-            ends: self.bytes(&layout.ends),
+            ends: self.bytes(layout.ends.start),
             rank_bytes: layout.rank_bytes,
             offset_bytes: layout.offset_bytes,
             tries: self.bits(layout.tries),
@@ -455,18 +455,18 @@ impl<'a> Segment<'a> {
         Boundaries {
             blocks: layout.units,
             bits: self.bits(layout.bits),
-            samples: self.bytes(&layout.ranks),
+            samples: self.bytes(layout.ranks.start),
             rank_bytes: layout.rank_bytes,
         }
     }
 
-    fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
-        self.page.get(range.clone()).unwrap_or_default()
+    /// The bytes from one of the page on; they go on with whatever is behind, so that words are read whole.
+    fn bytes(&self, start: usize) -> &'a [u8] {
+        self.page.get(start..).unwrap_or_default()
     }
 
-    /// The bits from a byte of the page on; they go on with whatever is behind.
     fn bits(&self, start: usize) -> Bits<'a> {
-        Bits(self.page.get(start..).unwrap_or_default())
+        Bits(self.bytes(start))
     }
 }
 

@@ -1,0 +1,270 @@
+//! What is wanted of SlimDB's experiments, and what was found.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::median::median;
+
+/// A line for each target of which there are rows, with medians over rounds.
+pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
+    let found = Found::of(rows);
+    let mut lines = found.indexes();
+    lines.extend(found.filters());
+    for (part, case) in found.parts() {
+        lines.extend(found.stores(part, &case));
+    }
+    lines
+}
+
+/// Experiment, case, workload, design.
+type Key = (u64, String, String, String);
+
+struct Found(BTreeMap<Key, Vec<Value>>);
+
+/// Which side of a bound is wanted.
+#[derive(Clone, Copy)]
+enum Bound {
+    Least(f64),
+    Most(f64),
+}
+
+fn told(what: &str, found: f64, bound: Bound) -> String {
+    let (reached, side, target) = match bound {
+        Bound::Least(target) => (found >= target, "at least", target),
+        Bound::Most(target) => (found <= target, "at most", target),
+    };
+    let reached = if reached { "reached" } else { "missed" };
+    let decimals = match target {
+        target if target >= 1e3 => 0,
+        target if target < 0.05 => 4,
+        _ => 3,
+    };
+    format!("target {reached}: {what}: {found:.decimals$}, {side} {target}")
+}
+
+impl Found {
+    fn of(rows: &[Value]) -> Found {
+        let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        let mut rounds: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
+        for row in rows
+            .iter()
+            .filter(|row| text(row, "title").starts_with("SlimDB"))
+        {
+            let [case, workload, design] = ["case", "workload", "design"].map(|it| text(row, it));
+            let experiment = row["experiment"].as_u64().unwrap_or_default();
+            let key = (experiment, case, workload, design);
+            rounds.entry(key).or_default().push(row.clone());
+        }
+        Found(rounds)
+    }
+
+    /// The median over rounds of what a path, or a ratio of two, leads to.
+    fn number(&self, (experiment, case): (u64, &str), step: [&str; 2], path: &str) -> Option<f64> {
+        let [workload, design] = step.map(str::to_owned);
+        let rows = self
+            .0
+            .get(&(experiment, case.to_owned(), workload, design))?;
+        let (path, by) = path.split_once(" by ").unwrap_or((path, ""));
+        median(rows.iter().filter_map(|row| {
+            let number = |path: &str| row.pointer(path)?.as_f64();
+            match by {
+                "" => number(path),
+                by => Some(number(path)? / number(by)?),
+            }
+        }))
+    }
+
+    /// The experiments with stores, and their cases.
+    fn parts(&self) -> Vec<(u64, String)> {
+        let stores = self.0.keys().filter(|key| matches!(key.0, 3 | 4));
+        let mut parts: Vec<_> = stores.map(|key| (key.0, key.1.clone())).collect();
+        parts.dedup();
+        parts
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        let targets = [
+            ("16", 0.92, 3e6),
+            ("32", 0.80, 3e6),
+            ("64", 0.75, 3e6),
+            ("zipf", 0.70, 1.5e6),
+        ];
+        let each = targets.into_iter().flat_map(|(groups, bits, rate)| {
+            let case = format!("groups of {groups}");
+            let number = |path| self.number((1, &case), ["locate", "three-level"], path);
+            let bits = number("/bits_per_key").map(|it| {
+                told(
+                    &format!("three-level index, {case}, bits per key"),
+                    it,
+                    Bound::Most(bits),
+                )
+            });
+            let rate = number("/ops_per_second").map(|it| {
+                told(
+                    &format!("three-level index, {case}, lookups per second"),
+                    it,
+                    Bound::Least(rate),
+                )
+            });
+            bits.into_iter().chain(rate)
+        });
+        each.collect()
+    }
+
+    fn filters(&self) -> Vec<String> {
+        let targets = [
+            ("insert", "/bits_per_key", "bits per key", Bound::Most(16.0)),
+            ("insert", "/ops_per_second", "per second", Bound::Least(4e6)),
+            (
+                "absent, 64 at a time",
+                "/false_positives",
+                "false positives",
+                Bound::Most(0.002),
+            ),
+            (
+                "present, 64 at a time",
+                "/ops_per_second",
+                "per second",
+                Bound::Least(10e6),
+            ),
+            (
+                "absent, 64 at a time",
+                "/ops_per_second",
+                "per second",
+                Bound::Least(10e6),
+            ),
+            (
+                "present, one at a time",
+                "/ops_per_second",
+                "per second",
+                Bound::Least(10e6),
+            ),
+        ];
+        let each = targets
+            .into_iter()
+            .filter_map(|(workload, path, what, bound)| {
+                let found = self.number((2, "0 % duplicates"), [workload, "mlcf:12"], path)?;
+                Some(told(
+                    &format!("multi-level cuckoo, {workload}, {what}"),
+                    found,
+                    bound,
+                ))
+            });
+        each.collect()
+    }
+
+    fn stores(&self, experiment: u64, case: &str) -> Vec<String> {
+        let of = |workload, design, path| self.number((experiment, case), [workload, design], path);
+        let beside = |workload, path| {
+            Some(of(workload, "stepped merge", path)? / of(workload, "rocksdb", path)?)
+        };
+        let pages = "/block_reads by /ops";
+        let lines = [
+            (
+                "creating, stepped merge over RocksDB",
+                beside("fillrandom", "/ops_per_second"),
+                Bound::Least(3.0),
+            ),
+            (
+                "entry writes, stepped merge",
+                of("fillrandom", "stepped merge", "/entry_writes/measured"),
+                Bound::Most(3.8),
+            ),
+            (
+                "random reads, stepped merge over RocksDB",
+                beside("readrandom", "/ops_per_second"),
+                Bound::Least(1.5),
+            ),
+            (
+                "pages per hit, stepped merge",
+                of("readrandom", "stepped merge", pages),
+                Bound::Most(1.01),
+            ),
+            (
+                "pages per miss, stepped merge",
+                of("readmissing", "stepped merge", pages),
+                Bound::Most(0.01),
+            ),
+            (
+                "pages per hit, mixed",
+                of("readrandom", "mixed", pages),
+                Bound::Most(1.02),
+            ),
+            (
+                "p99.9 of reads while writing, stepped merge over RocksDB",
+                beside("readwhilewriting", "/latency_us/p999"),
+                Bound::Most(0.5),
+            ),
+        ];
+        let place = if case.is_empty() {
+            String::new()
+        } else {
+            format!("{case}, ")
+        };
+        let found = lines.into_iter().filter_map(|(what, found, bound)| {
+            Some(told(
+                &format!("experiment {experiment}, {place}{what}"),
+                found?,
+                bound,
+            ))
+        });
+        found.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(experiment: u64, names: [&str; 3], numbers: Value) -> Value {
+        let [case, workload, design] = names;
+        let mut row = json!({
+            "title": format!("SlimDB {experiment}. Test"), "experiment": experiment,
+            "case": case, "workload": workload, "design": design, "ops": 100,
+        });
+        for (name, number) in numbers.as_object().unwrap() {
+            row[name] = number.clone();
+        }
+        row
+    }
+
+    #[test]
+    fn each_target_is_told_from_medians() {
+        let rate = |rate: f64| json!({ "ops_per_second": rate });
+        let zipf = json!({ "bits_per_key": 0.69, "ops_per_second": 1.4e6 });
+        let write = ["a third", "fillrandom", "stepped merge"];
+        let rows = [
+            row(1, ["groups of zipf", "locate", "three-level"], zipf),
+            row(
+                2,
+                ["0 % duplicates", "absent, 64 at a time", "mlcf:12"],
+                json!({ "false_positives": 0.0018 }),
+            ),
+            row(3, write, rate(300.0)),
+            row(3, write, rate(310.0)),
+            row(3, write, rate(100.0)),
+            row(3, ["a third", "fillrandom", "rocksdb"], rate(100.0)),
+            row(
+                3,
+                ["a third", "readrandom", "mixed"],
+                json!({ "block_reads": 103 }),
+            ),
+        ];
+        let expected = [
+            "target reached: three-level index, groups of zipf, bits per key: 0.690, at most 0.7",
+            "target missed: three-level index, groups of zipf, lookups per second: 1400000, at least 1500000",
+            "target reached: multi-level cuckoo, absent, 64 at a time, false positives: 0.0018, at most 0.002",
+            "target reached: experiment 3, a third, creating, stepped merge over RocksDB: 3.000, at least 3",
+            "target missed: experiment 3, a third, pages per hit, mixed: 1.030, at most 1.02",
+        ];
+        assert_eq!(targets(&rows), expected);
+        let mut of_another = rows;
+        of_another
+            .iter_mut()
+            .for_each(|row| row["title"] = json!("Autumn 1"));
+        assert!(targets(&of_another).is_empty());
+    }
+}
