@@ -52,8 +52,8 @@ pub(crate) struct Flags {
     #[arg(long, value_parser = bytes)]
     pub(crate) memory_budget: Option<u64>,
     /// How Hedgerow reads its tables: `pread`, `mmap` or `direct`
-    #[arg(long, default_value = "pread", value_parser = ["pread", "mmap", "direct"])]
-    io: String,
+    #[arg(long, default_value_t)]
+    io: ReadMode,
     /// Options for RocksDB before ours, in its own syntax: `use_direct_reads=true;…`
     #[arg(long, default_value = "")]
     pub(crate) rocksdb_options: String,
@@ -119,11 +119,7 @@ impl Flags {
                 ..Design::default()
             },
             self_tuning: false,
-            read_mode: match self.io.as_str() {
-                "mmap" => ReadMode::Mmap,
-                "direct" => ReadMode::Direct,
-                _ => ReadMode::Pread,
-            },
+            read_mode: self.io,
             workers: 0,
             worker_queue: None,
         }

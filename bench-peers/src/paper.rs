@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hedgerow::advisor::Device;
+use hedgerow::io::ReadMode;
 use hedgerow_bench::experiments::autumn::Size;
 use hedgerow_bench::experiments::{EXPERIMENTS, Engine, Paper, Runner, Step, Trial, summary};
 use hedgerow_bench::{Open, Result, device, read_results};
@@ -37,6 +38,9 @@ pub(crate) struct PaperArguments {
     /// What keys and choices are derived from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How ours reads its tables: `pread`, `mmap` or `direct`
+    #[arg(long, default_value_t)]
+    io: ReadMode,
     /// A directory for the stores, which are removed afterwards
     #[arg(long)]
     dir: PathBuf,
@@ -81,6 +85,7 @@ impl PaperArguments {
             scale: self.scale,
             reads: self.reads,
             seed: self.seed,
+            read_mode: self.io,
         };
         let numbers = self.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
         for number in numbers {

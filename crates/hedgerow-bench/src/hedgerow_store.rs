@@ -1,6 +1,5 @@
 //! Hedgerow as a store under test.
 
-use hedgerow::io::ReadMode;
 use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats, WorkerStats};
 use serde_json::json;
 
@@ -163,11 +162,6 @@ impl Store for HedgerowStore {
 
     fn describe(&self) -> Description {
         let (layout, design) = (self.keyspace.layout(), self.keyspace.design());
-        let read_mode = match self.options.read_mode {
-            ReadMode::Pread => "pread",
-            ReadMode::Mmap => "mmap",
-            ReadMode::Direct => "direct",
-        };
         Description {
             name: "hedgerow".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,7 +174,7 @@ impl Store for HedgerowStore {
                 "index": design.index.to_string(),
                 "filter": design.filter.to_string(),
                 "residency": design.residency.to_string(),
-                "io": read_mode,
+                "io": self.options.read_mode.to_string(),
                 "compression": design.compression.to_string(),
                 "memtable_size": design.memtable_bytes,
                 "table_size": design.table_bytes,

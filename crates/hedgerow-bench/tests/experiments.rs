@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use hedgerow::advisor::Device;
+use hedgerow::io::ReadMode;
 use hedgerow_bench::Result;
 use hedgerow_bench::experiments::autumn::Size;
 use hedgerow_bench::experiments::{Paper, Runner, ours, summary};
@@ -14,6 +15,7 @@ const SIZE: Size = Size {
     scale: 0.005,
     reads: Some(200),
     seed: 1,
+    read_mode: ReadMode::Pread,
 };
 
 /// The rows of an experiment of Autumn, of the trials with `only` in their label, on ours.
@@ -265,7 +267,7 @@ fn the_parallel_experiments_have_partitions_queues_and_activities() {
     let size = Size {
         scale: 0.0001,
         reads: Some(500),
-        seed: 1,
+        ..SIZE
     };
     let of = |number, only| rows_of(Paper::Parallel, &size, number, only);
     let rows = of(1, "");
@@ -327,7 +329,7 @@ fn reads_out_of_memory_stand_beside_the_devices_own() {
     let size = Size {
         scale: 0.0001,
         reads: Some(500),
-        seed: 1,
+        ..SIZE
     };
     let found = try_rows_of(Paper::Parallel, &size, 4, "2 workers, out of memory");
     let rows = match found {
@@ -353,7 +355,7 @@ fn the_lsm_trie_experiments_grow_read_and_start_cold() {
     let size = Size {
         scale: 0.0002,
         reads: Some(640),
-        seed: 1,
+        ..SIZE
     };
     let of = |number, only| rows_of(Paper::LsmTrie, &size, number, only);
     for (number, designs) in [

@@ -143,7 +143,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHERE", default_value_t)]
     residency: Residency,
     /// How table files are read: pread, mmap, direct (past the system's cache)
-    #[arg(long, value_name = "HOW", default_value = "pread", value_parser = read_mode)]
+    #[arg(long, value_name = "HOW", default_value_t)]
     io: ReadMode,
     /// The compression of pages: none, lz4
     #[arg(long, value_name = "CODEC", default_value_t)]
@@ -202,17 +202,6 @@ pub(crate) fn table_format(text: &str) -> Result<(TableSpec, u32), String> {
     };
     let table = table.parse().map_err(|_| unknown())?;
     Ok((table, bytes.map_err(|_| unknown())?))
-}
-
-fn read_mode(text: &str) -> Result<ReadMode, String> {
-    match text {
-        "pread" => Ok(ReadMode::Pread),
-        "mmap" => Ok(ReadMode::Mmap),
-        "direct" => Ok(ReadMode::Direct),
-        _ => Err(format!(
-            "expected `pread`, `mmap` or `direct`, found `{text}`"
-        )),
-    }
 }
 
 impl Arguments {

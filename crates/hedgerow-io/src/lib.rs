@@ -34,10 +34,11 @@ mod conformance;
 pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
 
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,26 @@ pub enum ReadMode {
     /// Past the system's page cache: each read is one of the device, and what the engine caches is in
     /// memory once. For data much larger than memory. Linux only, and not on every file system.
     Direct,
+}
+
+impl fmt::Display for ReadMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReadMode::Pread => "pread",
+            ReadMode::Mmap => "mmap",
+            ReadMode::Direct => "direct",
+        })
+    }
+}
+
+impl FromStr for ReadMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ReadMode, String> {
+        let all = [ReadMode::Pread, ReadMode::Mmap, ReadMode::Direct];
+        let named = all.into_iter().find(|mode| mode.to_string() == text);
+        named.ok_or_else(|| format!("expected `pread`, `mmap` or `direct`, found `{text}`"))
+    }
 }
 
 /// What a reader tells the system about a range that it will or will not need.

@@ -203,20 +203,16 @@ impl fmt::Display for Setup {
         }
         let size = |bytes: Option<u64>| bytes.map_or("auto".into(), |n| n.to_string());
         let workers = self.workers.map_or("none".into(), |n| n.to_string());
-        let read = match self.read_mode {
-            ReadMode::Pread => "pread",
-            ReadMode::Mmap => "mmap",
-            ReadMode::Direct => "direct",
-        };
         write!(
             f,
-            " order={} partitions={} tuning={} budget={} segment={} log={} read={read} workers={workers} {}",
+            " order={} partitions={} tuning={} budget={} segment={} log={} read={} workers={workers} {}",
             self.order,
             self.partitioning,
             self.self_tuning,
             self.budget_bytes,
             size(self.segment_bytes),
             size(self.log_bytes_max),
+            self.read_mode,
             design_text(&self.design)
         )
     }
@@ -242,11 +238,9 @@ impl FromStr for Setup {
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,
-                Some(("read", "pread")) => setup.read_mode = ReadMode::Pread,
+                Some(("read", mode)) => setup.read_mode = mode.parse().map_err(|e| bad(&e))?,
                 Some(("workers", "none")) => setup.workers = None,
                 Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),
-                Some(("read", "mmap")) => setup.read_mode = ReadMode::Mmap,
-                Some(("read", "direct")) => setup.read_mode = ReadMode::Direct,
                 _ if set_design(&mut setup.design, word)? => {}
                 _ => return Err(bad(&"unknown")),
             }

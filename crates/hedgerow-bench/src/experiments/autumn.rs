@@ -6,6 +6,7 @@
 //! shrinks with the data, down to a floor, so trees keep their shape.
 
 use hedgerow::advisor::{Constraints, Device, advise};
+use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design};
 
 use crate::experiments::{Engine, Experiment, Step, Trial, model, unknown};
@@ -22,6 +23,8 @@ pub struct Size {
     pub reads: Option<u64>,
     /// What keys and choices are derived from.
     pub seed: u64,
+    /// How ours reads its tables. The paper's reads are direct, and the model's are of the device.
+    pub read_mode: ReadMode,
 }
 
 const MIB: u64 = 1 << 20;
@@ -278,6 +281,7 @@ impl Size {
                 table_bytes: Some(self.bytes(bytes.2, TABLE_BYTES_MIN)),
                 ..Design::default()
             },
+            read_mode: self.read_mode,
             ..OpenOptions::new("".as_ref(), &settings)
         };
         Ok(Base(Trial {

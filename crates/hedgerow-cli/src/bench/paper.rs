@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hedgerow::io::ReadMode;
 use hedgerow_bench::experiments::autumn::Size;
 use hedgerow_bench::experiments::{EXPERIMENTS, Paper, Runner, ours, summary};
 
@@ -74,6 +75,9 @@ pub(super) struct Arguments {
     /// What keys, values and choices are derived from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How ours reads its tables: pread, mmap, direct (past the system's cache)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    io: ReadMode,
     /// A directory for the stores; that of temporary files unless given
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -99,6 +103,7 @@ pub(super) fn run(paper: Paper, arguments: &Arguments, output: &mut Output) -> R
             scale: arguments.scale,
             reads: arguments.reads,
             seed: arguments.seed,
+            read_mode: arguments.io,
         };
         let wheel = output::waiting("the experiments");
         let numbers = arguments.experiment.map_or(1..=EXPERIMENTS, |n| n..=n);
