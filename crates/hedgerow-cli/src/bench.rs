@@ -324,6 +324,9 @@ fn measure(
         let result = result.map_err(failure)?;
         output.object(&result);
         output.line(format_args!("{}", row(&result)));
+        if let Some(queues) = queues(&result) {
+            output.line(format_args!("{queues}"));
+        }
         results.push(result);
     }
     Ok(())
@@ -331,6 +334,17 @@ fn measure(
 
 const HEADINGS: &str = "\
 workload             ops/s    p50 us    p99 us  p99.9 us      max us  write amp  space amp  device/op  settled in";
+
+/// How calls fared that went through queues.
+fn queues(result: &Value) -> Option<String> {
+    let number = |name: &str| result["queue"][name].as_f64();
+    Some(format!(
+        "  queues: {:.0} calls, {:.1} taken together, each waited {:.1} us",
+        number("calls").filter(|calls| *calls > 0.0)?,
+        number("calls_per_batch")?,
+        number("wait_us")?,
+    ))
+}
 
 /// What people look at first; the rest is in the JSON.
 fn row(result: &Value) -> String {

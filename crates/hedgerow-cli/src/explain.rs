@@ -137,6 +137,9 @@ fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
         encoding.encode(smallest),
         encoding.encode(largest),
     ));
+    if let Some(dir) = table.path.parent() {
+        output.line(format_args!("    in {}", dir.display()));
+    }
     if table.opened {
         output.line(format_args!("    opened: its footer was read first"));
     }

@@ -125,6 +125,9 @@ fn calls_are_asynchronous_with_a_window() {
         assert_eq!(result["settings"]["workers"], 2);
     }
     assert!(results[0]["queue"]["calls"].as_f64().unwrap() > 0.0);
+    let shown = bench(&["fillrandom", "--num", "500", "--async", "--workers", "1"]);
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(text.contains("  queues: "), "{text}");
     let refused = bench(&["seekrandom", "--num", "500", "--async"]);
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -182,6 +182,8 @@ fn an_explanation_tells_the_place_that_answers() {
     let text = String::from_utf8(stdout(&output.unwrap()).to_vec()).unwrap();
     assert!(text.contains("a value of 30 B"), "{text}");
     assert!(text.contains("1 page, 1 of them read"), "{text}");
+    let dir = format!("    in {}\n", db.join("tables").display());
+    assert!(text.contains(&dir), "{text}");
 }
 
 #[test]

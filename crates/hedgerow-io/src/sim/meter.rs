@@ -189,6 +189,11 @@ impl Meter {
         self.draw_fault(op).map_or(Verdict::Succeed, Verdict::Fail)
     }
 
+    pub(super) fn count_batch(&mut self, reads: usize) {
+        self.counters.read_batches += 1;
+        self.counters.reads_in_batches += reads as u64;
+    }
+
     fn count(&mut self, op: Op<'_>, is_mutation: bool) {
         let counters = &mut self.counters;
         counters.operations += 1;

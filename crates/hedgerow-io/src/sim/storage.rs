@@ -21,9 +21,7 @@ impl Storage for SimStorage {
     }
 
     fn read_many(&self, reads: &mut [ReadInto<'_>]) {
-        let counters = &mut self.state().meter.counters;
-        counters.read_batches += 1;
-        counters.reads_in_batches += reads.len() as u64;
+        self.state().meter.count_batch(reads.len());
         for read in reads {
             read.result = read.file.read_at(read.offset, read.bytes);
         }
