@@ -64,8 +64,11 @@ pub fn table(rows: &[Value]) -> String {
         }
         table.push('\n');
     }
-    for truth in truths(rows) {
-        let _ = writeln!(table, "\n{truth}");
+    for line in truths(rows)
+        .into_iter()
+        .chain(super::lsm_trie::targets(rows))
+    {
+        let _ = writeln!(table, "\n{line}");
     }
     table
 }
