@@ -67,7 +67,7 @@ impl Limited {
         flags.memory_budget.get_or_insert(limit / 2);
         let mut run = Run::new(compare, Some(limit))?;
         // Before anything is measured: it is here that a lack of permission shows.
-        drop(Group::create(&group_name(), limit)?);
+        drop(Group::create(&group::name(), limit)?);
         group::drop_page_cache()?;
         let device = device::measure(&run.compare.flags.dir, data)?;
         eprintln!("device: {}", device["reads_per_second"]);
@@ -143,7 +143,7 @@ impl Run {
         let group = match self.limit {
             Some(bytes) => {
                 group::drop_page_cache()?;
-                Some(Group::create(&group_name(), bytes)?)
+                Some(Group::create(&group::name(), bytes)?)
             }
             None => None,
         };
@@ -191,11 +191,6 @@ impl Run {
         result["memory_limit"] = json!(self.limit);
         Ok(writeln!(self.out.1, "{result}")?)
     }
-}
-
-/// One at a time is there, under the name of this process.
-fn group_name() -> String {
-    format!("hedgerow-bench-{}", std::process::id())
 }
 
 fn remove(dir: &Path) -> Result<()> {

@@ -55,6 +55,11 @@ impl Drop for Group {
     }
 }
 
+/// One group at a time is there, under the name of this process.
+pub(crate) fn name() -> String {
+    format!("hedgerow-bench-{}", std::process::id())
+}
+
 /// Moves this process into a group.
 pub(crate) fn enter(dir: &Path) -> Result<()> {
     write(&dir.join("cgroup.procs"), &std::process::id().to_string())

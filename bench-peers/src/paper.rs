@@ -2,6 +2,8 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use hedgerow::advisor::Device;
@@ -10,6 +12,7 @@ use hedgerow_bench::experiments::autumn::Size;
 use hedgerow_bench::experiments::{EXPERIMENTS, Engine, Paper, Runner, Step, Trial, summary};
 use hedgerow_bench::{Open, Result, device, read_results};
 
+use crate::group::{self, Group};
 use crate::machine;
 use crate::report;
 use crate::stores::Kind;
@@ -32,6 +35,15 @@ pub(crate) struct PaperArguments {
     /// Only designs and cases with this in their name
     #[arg(long)]
     only: Option<String>,
+    /// How long each design may take: what it has not begun by then is left out
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// The memory of the process, page cache and all, in a control group (needs root)
+    #[arg(long, value_parser = crate::flags::bytes)]
+    limit: Option<u64>,
+    /// The control group to go into first
+    #[arg(long, hide = true, conflicts_with = "limit")]
+    group: Option<PathBuf>,
     /// Measures the device first, which costs are then predicted for; else an NVMe drive is taken
     #[arg(long)]
     measure_device: bool,
@@ -60,8 +72,19 @@ const DEVICE_FILE_BYTES: u64 = 1 << 30;
 const DEVICE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl PaperArguments {
-    /// Runs the trials in this process, one after the other.
+    /// Runs the trials in one process, one after the other: this one, unless its memory is to be limited.
     pub(crate) fn run(self, paper: Paper) -> Result<()> {
+        match (self.limit, &self.group) {
+            (Some(bytes), _) => in_group(bytes),
+            (None, Some(group)) => {
+                group::enter(group)?;
+                self.run_here(paper)
+            }
+            (None, None) => self.run_here(paper),
+        }
+    }
+
+    fn run_here(self, paper: Paper) -> Result<()> {
         let mut rows = Vec::new();
         for path in &self.from {
             let text = std::fs::read_to_string(path);
@@ -75,6 +98,7 @@ impl PaperArguments {
             dir: self.dir.clone(),
             rounds: self.rounds,
             only: self.only.clone(),
+            trial_time_max: self.minutes.map(|it| Duration::from_secs(60 * it)),
             device: match self.measure_device {
                 true => device::measure(&self.dir, DEVICE_FILE_BYTES, DEVICE_TIME)?,
                 false => Device::nvme(),
@@ -104,6 +128,24 @@ impl PaperArguments {
             write!(std::io::stdout(), "{}", summary::table(&rows))?;
         }
         self.report.map_or(Ok(()), |dir| report::write(&dir, &rows))
+    }
+}
+
+/// Runs this program again in a control group of its own, with its arguments but `--limit`.
+fn in_group(bytes: u64) -> Result<()> {
+    group::drop_page_cache()?;
+    let group = Group::create(&group::name(), bytes)?;
+    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let is_limit = |it: &std::ffi::OsString| it.to_string_lossy().starts_with("--limit");
+    if let Some(at) = arguments.iter().position(is_limit) {
+        let words = if arguments[at] == "--limit" { 2 } else { 1 };
+        arguments.drain(at..at + words);
+    }
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(arguments).arg("--group").arg(group.dir());
+    match child.status()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("expected the experiments to end well, found {status}").into()),
     }
 }
 

@@ -141,6 +141,7 @@ impl Store for HedgerowStore {
             flush_bytes: Some(stats.flush_bytes),
             merge_read_bytes: Some(stats.merge_read_bytes),
             merge_write_bytes: Some(stats.merge_write_bytes + stats.filter_write_bytes),
+            filter_write_bytes: Some(stats.filter_write_bytes),
             entries_written: Some(stats.flush_entries + stats.merge_entries),
             block_reads: Some(stats.block_reads),
             device_reads: Some(stats.device_reads),

@@ -71,6 +71,7 @@ impl Findings {
             "flush_bytes": flush_bytes,
             "merge_read_bytes": self.grown(|c| c.merge_read_bytes),
             "merge_write_bytes": merge_write_bytes,
+            "filter_write_bytes": self.grown(|c| c.filter_write_bytes),
             "entries_written": self.grown(|c| c.entries_written),
             "write_amplification": written.and_then(|w| over(w as f64, done.user_bytes as f64)),
             "space_amplification": after.space_amplification,

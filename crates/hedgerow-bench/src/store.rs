@@ -145,8 +145,10 @@ pub struct Counters {
     pub flush_bytes: Option<u64>,
     /// Bytes of tables read by merges.
     pub merge_read_bytes: Option<u64>,
-    /// Bytes of tables written by merges.
+    /// Bytes of tables written by merges, and of filters in files of their own.
     pub merge_write_bytes: Option<u64>,
+    /// Of these, the filters.
+    pub filter_write_bytes: Option<u64>,
     /// Entries written to tables, by flushes and by merges.
     pub entries_written: Option<u64>,
     /// Pages (blocks) asked for, cached or not.

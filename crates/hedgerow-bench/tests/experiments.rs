@@ -33,6 +33,7 @@ fn try_rows_of(paper: Paper, size: &Size, number: u8, only: &str) -> Result<Vec<
         dir: dir.path().to_owned(),
         rounds: 1,
         only: Some(only.to_owned()),
+        trial_time_max: None,
         device: Device::nvme(),
         open: &ours,
     };
@@ -251,6 +252,7 @@ fn what_is_not_there_is_said() {
         dir: std::env::temp_dir(),
         rounds: 1,
         only: Some("leveling:7".to_owned()),
+        trial_time_max: None,
         device: Device::nvme(),
         open: &ours,
     };
@@ -364,10 +366,10 @@ fn the_lsm_trie_experiments_grow_read_and_start_cold() {
     ] {
         let rows = of(number, "");
         assert_eq!(names(&rows, "design"), BTreeSet::from(designs));
-        assert_eq!(rows.len(), 2 * 16);
-        for (row, part) in rows.iter().zip((1..=16).cycle()) {
-            assert_eq!(row["workload"], format!("fillrandom to {part}/16"));
-            assert_eq!(row["grown"]["entries"], f64::from(40_000 * part / 16));
+        assert_eq!(rows.len(), 2 * 20);
+        for (row, part) in rows.iter().zip((1..=20).cycle()) {
+            assert_eq!(row["workload"], format!("fillrandom to {part}/20"));
+            assert_eq!(row["grown"]["entries"], f64::from(40_000 * part / 20));
             assert!(row["grown"]["entry_writes"].as_f64() >= Some(1.0), "{row}");
         }
         expect_shown(&rows);
@@ -383,12 +385,15 @@ fn the_lsm_trie_experiments_grow_read_and_start_cold() {
         "many deletes",
     ];
     assert_eq!(cases, BTreeSet::from(expected));
-    assert_eq!(loads.len(), 1 + 1 + 4 + 4);
+    assert_eq!(loads.len(), 4 + 4 + 7 + 7);
     expect_shown(&loads);
 
     let gets = of(4, "");
     let workloads = [
-        "fillrandom",
+        "fillrandom to 1/4",
+        "fillrandom to 2/4",
+        "fillrandom to 3/4",
+        "fillrandom to 4/4",
         "readrandom",
         "readmissing",
         "readzipf",
@@ -398,7 +403,7 @@ fn the_lsm_trie_experiments_grow_read_and_start_cold() {
     assert_eq!(gets.len(), 2 * workloads.len());
     for row in &gets {
         let filters = row["memory_per_terabyte"]["filters"].as_f64();
-        let has_read = row["workload"] != "fillrandom";
+        let has_read = !row["workload"].as_str().unwrap().starts_with("fillrandom");
         assert_eq!(filters.is_some_and(|bytes| bytes > 0.0), has_read, "{row}");
         let p9999 = row["latency_us"]["p9999"].as_f64();
         assert_eq!(p9999.is_some(), row["workload"] != "cold start", "{row}");

@@ -107,7 +107,7 @@ fn every_workload_runs_and_counts_what_it_did() {
 
 /// `docs/benchmarks.md` names them; programs that read results rely on them.
 const FIELDS: &str = "workload store version threads ops seconds ops_per_second latency_us level_bytes \
-    background_ops user_bytes log_bytes flush_bytes merge_read_bytes merge_write_bytes \
+    background_ops user_bytes log_bytes flush_bytes merge_read_bytes merge_write_bytes filter_write_bytes \
     write_amplification space_amplification table_bytes block_reads device_reads entries_written filter_probes \
     filter_false_positives memtable_hits hits_by_level storage_read_bytes storage_write_bytes \
     stall_seconds stalls queue activities cpu_seconds settle_seconds settle_cpu_seconds memory settings";

@@ -210,6 +210,7 @@ fn object(report: &SimulationReport) -> Value {
             "runs": point.runs,
             "entry_writes": point.entry_writes,
             "write_amplification": point.write_amplification,
+            "filter_write_amplification": point.filter_write_amplification,
             "space_amplification": point.space_amplification,
             "space_over_last_level": point.space_over_last_level,
             "transient_space_amplification": point.transient_space_amplification,

@@ -14,6 +14,9 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
+/// What an entry costs in a memtable beyond key and value: the node of the map, roughly.
+pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
+
 /// A number that orders all writes of a database: every operation of every batch has its own.
 /// 0 is before every write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

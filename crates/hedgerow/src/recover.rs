@@ -513,7 +513,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                     continue;
                 }
                 let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-                let size = key.len() + op.value.len() + crate::memtable::ENTRY_OVERHEAD_BYTES;
+                let size = key.len() + op.value.len() + crate::entry::ENTRY_OVERHEAD_BYTES;
                 tree.active.reserve(size, LogPosition::default());
                 tree.active.insert(key, seqno, op.tag, op.value);
                 bytes += size as u64;

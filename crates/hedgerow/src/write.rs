@@ -16,10 +16,10 @@ use arc_swap::Guard;
 use hedgerow_mem::Ticket;
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
-use crate::entry::{KeyHash, LogPosition, SeqNo, Tag};
+use crate::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, LogPosition, SeqNo, Tag};
 use crate::error::{Error, Result};
 use crate::flush;
-use crate::memtable::{ENTRY_OVERHEAD_BYTES, Memtable};
+use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::partition::Partition;
 use crate::runtime::{Pressure, Priority};

@@ -7,30 +7,49 @@ use serde_json::{Value, json};
 pub(super) struct Growth {
     entries: f64,
     user_bytes: f64,
-    entries_written: Option<f64>,
-    bytes_written: Option<f64>,
+    entries_written: Sum,
+    bytes_written: Sum,
+    filter_bytes_written: Sum,
+}
+
+/// Of what each part says; `None` if one does not.
+#[derive(Debug, Clone, Copy)]
+struct Sum(Option<f64>);
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum(Some(0.0))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, part: Option<f64>) {
+        self.0 = self.0.zip(part).map(|(sum, part)| sum + part);
+    }
+
+    fn over(self, of: f64) -> Option<f64> {
+        self.0.map(|sum| sum / of)
+    }
 }
 
 impl Growth {
     /// Adds a part, and to its row `grown`: `entries` and `user_bytes` so far, and how often they
-    /// were written, `entry_writes` and `write_amplification`.
+    /// were written, `entry_writes` and `write_amplification`, of which filters in files of their own are
+    /// `filter_write_amplification`.
     pub(super) fn add(&mut self, row: &mut Value) {
-        let is_first = self.entries == 0.0;
         let number = |name: &str| row[name].as_f64();
-        let sum = |sum: Option<f64>, part: Option<f64>| match is_first {
-            true => part,
-            false => sum.zip(part).map(|(sum, part)| sum + part),
-        };
         let written = number("flush_bytes").zip(number("merge_write_bytes"));
-        self.entries_written = sum(self.entries_written, number("entries_written"));
-        self.bytes_written = sum(self.bytes_written, written.map(|(a, b)| a + b));
+        self.entries_written.add(number("entries_written"));
+        self.bytes_written.add(written.map(|(a, b)| a + b));
+        self.filter_bytes_written.add(number("filter_write_bytes"));
         self.entries += number("ops").unwrap_or(0.0);
         self.user_bytes += number("user_bytes").unwrap_or(0.0);
         row["grown"] = json!({
             "entries": self.entries,
             "user_bytes": self.user_bytes,
-            "entry_writes": self.entries_written.map(|it| it / self.entries),
-            "write_amplification": self.bytes_written.map(|it| it / self.user_bytes),
+            "entry_writes": self.entries_written.over(self.entries),
+            "write_amplification": self.bytes_written.over(self.user_bytes),
+            "filter_write_amplification": self.filter_bytes_written.over(self.user_bytes),
         });
     }
 }

@@ -5,6 +5,10 @@
 //! own that is removed afterwards, and gives a row per step: the result of the
 //! [`Session`](crate::Session), with `experiment`, `title`, `design`, `case`, `round` and what a model
 //! says ([`model`]) beside it. [`summary`] makes a table of rows, [`report`](crate::report) a page.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time of the machine"
+)]
 
 pub mod autumn;
 mod growth;
@@ -16,6 +20,7 @@ pub mod slimdb;
 pub mod summary;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use hedgerow::advisor::{Device, Mix};
 use serde_json::{Value, json};
@@ -228,6 +233,8 @@ pub struct Runner<'a> {
     pub rounds: usize,
     /// Only trials whose label contains this.
     pub only: Option<String>,
+    /// How long after its first step a trial may begin others; the rest of it is left out then.
+    pub trial_time_max: Option<Duration>,
     /// What costs are predicted for.
     pub device: Device,
     /// Opens an engine; nothing for one that is not there, whose trials are left out.
@@ -295,7 +302,14 @@ impl Runner<'_> {
         let mut session = Session::new(open, options, trial.settings)?;
         let mut growth = Growth::default();
         let beside = OwnRate::new(dir.path(), &trial.settings.records);
+        let began = Instant::now();
         for step in &trial.steps {
+            if self
+                .trial_time_max
+                .is_some_and(|most| began.elapsed() > most)
+            {
+                break;
+            }
             begun(trial, step);
             session.change(|settings| {
                 settings.reads = Some(step.ops);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{parallel, slimdb};
+use super::{lsm_trie, parallel, slimdb};
 use crate::median::{mean, median};
 
 /// What the names of designs begin with that the advisor chose for a mix, whose name follows.
@@ -74,8 +74,12 @@ pub fn table(rows: &[Value]) -> String {
     for truth in truths(rows) {
         let _ = writeln!(table, "\n{truth}");
     }
-    let targets = parallel::targets(rows).into_iter();
-    for target in targets.chain(slimdb::targets::targets(rows)) {
+    let targets = [
+        lsm_trie::targets(rows),
+        parallel::targets(rows),
+        slimdb::targets::targets(rows),
+    ];
+    for target in targets.concat() {
         let _ = writeln!(table, "{target}");
     }
     table

@@ -458,6 +458,7 @@ fn geometry_text(advice: &Advice) -> String {
         Geometry::FrontLoaded => "front-loaded".to_owned(),
         Geometry::Garnering { scaling } => format!("garnering c={scaling}"),
         Geometry::Bush => "bush".to_owned(),
+        Geometry::Trie { .. } => "trie".to_owned(),
     };
     format!("{kind} T={:.1}", capacities.ratio)
 }

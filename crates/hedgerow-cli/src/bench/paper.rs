@@ -1,6 +1,7 @@
 //! `hedgerow bench paper-autumn`, `paper-slimdb`, `paper-parallel` and `paper-lsm-trie`: the experiments of papers, on ours alone.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hedgerow::io::ReadMode;
 use hedgerow_bench::experiments::autumn::Size;
@@ -69,6 +70,9 @@ pub(super) struct Arguments {
     /// Only designs and cases with this in their name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// How long each design may take: what it has not begun by then is left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
     /// What costs are predicted for: a preset or a profile, as of `hedgerow advise`
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -96,6 +100,7 @@ pub(super) fn run(paper: Paper, arguments: &Arguments, output: &mut Output) -> R
             dir: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
             rounds: usize::from(arguments.rounds),
             only: arguments.only.clone(),
+            trial_time_max: arguments.minutes.map(|it| Duration::from_secs(60 * it)),
             device: profile::find(arguments.device.as_deref())?,
             open: &ours,
         };

@@ -41,6 +41,8 @@ pub enum Index {
     ThreeLevel,
     /// Fence pointers in their file: one more read.
     Paged,
+    /// The marks of an HTable in memory; needs keys in the order of their hashes \[LSM-trie, section 3.2\].
+    Marks,
 }
 
 /// A level as it was decided.
@@ -52,6 +54,8 @@ pub struct Level {
     pub runs: u32,
     /// How often an entry is written into it.
     pub writes: f64,
+    /// How many versions of its keys it holds at worst.
+    pub versions: f64,
     /// Its filters.
     pub filter: Filter,
     /// The rate of false positives of one filter; 1 without one.
@@ -72,6 +76,9 @@ const CLUSTER_SHARE: f64 = 0.1;
 const CLUSTER_WRITES: f64 = 5.0;
 /// What a fence pointer has beside its separator.
 const FENCE_BYTES: f64 = 6.0;
+/// Of the mark of a bucket, and how many buckets are read for a key (`docs/design/0014-htable.md`).
+const MARK_BITS: f64 = 10.3;
+const MARK_READS: f64 = 1.002;
 
 impl Filter {
     /// Bits of memory per entry as `slope * ln(1/p) + offset` for a level of `runs` runs.
@@ -105,6 +112,7 @@ impl Index {
         match self {
             Index::Fence => 8.0 * (workload.key_bytes + FENCE_BYTES) / per_block,
             Index::ThreeLevel => device.three_level_bits / per_block,
+            Index::Marks => MARK_BITS / per_block,
             Index::Paged => 0.0,
         }
     }
@@ -112,13 +120,14 @@ impl Index {
     fn seek_us(self, device: &Device) -> f64 {
         match self {
             Index::ThreeLevel => device.three_level_us,
-            Index::Fence | Index::Paged => device.seek_us,
+            Index::Fence | Index::Paged | Index::Marks => device.seek_us,
         }
     }
 
     fn reads(self) -> f64 {
         match self {
             Index::Paged => 2.0,
+            Index::Marks => MARK_READS,
             Index::Fence | Index::ThreeLevel => 1.0,
         }
     }

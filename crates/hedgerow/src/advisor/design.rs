@@ -3,15 +3,21 @@
 
 use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level};
 use super::device::Device;
-use super::growth::{self, Grown, Stage};
+use super::geometry::Geometry;
+use super::growth::{self, Grown, Sizes, Stage};
 use super::search::Advice;
 use super::tree::Tree;
+use super::tries;
 use super::workload::Workload;
+use crate::entry::ENTRY_OVERHEAD_BYTES;
 use crate::error::Result;
 use crate::filter::allocation::{self, BLOOM};
 use crate::filter::cuckoo;
 use crate::merge_policy;
-use crate::options::{CutSpec, Design, FilterSpec, IndexSpec, LevelSpec, PolicySpec, Residency};
+use crate::options::{
+    CutSpec, Design, FilterSpec, IndexSpec, LevelSpec, PolicySpec, Residency, TableSpec,
+};
+use crate::table::htable;
 
 /// The fewest and the most bits per key of a filter that the engine makes; below half of the fewest a
 /// level has none.
@@ -19,6 +25,8 @@ const BITS: (f64, f64) = (1.0, 32.0);
 /// What indexes leave to filters of the memory budget, where nothing else is said: nine tenths of the
 /// share of both.
 const FILTERS_SHARE: f64 = 0.9 / 4.0;
+/// What an entry takes in a block-based table beside its key and its value, about: its part of block, index and filter.
+const STORED_BYTES: f64 = 8.0;
 /// The least ratio of levels that the engine takes.
 const RATIO_MIN: f64 = 2.0;
 
@@ -47,10 +55,10 @@ pub fn expect(
 ) -> Result<Expected> {
     workload.check()?;
     design.check()?;
-    let (memtable_bytes, table_bytes) = sizes(design, memory_bytes);
+    let sizes = sizes(design, workload, memory_bytes);
     let policy = merge_policy::policy(&design.policy);
     let bytes = workload.entries * workload.entry_bytes();
-    let grown = growth::grow(&*policy, memtable_bytes, table_bytes, bytes);
+    let grown = growth::grow(&*policy, &sizes, bytes);
     let resident = resident_levels(design, &grown, workload, memory_bytes);
     let level = |stage: &Stage| {
         let (filter, false_positives) = match design.filter_at(stage.level) {
@@ -88,26 +96,32 @@ pub fn expect(
             entries: stage.bytes / workload.entry_bytes(),
             runs: stage.runs,
             writes: stage.writes,
+            versions: stage.versions,
             filter,
             false_positives,
-            index: match (design.residency, design.index_at(stage.level)) {
-                (Residency::Paged, _) => Index::Paged,
-                (_, IndexSpec::Fence) => Index::Fence,
-                (_, IndexSpec::ThreeLevel | IndexSpec::ThreeLevelArray) => Index::ThreeLevel,
-            },
+            index: index(design, stage.level),
             cached: 0.0,
         }
     };
     let mut tree = Tree {
         level0_runs: f64::from(grown.level0_runs),
         levels: grown.stages.iter().map(level).collect(),
-        memtables_bytes: 2.0 * memtable_bytes as f64,
+        memtables_bytes: 2.0 * sizes.memtable_bytes as f64,
     };
     tree.fill_memory(workload, device, memory_bytes as f64);
     Ok(Expected {
         tree,
         levels: grown.stages.iter().map(|stage| stage.level).collect(),
     })
+}
+
+fn index(design: &Design, level: usize) -> Index {
+    match (design.table, design.residency, design.index_at(level)) {
+        (TableSpec::HTable, ..) => Index::Marks,
+        (_, Residency::Paged, _) => Index::Paged,
+        (.., IndexSpec::Fence) => Index::Fence,
+        (.., IndexSpec::ThreeLevel | IndexSpec::ThreeLevelArray) => Index::ThreeLevel,
+    }
 }
 
 /// The levels whose clusters of filters are kept in memory: the small ones, as far as they fit the share of
@@ -135,7 +149,7 @@ fn resident_levels(
 
 /// The sizes of memtables and tables, where the design leaves them open as a database of one
 /// keyspace of one partition derives them.
-fn sizes(design: &Design, memory_bytes: u64) -> (u64, u64) {
+fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
     const ACTIVE_SHARE: (u64, u64) = (3, 32);
     let active = memory_bytes / ACTIVE_SHARE.1 * ACTIVE_SHARE.0;
     let memtable = design
@@ -144,7 +158,17 @@ fn sizes(design: &Design, memory_bytes: u64) -> (u64, u64) {
     let table = design
         .table_bytes
         .unwrap_or(memtable.clamp(2 << 20, 64 << 20));
-    (memtable, table)
+    let entry = workload.entry_bytes();
+    let stored = match design.table {
+        TableSpec::HTable => htable::stored_bytes(entry, design.block_bytes) / entry,
+        TableSpec::BlockBased => 1.0 + STORED_BYTES / entry,
+    };
+    Sizes {
+        memtable_bytes: memtable,
+        table_bytes: table,
+        flush_bytes: memtable as f64 / (entry + ENTRY_OVERHEAD_BYTES as f64) * entry * stored,
+        stored,
+    }
 }
 
 /// Bits per key of the tables of a level, on average.
@@ -185,9 +209,20 @@ fn bloom(bits: f64) -> (Filter, f64) {
 }
 
 impl Advice {
-    /// The design with which the engine makes this tree: a table of levels, full levels merged in
+    /// The design with which the engine makes this tree: a trie, or a table of levels, full levels merged in
     /// slices of the key range. Ratios below 2 are 2.
     pub fn design(&self, device: &Device) -> Design {
+        if let Geometry::Trie { fan_out } = self.capacities.geometry {
+            let is_filtered = |level: &&Level| level.filter != Filter::None;
+            let levels = self.tree.levels.iter().filter(is_filtered);
+            // Levels whose clusters fit the memory count as those with filters of their tables.
+            let filter = levels.max_by_key(|level| level.filter == Filter::Cluster);
+            return Design {
+                block_bytes: device.block_bytes as u32,
+                memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
+                ..tries::design(fan_out, filter.map_or(FilterSpec::None, filter_spec))
+            };
+        }
         let steps = self.capacities.steps();
         let level0_runs = self.capacities.level0_runs.round() as u32;
         let first = self
@@ -229,7 +264,7 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
     let spec = spec.filter(filter_spec(level));
     match level.index {
         Index::ThreeLevel => spec.index(IndexSpec::ThreeLevel),
-        Index::Fence | Index::Paged => spec,
+        Index::Fence | Index::Paged | Index::Marks => spec,
     }
 }
 

@@ -13,6 +13,11 @@ pub enum Geometry {
         /// The scaling factor, 0 < c <= 1; 1 is [`Geometry::Uniform`].
         scaling: f64,
     },
+    /// The fan-out everywhere; what levels hold follows from how nodes fill.
+    Trie {
+        /// Children of a node.
+        fan_out: u32,
+    },
     /// T^(2^(L - 1 - i)), and T for the last level: the tree of quasi-logarithmic depth that
     /// Autumn compares with (QLSM-bush, X = 2).
     Bush,
@@ -23,6 +28,7 @@ impl Geometry {
     pub fn ratios(self, levels: usize, ratio: f64, level0_runs: f64) -> Vec<f64> {
         let ratio_of = |level: usize| match self {
             Geometry::Uniform => ratio,
+            Geometry::Trie { fan_out } => f64::from(fan_out),
             Geometry::FrontLoaded if level == 1 => ratio * level0_runs,
             Geometry::FrontLoaded => ratio,
             Geometry::Garnering { scaling } => ratio / scaling.powi((levels - level) as i32),

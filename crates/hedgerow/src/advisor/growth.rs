@@ -21,6 +21,8 @@
 //! into [`STEPS`] pieces and their costs are averaged. What a level holds has not been written into
 //! the level below it yet: that many entry writes are still owed.
 
+mod nodes;
+
 use crate::merge_policy::{Cut, LevelSummary, LevelTarget, Policy, Summary};
 
 /// A level at one size of the store, in bytes.
@@ -34,6 +36,8 @@ pub(super) struct Stage {
     pub(super) runs: u32,
     /// How often an entry that comes into it is written.
     pub(super) writes: f64,
+    /// How many versions of its keys it holds at worst.
+    pub(super) versions: f64,
     /// What comes into it at once, and what leaves it at once.
     arrival: f64,
     leaving: f64,
@@ -59,13 +63,27 @@ pub(super) struct Grown {
     pub(super) stages: Vec<Stage>,
 }
 
-/// What a store of `bytes` has become.
-pub(super) fn grow(
-    policy: &dyn Policy,
-    memtable_bytes: u64,
-    table_bytes: u64,
-    bytes: f64,
-) -> Grown {
+/// The sizes that a store grows in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) memtable_bytes: u64,
+    pub(super) table_bytes: u64,
+    /// What a memtable becomes, and what tables take for each byte of keys and values.
+    pub(super) flush_bytes: f64,
+    pub(super) stored: f64,
+}
+
+/// What a store of so many `bytes` of keys and values has become.
+pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
+    nodes::grow(policy, sizes, bytes).unwrap_or_else(|| levels(policy, sizes, bytes))
+}
+
+fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
+    let &Sizes {
+        memtable_bytes,
+        table_bytes,
+        ..
+    } = sizes;
     let at = |bytes: f64| stages(policy, memtable_bytes, table_bytes, bytes);
     let (level0_runs, mut end) = at(bytes);
     let mut written = vec![0.0; end.iter().map(|it| it.level + 1).max().unwrap_or(0)];
@@ -217,6 +235,7 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
         bytes,
         runs: target.runs_max.max(1),
         writes,
+        versions: f64::from(target.runs_max.max(1)),
         arrival,
         leaving,
         by_runs: is_full_by_runs(target),
@@ -236,6 +255,7 @@ fn last_stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64, by
         } else {
             1.0 + overlap * bytes / arrival
         },
+        versions: f64::from(runs),
         arrival,
         leaving: arrival,
         by_runs: is_full_by_runs(target),

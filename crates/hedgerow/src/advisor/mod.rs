@@ -35,6 +35,7 @@ mod growth;
 mod search;
 mod slimdb;
 mod tree;
+mod tries;
 mod workload;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level, Merges, Share};
 use super::device::Device;
 use super::geometry::{Capacities, Geometry};
 use super::tree::{Prediction, Tree, space};
+use super::tries;
 use super::workload::Workload;
 use crate::error::{Error, Result};
 use crate::options::KeyOrder;
@@ -38,6 +39,8 @@ pub struct Constraints {
     pub geometries: Vec<Geometry>,
     /// How many runs of level 0 are merged down together: the numbers that are tried.
     pub level0_runs: Vec<u32>,
+    /// The fan-outs of tries that are tried, of HTables.
+    pub fan_outs: Vec<u32>,
     /// How merges are cut.
     pub merges: Merges,
     /// The least by which a level is larger than what comes into it at once.
@@ -66,6 +69,7 @@ impl Constraints {
             indexes: vec![Index::Fence, Index::Paged],
             geometries,
             level0_runs: vec![1, 4],
+            fan_outs: Vec::new(),
             merges: Merges::Full,
             step_min: 2.0,
             fluid: false,
@@ -73,12 +77,16 @@ impl Constraints {
     }
 
     /// For keys of this order. Where keys are in the order of hashes there are also the designs of SlimDB: the
-    /// three-level index, and cuckoo filters, for one run or for all of a level.
+    /// three-level index, and cuckoo filters, for one run or for all of a level; and where it is that of hashes of
+    /// whole keys, that of LSM-trie: tries of HTables, with clusters of filters.
     pub fn of_order(mut self, order: KeyOrder) -> Constraints {
         if order != KeyOrder::Sorted {
             self.filters
                 .extend([Filter::Cuckoo, Filter::MultiLevelCuckoo]);
             self.indexes.push(Index::ThreeLevel);
+        }
+        if order == KeyOrder::Hashed {
+            self.fan_outs = vec![4, 6, 8, 12, 16];
         }
         self
     }
@@ -142,6 +150,7 @@ pub fn advise(
     let mut found: Vec<Advice> = candidates(workload, constraints)
         .filter_map(|capacities| solve(capacities, workload, device, constraints))
         .collect();
+    found.extend(tries::tries(workload, device, constraints)?);
     found.sort_by(|a, b| a.prediction.cost_us.total_cmp(&b.prediction.cost_us));
     let mut best: Vec<Advice> = Vec::new();
     for advice in found {
@@ -171,6 +180,8 @@ fn candidates<'c>(
             Geometry::FrontLoaded => level0_runs > 1.0,
             Geometry::Garnering { .. } => levels > 1,
             Geometry::Bush => (3..=BUSH_LEVELS_MAX).contains(&levels),
+            // Priced as a whole.
+            Geometry::Trie { .. } => false,
         });
         let solved = sensible.filter_map(move |geometry| {
             Capacities::solve(*geometry, levels, level0_runs, workload.entries, memtable)
@@ -223,12 +234,20 @@ fn solve(
     };
     tree.fill_memory(workload, device, constraints.memory_bytes);
     let prediction = tree.predict(workload, device);
-    let is_worn = prediction.entry_writes > constraints.entry_writes_max;
-    (workload.mix.put == 0.0 || !is_worn).then_some(Advice {
+    (!is_worn(&prediction, workload, constraints)).then_some(Advice {
         tree,
         prediction,
         capacities,
     })
+}
+
+/// Whether entries are written too often.
+pub(super) fn is_worn(
+    prediction: &Prediction,
+    workload: &Workload,
+    constraints: &Constraints,
+) -> bool {
+    workload.mix.put > 0.0 && prediction.entry_writes > constraints.entry_writes_max
 }
 
 /// The levels at the lowest price of memory at which they fit the budget.
@@ -299,6 +318,7 @@ impl Search<'_> {
                         entries: self.capacities.entries[i],
                         runs,
                         writes: self.constraints.merges.writes(steps[i], runs),
+                        versions: f64::from(runs),
                         filter,
                         false_positives: 1.0,
                         index,

@@ -134,18 +134,18 @@ impl Tree {
     }
 }
 
-/// The worst case: every run of the last level, and every level above, holds versions of the same
+/// The worst case: the last level, as far as its merges let it, and every level above hold versions of the same
 /// keys, as far as puts are overwrites at all.
 pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
     let Some((last, above)) = levels.split_last() else {
         return 1.0;
     };
     let above: f64 = above.iter().map(|level| level.entries).sum();
-    let worst = f64::from(last.runs) + above / last.entries;
+    let worst = last.versions + above / last.entries;
     1.0 + workload.overwrites * (worst - 1.0)
 }
 
-/// `K4FB19.2~63% K2FB15.0`: of each level the runs; the index, **F**ence in memory, **T**hree-level
+/// `K4FB19.2~63% K2FB15.0`: of each level the runs; the index, **F**ence in memory, **T**hree-level, **H**Table's marks
 /// or **-** paged; the filter, **B**loom, its **P**ages read, **C**uckoo or **M**ulti-level cuckoo, with its bits per key in memory; `*` for
 /// data that is in memory, or its fraction.
 impl fmt::Display for Tree {
@@ -161,6 +161,7 @@ impl fmt::Display for Level {
             Index::Fence => "F",
             Index::ThreeLevel => "T",
             Index::Paged => "-",
+            Index::Marks => "H",
         };
         write!(f, "K{}{index}", self.runs)?;
         let bits = self.filter_bits();

@@ -344,6 +344,10 @@ impl Builder {
         self.ends.push(head(last_key));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// About the bytes that the marks take in the file.
     pub(crate) fn estimated_bytes(&self) -> usize {
         2 * 8 + self.ends.len() * 5 / 4 + self.extents.len() * 8

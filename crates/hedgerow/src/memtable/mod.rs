@@ -15,9 +15,6 @@ use hedgerow_mem::{Apart, ChunkPool, OrderedMap};
 
 use crate::entry::{LogPosition, SeqNo, Tag};
 
-/// What an entry costs beyond key and value: the node of the map, roughly.
-pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
-
 /// One memtable.
 pub(crate) struct Memtable {
     map: Arc<OrderedMap>,

@@ -55,6 +55,14 @@ pub(crate) enum Cut {
     OldestRuns,
 }
 
+/// Of [`Cut::OldestRuns`]: the part of half of its share that a group gives away at least, so that a run which is a
+/// little small does not make it one run more.
+pub(crate) const FEED: f64 = 0.9;
+
+/// Of the same: a pile of the last level is merged when this part of its entries is stale, so that what is won is as
+/// much as is written.
+pub(crate) const STALE: f64 = 0.5;
+
 /// What a policy wants of one level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelTarget {

@@ -174,6 +174,8 @@ impl<T: Facts> Group<T> {
 pub(crate) struct Level<T> {
     /// In key order; the first one's lower bound is empty.
     pub(crate) groups: Vec<Group<T>>,
+    /// The places of those that have runs: few, in a level that was just cut into many.
+    used: BTreeSet<usize>,
     /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
     /// that come later have larger numbers and stay.
     pub(crate) draining: Option<RunId>,
@@ -196,10 +198,16 @@ impl<T: Facts> Level<T> {
                     stale_share: OnceLock::new(),
                 })
                 .collect(),
+            used: BTreeSet::new(),
             draining: None,
             drained_to: None,
             totals: Totals::default(),
         }
+    }
+
+    /// The groups that have runs, with their places, in key order.
+    pub(crate) fn used_groups(&self) -> impl Iterator<Item = (usize, &Group<T>)> {
+        self.used.iter().map(|&at| (at, &self.groups[at]))
     }
 
     /// Into how many groups it is cut.
@@ -232,9 +240,7 @@ impl<T: Facts> Level<T> {
 
     /// All runs with the place of their group: by group, then newest first.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &Run<T>)> {
-        self.groups
-            .iter()
-            .enumerate()
+        self.used_groups()
             .flat_map(|(group, it)| it.runs.iter().map(move |run| (group, run)))
     }
 
@@ -245,7 +251,7 @@ impl<T: Facts> Level<T> {
 
     /// What policies read of it.
     pub(crate) fn summary(&self) -> LevelSummary {
-        let runs = self.groups.iter().map(|group| group.runs.len()).max();
+        let runs = self.used_groups().map(|(_, group)| group.runs.len()).max();
         LevelSummary {
             bytes: self.bytes(),
             runs: runs.unwrap_or(0) as u32,

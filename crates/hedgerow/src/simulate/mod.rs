@@ -20,10 +20,12 @@
 //! Cost: a few microseconds per flush and merge; some `2 * level_tables` tables per level in memory. A
 //! trillion entries of 116 bytes take 47 s with `leveling:10`, 9 s with `tiering:4` (one core of an AMD EPYC).
 
+mod clusters;
 mod cut;
 mod merge;
 mod random;
 mod report;
+mod sample;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -37,8 +37,10 @@ pub struct GrowthPoint {
     pub entries: u64,
     /// Levels that hold something.
     pub levels: Vec<LevelReport>,
-    /// Bytes of tables written over bytes of keys and values written.
+    /// Bytes of tables and filters written over bytes of keys and values written.
     pub write_amplification: f64,
+    /// Of it, filters in files of their own.
+    pub filter_write_amplification: f64,
     /// Entries that flushes and merges have written over entries written.
     pub entry_writes: f64,
     /// Bytes of tables over those of a table with only what lives.
@@ -120,7 +122,7 @@ impl Growth {
 }
 
 fn point(tree: &Tree, runs: f64, transient: f64) -> GrowthPoint {
-    let targets = tree.targets();
+    let (targets, sample) = (tree.targets(), tree.sample());
     let levels: Vec<LevelReport> = tree
         .shape
         .levels
@@ -129,24 +131,26 @@ fn point(tree: &Tree, runs: f64, transient: f64) -> GrowthPoint {
         .enumerate()
         .filter(|(_, (level, _))| !level.is_empty())
         .map(|(number, (level, target))| {
-            let summary = level.summary();
+            let (summary, weight) = (level.summary(), sample.weight(number) as u64);
+            let tables: u64 = level.tables().map(|table| real_tables(tree, table)).sum();
             LevelReport {
                 level: number,
                 runs: u64::from(summary.runs),
-                tables: level.tables().map(|table| real_tables(tree, table)).sum(),
-                bytes: summary.bytes,
-                entries: summary.entries,
-                tombstones: summary.tombstones,
+                tables: tables * weight,
+                bytes: summary.bytes * weight,
+                entries: summary.entries * weight,
+                tombstones: summary.tombstones * weight,
                 target_bytes: Some(target.capacity_bytes).filter(|bytes| *bytes < u64::MAX),
             }
         })
         .collect();
-    let bytes = tree.shape.bytes() as f64;
+    let bytes = tree.bytes();
     let last = levels.last().map_or(bytes, |level| level.bytes as f64);
     GrowthPoint {
         entries: tree.written() as u64,
         levels,
         write_amplification: tree.work.written_bytes / tree.work.user_bytes,
+        filter_write_amplification: tree.work.filter_bytes / tree.work.user_bytes,
         entry_writes: tree.work.written_entries / tree.written(),
         space_amplification: ratio(bytes, tree.live_bytes()),
         space_over_last_level: ratio(bytes, last),

@@ -196,6 +196,13 @@ impl Facts for Table {
         };
         let workload = &runs[0].tables[0].0.workload;
         let tables = runs.iter().flat_map(|run| &run.tables);
+        if workload.hides_nothing(
+            tables
+                .clone()
+                .flat_map(|table| table.mass().iter().copied()),
+        ) {
+            return 0.0;
+        }
         let ends = tables.map(|table| (table.0.keys.start, table.0.keys.end));
         let span = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let width = span.map_or(1.0, |(from, to)| share(&(from..to), &(0..KEYS)));

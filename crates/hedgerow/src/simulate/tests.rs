@@ -48,6 +48,43 @@ fn scaling_changes_writes_by_less_than_two_percent() {
     }
 }
 
+/// Nodes that stand for others, all the way from 64 nodes on, at each size of a growing trie.
+#[test]
+fn few_nodes_of_a_trie_stand_for_all() {
+    for (policy, overwrites, deletes) in [
+        ("trie:8", Overwrites::None, 0.0),
+        ("trie:4", Overwrites::None, 0.2),
+        ("trie:4", Overwrites::Uniform, 0.0),
+    ] {
+        let mut few = simulation(policy, 1_200_000);
+        few.design.memtable_bytes = Some(16 << 10);
+        few.design.table_bytes = Some(16 << 10);
+        (few.overwrites, few.deletes) = (overwrites, deletes);
+        let all = Simulation {
+            level_tables: 1 << 40,
+            ..few.clone()
+        };
+        let (few, all) = (simulate(&few).unwrap(), simulate(&all).unwrap());
+        assert!(few.virtual_tables_max < all.virtual_tables_max, "{policy}");
+        let numbers = |it: &GrowthPoint| {
+            let bytes = it.levels.iter().map(|it| it.bytes as f64).sum::<f64>();
+            [it.entry_writes, it.write_amplification, bytes]
+        };
+        for (nth, name) in ["entry writes", "write amplification", "bytes"]
+            .into_iter()
+            .enumerate()
+        {
+            let pairs = few.points.iter().zip(&all.points);
+            let pairs = pairs.map(|(few, all)| (numbers(few)[nth], numbers(all)[nth]));
+            // Levels come when the highest pile is high, which is later among fewer: one size is chance.
+            let off: Vec<f64> = pairs.map(|(few, all)| few / all - 1.0).collect();
+            let mean = off.iter().sum::<f64>() / off.len() as f64;
+            println!("{policy}, {name}: {mean:+.4} of {off:+.3?}");
+            assert!(mean.abs() < 0.02, "{policy}: {name} {off:.3?}");
+        }
+    }
+}
+
 /// What is in a level was written when it came to each level up to there, and never else. Memtables that
 /// are small beside the entries, so that the trie becomes deep.
 #[test]
@@ -57,6 +94,8 @@ fn a_trie_writes_an_entry_once_per_level() {
         growing.design.memtable_bytes = Some(16 << 10);
         growing.design.table_bytes = Some(16 << 10);
         growing.merge_threads = 4;
+        // No node stands for others.
+        growing.level_tables = 1 << 40;
         let report = simulate(&growing).unwrap();
         // Smaller ones are rounded to whole entries.
         for point in report.points.iter().filter(|point| point.entries > 10_000) {

@@ -1,24 +1,26 @@
 //! The tree of virtual tables: flushes, and plans carried out.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::compaction::SLICE_TABLES;
 use crate::compaction::planner::{self, PlanLimits};
-use crate::entry::{PartitionId, SeqNo};
+use crate::entry::{ENTRY_OVERHEAD_BYTES, PartitionId, SeqNo};
 use crate::error::Result;
-use crate::memtable::ENTRY_OVERHEAD_BYTES;
-use crate::merge_policy::edit::TreeEdit;
+use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
 use crate::merge_policy::{Cut, Targets};
 use crate::partition::DesignInForce;
 
 use super::Simulation;
+use super::clusters::Clusters;
 use super::cut::Cutter;
 use super::merge::{Inputs, Segment};
 use super::random::Random;
-use super::table::{Content, KEYS, Table};
+use super::sample::Sample;
+use super::table::{Content, KEYS, Table, key};
 use super::workload::Workload;
 
 /// There is one tree.
@@ -30,6 +32,8 @@ pub(super) struct Work {
     pub(super) user_bytes: f64,
     pub(super) written_bytes: f64,
     pub(super) written_entries: f64,
+    /// Of `written_bytes`, filters in files of their own.
+    pub(super) filter_bytes: f64,
     /// The inputs of the largest merge, in bytes.
     pub(super) largest_merge_bytes: f64,
     /// The most that the tables have taken since this was asked last, those that merges were writing
@@ -55,6 +59,7 @@ pub(super) struct Tree {
     pub(super) work: Work,
     design: Arc<DesignInForce>,
     workload: Rc<Workload>,
+    clusters: Clusters,
     random: Random,
     level_tables: u64,
     merge_threads: usize,
@@ -82,6 +87,7 @@ impl Tree {
             work: Work::default(),
             design: design.clone(),
             workload: Rc::new(workload),
+            clusters: Clusters::new(&simulation.design, simulation.memory_budget),
             random: Random(simulation.seed),
             level_tables: simulation.level_tables,
             merge_threads: simulation.merge_threads,
@@ -109,7 +115,28 @@ impl Tree {
 
     pub(super) fn targets(&self) -> Targets {
         let (memtable, table) = (self.design.memtable_bytes, self.design.table_bytes);
-        planner::fitted_targets(&*self.design.policy, self.shape.summary(memtable, table))
+        let mut summary = self.shape.summary(memtable, table);
+        let sample = self.sample();
+        for (level, it) in summary.levels.iter_mut().enumerate() {
+            let weight = sample.weight(level) as u64;
+            it.bytes *= weight;
+            it.entries *= weight;
+            it.tombstones *= weight;
+        }
+        planner::fitted_targets(&*self.design.policy, summary)
+    }
+
+    /// Which nodes of a trie stand for others.
+    pub(super) fn sample(&self) -> Sample {
+        Sample::of(&self.shape, self.level_tables)
+    }
+
+    /// What all tables take.
+    pub(super) fn bytes(&self) -> f64 {
+        let sample = self.sample();
+        let levels = self.shape.levels.iter().enumerate();
+        let bytes = levels.map(|(number, level)| level.bytes() as f64 * sample.weight(number));
+        bytes.sum()
     }
 
     /// Fills a memtable, or what is left of so many entries, and makes it the newest run of level 0.
@@ -204,10 +231,10 @@ impl Tree {
             (Plan::Move { input, target, .. }, _) => self.move_down(&mut edit, input, target),
             (Plan::Merge { target, .. }, Some(inputs)) => {
                 self.work.largest_merge_bytes = self.work.largest_merge_bytes.max(job.bytes);
-                let written = self.work.written_bytes;
-                tables = self.merge(&mut edit, inputs, target);
-                let coming = (self.work.written_bytes - written) / job.real_merges + beside;
-                let transient = (self.shape.bytes() as f64 + coming) / self.live_bytes();
+                let coming;
+                (tables, coming) = self.merge(&mut edit, inputs, target);
+                let coming = coming / job.real_merges + beside;
+                let transient = (self.bytes() + coming) / self.live_bytes();
                 self.work.transient_max = self.work.transient_max.max(transient);
             }
             // What only edits the tree.
@@ -226,18 +253,30 @@ impl Tree {
         }
     }
 
-    fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> Vec<Table> {
+    /// The tables that a merge leaves, and the bytes that it writes.
+    fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> (Vec<Table>, f64) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
+        let sample = self.sample();
         let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
+        // What comes to nodes that are not there is as much as comes to those that stand for them.
+        let here = |segment: &&Segment| sample.has(target.level, &key(segment.keys.start));
         let written = segments.iter().filter(|segment| !segment.aside);
-        let (bytes, entries) = written.fold((0.0, 0.0), |(bytes, entries), segment| {
-            (bytes + segment.bytes, entries + segment.entries())
+        let (bytes, entries) = written.filter(here).fold((0.0, 0.0), |sum, segment| {
+            (sum.0 + segment.bytes, sum.1 + segment.entries())
         });
-        self.work.written_bytes += bytes;
-        self.work.written_entries += entries;
-        self.puts -= merge.tables().map(Table::puts).sum::<f64>();
-        edit.removed = merge.tables().map(|table| table.meta().id).collect();
-        self.add(edit, target.level, run, &segments, bytes)
+        let weight = sample.weight(target.level);
+        self.work.written_bytes += bytes * weight;
+        self.work.written_entries += entries * weight;
+        for table in merge.tables() {
+            let id = table.meta().id;
+            let from = self
+                .shape
+                .table(id)
+                .map_or(0, |(at, _)| usize::from(at.level));
+            self.puts -= table.puts() * sample.weight(from);
+            edit.removed.push(id);
+        }
+        (self.add(edit, target.level, run, &segments, bytes), bytes)
     }
 
     /// Cuts segments into tables of a level and adds them to an edit.
@@ -263,13 +302,17 @@ impl Tree {
         let cutter = Cutter::new(&self.shape, level, segments, virtual_bytes, &target);
         let contents = cutter.cut(segments, &self.workload, &mut self.random, unit_bytes);
         let mut tables = Vec::with_capacity(contents.len());
+        let sample = self.sample();
         for content in contents {
+            if !sample.has(level, &key(content.keys.start)) {
+                continue;
+            }
             let parts = match stands_for > above {
                 true => (content.bytes / (unit_bytes * above as f64)).ceil() as u64,
                 false => 1,
             };
             let table = self.table(content, stands_for, parts);
-            self.puts += table.puts();
+            self.puts += table.puts() * sample.weight(level);
             let to = self.shape.placement(level, run, table.meta());
             edit.added.push((to, table.meta().clone()));
             tables.push(table);
@@ -290,9 +333,34 @@ impl Tree {
     }
 
     fn apply(&mut self, edit: &TreeEdit, tables: Vec<Table>) -> Result<()> {
+        let place = |at: &Placement| (usize::from(at.level), at.group as usize);
+        let left = edit.removed.iter().filter_map(|id| self.shape.table(*id));
+        let mut changed: BTreeSet<_> = left.map(|(at, _)| place(&at)).collect();
+        changed.extend(edit.added.iter().map(|(at, _)| place(at)));
         let mut tables = tables.into_iter();
         self.shape
-            .apply(edit, |_| tables.next().expect("as many as were added"))
+            .apply(edit, |_| tables.next().expect("as many as were added"))?;
+        if self.clusters.are_asked(0) {
+            self.write_filters(edit, &changed);
+        }
+        Ok(())
+    }
+
+    /// The filters of new tables, and of groups that have changed.
+    fn write_filters(&mut self, edit: &TreeEdit, changed: &BTreeSet<(usize, usize)>) {
+        let sample = self.sample();
+        let levels = self.shape.levels.iter().enumerate();
+        let entries = levels.map(|(at, level)| level.summary().entries as f64 * sample.weight(at));
+        let entries: Vec<f64> = entries.collect();
+        let with_tables = edit.added.iter().map(|(at, meta)| {
+            let level = usize::from(at.level);
+            self.clusters.bytes(level, meta.entries as f64) * sample.weight(level)
+        });
+        let mut bytes: f64 = with_tables.sum();
+        let weight = |level| sample.weight(level);
+        bytes += (self.clusters).gather(&self.shape, changed, &entries, weight);
+        self.work.filter_bytes += bytes;
+        self.work.written_bytes += bytes;
     }
 
     fn take_id(&mut self) -> u64 {

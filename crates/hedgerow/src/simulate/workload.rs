@@ -7,7 +7,8 @@
 
 use crate::compaction::filters::BITS_FIRST;
 use crate::memory::MemoryPlan;
-use crate::options::FilterSpec;
+use crate::options::{FilterSpec, TableSpec};
+use crate::table::htable;
 
 use super::Simulation;
 
@@ -157,6 +158,11 @@ impl Workload {
         }
     }
 
+    /// Whether nothing hides anything: no key is written twice, or deleted where this is.
+    pub(super) fn hides_nothing(&self, mut masses: impl Iterator<Item = Mass>) -> bool {
+        self.classes.is_empty() && masses.all(|mass| mass.tombstones == 0.0)
+    }
+
     /// Which part of some layers, newest first, a merge of all of them leaves out, if nothing is below them.
     /// `width` is the share of all keys that they span.
     pub(super) fn stale_share(&self, layers: &[Vec<Mass>], width: f64) -> f64 {
@@ -185,10 +191,9 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
     let entry_bytes = (simulation.key_bytes + simulation.value_bytes) as f64;
     let per_block = (entry_bytes / f64::from(simulation.design.block_bytes)).min(1.0);
     let filter_bits = match simulation.design.filter {
-        FilterSpec::None => 0.0,
-        FilterSpec::Bloom { bits_per_key } | FilterSpec::Cluster { bits_per_key } => {
-            f64::from(bits_per_key)
-        }
+        // Clusters are files of their own.
+        FilterSpec::None | FilterSpec::Cluster { .. } => 0.0,
+        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
         // The hashes that tables have in place of it take about as much.
         FilterSpec::Cuckoo { fingerprint_bits }
         | FilterSpec::MultiLevelCuckoo {
@@ -200,7 +205,13 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
             bits_per_key.map_or(left, f64::from)
         }
     };
-    BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64 + filter_bits / 8.0
+    let of_table = match simulation.design.table {
+        TableSpec::BlockBased => BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64,
+        TableSpec::HTable => {
+            htable::stored_bytes(entry_bytes, simulation.design.block_bytes) - entry_bytes
+        }
+    };
+    of_table + filter_bits / 8.0
 }
 
 /// Popularity `i^-0.99` in classes of ranks.

@@ -9,7 +9,7 @@ pub(crate) mod block_based;
 mod contents;
 pub(crate) mod file;
 mod footer;
-mod htable;
+pub(crate) mod htable;
 mod inspect;
 pub(crate) mod meta;
 pub(crate) mod open;

@@ -1,6 +1,7 @@
 //! The simulator against the engine: the same writes, the same sizes.
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
+use hedgerow::advisor::{Device, Workload, expect};
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Compression, Db, Design, Layout, Overwrites, PolicySpec, Simulation, simulate};
@@ -123,6 +124,59 @@ fn entries_are_written_as_often_as_the_simulator_says() {
             100.0 * off,
         );
         missed.extend((off.abs() >= tolerance).then_some((policy, overwrites, off)));
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// Enough for memtables of 256 MiB.
+const MEMORY: u64 = 16 << 30;
+
+/// From 10 GB on, with memtables of 256 MiB; smaller ones shift sizes and change nothing else.
+#[test]
+fn tries_cost_what_the_closed_form_says() {
+    let mut missed = Vec::new();
+    for (policy, terabytes) in [("trie:4", 3.0), ("trie:8", 10.0), ("trie:16", 10.0)] {
+        let design = Design {
+            memtable_bytes: Some(256 << 20),
+            table_bytes: Some(256 << 20),
+            ..design(policy.parse().unwrap())
+        };
+        let entry_bytes = (KEY_BYTES + VALUE_BYTES) as f64;
+        let report = simulate(&Simulation {
+            entries: (terabytes * 1e12 / entry_bytes) as u64,
+            key_bytes: KEY_BYTES as u64,
+            value_bytes: VALUE_BYTES as u64,
+            design: design.clone(),
+            memory_budget: MEMORY,
+            ..Simulation::default()
+        });
+        for point in report.unwrap().points {
+            let gigabytes = point.entries as f64 * entry_bytes / 1e9;
+            if gigabytes < 10.0 {
+                continue;
+            }
+            let closed = |entries: f64| {
+                let workload = Workload {
+                    key_bytes: KEY_BYTES as f64,
+                    value_bytes: VALUE_BYTES as f64,
+                    ..Workload::new("put=1".parse().unwrap(), entries)
+                };
+                let device = Device::nvme();
+                let expected = expect(&design, &workload, &device, MEMORY).unwrap();
+                expected.tree.predict(&workload, &device).entry_writes
+            };
+            // A level comes at once, some percent of the size earlier or later.
+            let closed = [1.0, 0.95, 1.05].map(|size| closed(size * point.entries as f64));
+            let off = closed.map(|closed| closed / point.entry_writes - 1.0);
+            let off = off.into_iter().min_by(|a, b| a.abs().total_cmp(&b.abs()));
+            let (closed, off) = (closed[0], off.unwrap());
+            println!(
+                "{policy}, {gigabytes:.0} GB: simulated {:.3}, in closed form {closed:.3}, {:+.1} %",
+                point.entry_writes,
+                100.0 * off
+            );
+            missed.extend((off.abs() > 0.1).then_some((policy, gigabytes, off)));
+        }
     }
     assert!(missed.is_empty(), "{missed:?}");
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, Design, Error, ErrorKind, Keyspace, Layout, PolicySpec, PrefixRule};
+use hedgerow::{
+    Db, Design, Error, ErrorKind, FilterSpec, Keyspace, Layout, PolicySpec, PrefixRule, TableSpec,
+};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::support::{Contents, builder, key, open, small, value};
 
@@ -69,6 +72,52 @@ fn an_entry_is_written_once_per_level() {
             assert_eq!(keyspace.get(key(i + 60_000)).unwrap(), None);
         }
     }
+}
+
+/// Keys that without a seed would all be in one of 64 nodes, and of one bucket in 64: with the seed of the keyspace,
+/// which nobody knows, they are like any others.
+#[test]
+fn chosen_keys_do_not_put_a_trie_out_of_balance() {
+    let path = |key: &[u8]| xxh3_128_with_seed(key, 0) >> 106 & 63;
+    let chosen = (0_u64..).map(|i| i.to_be_bytes().to_vec());
+    let chosen: Vec<Vec<u8>> = chosen.filter(|key| path(key) == 0).take(20_000).collect();
+    let others: Vec<Vec<u8>> = (0..20_000_u64)
+        .map(|i| (i << 32).to_be_bytes().to_vec())
+        .collect();
+    let grow = |keys: &[Vec<u8>]| {
+        let db = open(&SimStorage::new(6));
+        let design = Design {
+            table: TableSpec::HTable,
+            filter: FilterSpec::Bloom { bits_per_key: 16.0 },
+            ..trie(8)
+        };
+        let keyspace = hashed(&db, design);
+        for key in keys {
+            keyspace.put(key, value(7)).unwrap();
+        }
+        keyspace.wait_until_merged().unwrap();
+        db.verify().unwrap();
+        let before = db.stats().block_reads;
+        for key in keys.iter().step_by(7) {
+            assert!(keyspace.get(key).unwrap().is_some());
+        }
+        let reads = (db.stats().block_reads - before) as f64 / (keys.len() / 7) as f64;
+        let levels = keyspace.stats().levels;
+        let deepest = levels.iter().rposition(|it| it.entries > 0);
+        let runs = levels.iter().map(|it| it.runs).max().unwrap();
+        (deepest, runs, reads)
+    };
+    let (deepest, runs, reads) = grow(&chosen);
+    let (deepest_of_others, runs_of_others, reads_of_others) = grow(&others);
+    assert_eq!(deepest, deepest_of_others);
+    assert!(
+        runs <= runs_of_others + 8,
+        "{runs} runs for {runs_of_others}"
+    );
+    assert!(
+        reads < 1.1 * reads_of_others,
+        "{reads} reads for {reads_of_others}"
+    );
 }
 
 /// Overwriting and deleting everything again and again: nodes of the last level are merged with themselves.

@@ -1,10 +1,10 @@
 //! What holds for any tree.
 
 use crate::advisor::{
-    Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree, Workload,
-    advise, expect, false_positives,
+    Advice, Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree,
+    Workload, advise, expect, false_positives,
 };
-use crate::options::KeyOrder;
+use crate::options::{FilterSpec, KeyOrder, PolicySpec, TableSpec};
 
 fn filtered(entries: f64, false_positives: f64) -> Level {
     Level {
@@ -13,6 +13,7 @@ fn filtered(entries: f64, false_positives: f64) -> Level {
         writes: 1.0,
         filter: Filter::Bloom,
         false_positives,
+        versions: 1.0,
         index: Index::Fence,
         cached: 0.0,
     }
@@ -189,6 +190,7 @@ fn one_level_by_hand() {
         levels: vec![Level {
             runs: 3,
             writes: Merges::Full.writes(9.0, 3),
+            versions: 3.0,
             cached: 0.5,
             ..filtered(1e6, 0.01)
         }],
@@ -287,4 +289,50 @@ fn semi_sorted_keys_get_the_designs_of_slimdb() {
     }
     // The last one mixes them.
     assert!(shared > 0);
+}
+
+/// A very large set of small records that is written much more than read, memory for a small part of the filters:
+/// LSM-trie, and nothing of it where keys have another order.
+#[test]
+fn hashed_keys_get_the_design_of_lsm_trie() {
+    let workload = Workload {
+        overwrites: 0.0,
+        ..Workload::new("put=1".parse().unwrap(), 1e10)
+    };
+    let device = Device::nvme();
+    let memory = 4_u64 << 30;
+    let best = |order| {
+        let constraints = Constraints::new(memory).of_order(order);
+        advise(&workload, &device, &constraints).unwrap().remove(0)
+    };
+    let sorted = best(KeyOrder::Sorted);
+    let trie = best(KeyOrder::Hashed);
+    println!(
+        "{} {:.2} | {} {:.2}",
+        sorted.tree, sorted.prediction.cost_us, trie.tree, trie.prediction.cost_us
+    );
+    assert!(trie.prediction.cost_us < sorted.prediction.cost_us);
+    assert!(trie.prediction.memory.total() <= memory as f64);
+    let design = trie.design(&device);
+    design.check_order(KeyOrder::Hashed).unwrap();
+    assert!(matches!(design.policy, PolicySpec::Trie { .. }), "{design}");
+    assert_eq!(design.table, TableSpec::HTable);
+    assert!(
+        matches!(design.filter, FilterSpec::Cluster { .. }),
+        "{design}"
+    );
+    // What it makes of the design is what was found.
+    let expected = expect(&design, &workload, &device, memory).unwrap();
+    assert_eq!(expected.tree, trie.tree);
+    assert!(
+        expected
+            .tree
+            .levels
+            .iter()
+            .all(|level| level.index == Index::Marks)
+    );
+    // One page of filters for all runs of each of the last two levels, and the bucket; others ask dozens of runs.
+    let reads = |advice: &Advice| advice.prediction.hit_reads;
+    assert!((1.0..4.0).contains(&reads(&trie)), "{}", reads(&trie));
+    assert!(reads(&sorted) > 4.0 * reads(&trie), "{}", reads(&sorted));
 }

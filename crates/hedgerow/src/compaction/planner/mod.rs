@@ -462,7 +462,9 @@ impl<'s, T: Facts> Planner<'s, T> {
                 continue;
             }
             // Only the oldest run of a group has nothing between it and the next level.
-            let oldest = data.groups.iter().filter_map(|group| group.runs.last());
+            let oldest = data
+                .used_groups()
+                .filter_map(|(_, group)| group.runs.last());
             let tables = oldest.flat_map(|run| run.tables.chunks(1));
             dense.extend(tables.filter(|table| self.is_dense(&table[0])));
         }

@@ -8,18 +8,13 @@
 
 use crate::merge_policy::plan::{Plan, Reason, Target};
 use crate::merge_policy::shape::{Facts, Group, bytes_of};
-use crate::merge_policy::{Cut, LevelTarget};
+use crate::merge_policy::{Cut, FEED, LevelTarget, STALE};
 
 use super::draft::Draft;
 use super::{Planner, draft_of};
 
-/// A pile of the last level is merged when this part of its entries is stale: what is won is as much as is
-/// written. Fewer runs than this are not worth it.
-const STALE: f64 = 0.5;
+/// Fewer runs than this are not worth merging in place.
 const STALE_RUNS_MIN: usize = 4;
-/// A feed may be so much smaller than half of the share, so that a run which is a little small does not make
-/// it one run more.
-const FEED: f64 = 0.9;
 
 /// The groups of a level that go down one by one.
 struct Nodes<'p, 's, T> {
@@ -126,11 +121,9 @@ impl<'s, T: Facts> Planner<'s, T> {
 impl<'s, T: Facts> Nodes<'_, 's, T> {
     /// Those that have to be merged and that no job takes from.
     fn due(&self) -> impl Iterator<Item = (usize, &'s Group<T>)> + '_ {
-        let groups = self.planner.shape.levels[self.level].groups.iter();
+        let groups = self.planner.shape.levels[self.level].used_groups();
         let is_busy = |group: &Group<T>| group.runs.iter().any(|run| self.planner.is_busy(run));
-        let due = groups
-            .enumerate()
-            .filter(|(index, group)| self.is_due(*index, group));
+        let due = groups.filter(|(index, group)| self.is_due(*index, group));
         due.filter(move |(_, group)| !is_busy(group))
     }
 

@@ -35,9 +35,9 @@ use super::stored::filters_dir;
 /// The tail has at most one run for so many of the base.
 const BASE_RUNS: usize = 4;
 /// What filters take beyond their bits: lengths, and the ends of pages.
-const OVERHEAD: f64 = 1.1;
+pub(crate) const OVERHEAD: f64 = 1.1;
 /// Of the memory of filters, what the levels that are kept in it may take; the rest is that of tails.
-const RESIDENT_SHARE: f64 = 0.75;
+pub(crate) const RESIDENT_SHARE: f64 = 0.75;
 
 /// What the clusters of a tree lack.
 pub(crate) enum Task {
@@ -157,7 +157,7 @@ fn due(group: &Group<Arc<Table>>, stays_in_memory: bool) -> Option<Task> {
 }
 
 /// Whether base and tail become one.
-fn is_base_due(base_runs: usize, tail_runs: usize) -> bool {
+pub(crate) fn is_base_due(base_runs: usize, tail_runs: usize) -> bool {
     tail_runs * BASE_RUNS > base_runs
 }
 

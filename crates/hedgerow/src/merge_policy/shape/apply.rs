@@ -135,13 +135,17 @@ impl<T: Facts> Shape<T> {
         }
         for ((level, group, run), mut places) in by_run {
             places.sort_unstable();
-            let group = &mut self.levels[usize::from(level)].groups[group as usize];
+            let (level, place) = (&mut self.levels[usize::from(level)], group as usize);
+            let group = &mut level.groups[place];
             group.stale_share.take();
             let at = group.place_of(run).expect("found above");
             remove_places(&mut group.runs[at].tables, &places);
             if group.runs[at].tables.is_empty() {
                 group.runs.remove(at);
                 group.forget_probes();
+            }
+            if group.runs.is_empty() {
+                level.used.remove(&place);
             }
         }
         Ok(taken)
@@ -172,6 +176,7 @@ impl<T: Facts> Shape<T> {
         }
         for ((level, group, run), mut tables) in by_run {
             tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
+            self.levels[usize::from(level)].used.insert(group as usize);
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
             group.stale_share.take();
             // They know nothing of the tables that it gets.

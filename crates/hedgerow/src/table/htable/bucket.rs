@@ -40,6 +40,9 @@ pub(super) struct Bucket<P> {
     base: u64,
     tag_bytes: usize,
     count: usize,
+    /// Those of all keys, and of all values but of deletes; else each entry has its own.
+    key_bytes: Option<usize>,
+    value_bytes: Option<usize>,
     heads: Range<usize>,
 }
 
@@ -51,6 +54,8 @@ impl<P: Deref<Target = [u8]>> Bucket<P> {
         let tag_bytes = usize::from(reader.u8("bytes of a tag")?);
         let count: usize = reader.varint_as("number of entries")?;
         let head_bytes: usize = reader.varint_as("bytes of heads")?;
+        let key_bytes = common_bytes(reader.varint_as::<u32>("bytes of all keys")?);
+        let value_bytes = common_bytes(reader.varint_as::<u32>("bytes of all values")?);
         let start = reader.position();
         let valid = count > 0
             && count <= head_bytes
@@ -68,6 +73,8 @@ impl<P: Deref<Target = [u8]>> Bucket<P> {
             base,
             tag_bytes,
             count,
+            key_bytes,
+            value_bytes,
             heads: start..start + head_bytes,
         })
     }
@@ -78,6 +85,8 @@ impl<P: Deref<Target = [u8]>> Bucket<P> {
             page: &self.page,
             base: self.base,
             tag_bytes: self.tag_bytes,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
             heads_end: self.heads.end,
             left: self.count,
             head: self.heads.start,
@@ -102,6 +111,8 @@ pub(super) struct Entries<'a> {
     page: &'a [u8],
     base: u64,
     tag_bytes: usize,
+    key_bytes: Option<usize>,
+    value_bytes: Option<usize>,
     heads_end: usize,
     left: usize,
     head: usize,
@@ -113,13 +124,22 @@ impl Entries<'_> {
     fn decode(&mut self) -> Option<BucketEntry> {
         let heads = self.page.get(..self.heads_end)?;
         let mut at = self.head;
-        let key_bytes = take_varint(heads, &mut at)?;
-        let value_bytes = take_varint(heads, &mut at)?;
+        let mut length = |common: Option<usize>| match common {
+            Some(bytes) => Some(bytes),
+            None => take_varint(heads, &mut at),
+        };
+        let key_bytes = length(self.key_bytes)?;
+        let mut value_bytes = length(self.value_bytes)?;
         let tag = packed::get(heads, at, self.tag_bytes);
         at += self.tag_bytes;
         let (kind, out_of_line) = match tag & code::OTHER {
             code::PUT => (Tag::PUT, false),
-            code::DELETE => (Tag::DELETE, false),
+            code::DELETE => {
+                if self.value_bytes.is_some() {
+                    value_bytes = 0;
+                }
+                (Tag::DELETE, false)
+            }
             code::PUT_OUT_OF_LINE => (Tag::PUT, true),
             _ => {
                 at += 1;
@@ -184,6 +204,51 @@ pub(super) enum Value<'a> {
     OutOfLine(Place),
 }
 
+/// Lengths that are stored once if they are all the same, and with each entry otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lengths {
+    first: Option<usize>,
+    differ: bool,
+    /// Of all, if each is stored.
+    bytes: usize,
+}
+
+impl Lengths {
+    fn add(&mut self, length: usize) {
+        self.differ |= self.first.is_some_and(|first| first != length);
+        self.first.get_or_insert(length);
+        self.bytes += varint::size(length as u64);
+    }
+
+    fn with(mut self, length: usize) -> Lengths {
+        self.add(length);
+        self
+    }
+
+    /// Of a value, which a delete has none of: its length is not one that all have.
+    fn add_value(&mut self, tag: Tag, length: usize) {
+        match (tag, length) {
+            (Tag::DELETE, 0) => self.bytes += 1,
+            _ => {
+                self.add(length);
+                self.differ |= tag == Tag::DELETE;
+            }
+        }
+    }
+
+    /// What stands in the front of the bucket: 0 if each entry has its own, else one more than it.
+    fn code(&self) -> u64 {
+        match self.differ {
+            true => 0,
+            false => 1 + self.first.unwrap_or(0) as u64,
+        }
+    }
+}
+
+fn common_bytes(code: u32) -> Option<usize> {
+    code.checked_sub(1).map(|bytes| bytes as usize)
+}
+
 /// Collects the entries of one bucket; reused for the next. They are kept apart until it is full, since
 /// only then is the smallest sequence number known, above which the others are stored in few bytes.
 #[derive(Debug, Default)]
@@ -191,8 +256,11 @@ pub(super) struct BucketBuilder {
     pending: Vec<Pending>,
     keys: Vec<u8>,
     values: Vec<u8>,
-    /// The bytes of lengths, and of kinds that need a byte.
-    lengths_bytes: usize,
+    key_lengths: Lengths,
+    /// But those of deletes.
+    value_lengths: Lengths,
+    /// The bytes of kinds that need one.
+    others_bytes: usize,
     base: Option<SeqNo>,
     largest: SeqNo,
     heads: Vec<u8>,
@@ -216,13 +284,25 @@ impl BucketBuilder {
         let entries = self.pending.len() + 1;
         let base = self.base.map_or(seqno, |base| base.min(seqno));
         let tags_bytes = entries * tag_bytes(base, self.largest.max(seqno));
+        let key_lengths = self.key_lengths.with(user_key.len());
+        let mut value_lengths = self.value_lengths;
+        value_lengths.add_value(tag, value_bytes_max);
+        // How long a place is is not known yet.
+        value_lengths.differ |= out_of_line;
         let heads_bytes = self.keys.len()
             + user_key.len()
-            + self.lengths_bytes
-            + lengths_bytes(user_key.len(), value_bytes_max)
+            + self.others_bytes
             + other_bytes(tag, out_of_line)
+            + lengths_bytes(&key_lengths, &value_lengths)
             + tags_bytes;
-        let numbers = [base.0, entries as u64, heads_bytes as u64];
+        let numbers = [
+            base.0,
+            entries as u64,
+            heads_bytes as u64,
+            key_lengths.code(),
+            // A place may turn out to be as long as all others.
+            value_lengths.code().max(1 + value_bytes_max as u64),
+        ];
         let front_bytes = 1 + numbers.map(varint::size).iter().sum::<usize>();
         front_bytes + heads_bytes + self.values.len() + value_bytes_max
     }
@@ -237,8 +317,9 @@ impl BucketBuilder {
         let value_bytes = self.values.len() - start;
         let out_of_line = matches!(value, Value::OutOfLine(_));
         self.keys.extend_from_slice(user_key);
-        self.lengths_bytes +=
-            lengths_bytes(user_key.len(), value_bytes) + other_bytes(tag, out_of_line);
+        self.key_lengths.add(user_key.len());
+        self.value_lengths.add_value(tag, value_bytes);
+        self.others_bytes += other_bytes(tag, out_of_line);
         self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
         self.largest = self.largest.max(seqno);
         self.pending.push(Pending {
@@ -252,7 +333,10 @@ impl BucketBuilder {
 
     /// The bytes of what it holds, about.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len() + self.lengths_bytes
+        let lengths = lengths_bytes(&self.key_lengths, &self.value_lengths);
+        let base = self.base.unwrap_or(self.largest);
+        let tags_bytes = self.pending.len() * tag_bytes(base, self.largest);
+        self.keys.len() + self.values.len() + self.others_bytes + lengths + tags_bytes
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -271,8 +355,12 @@ impl BucketBuilder {
         for pending in &self.pending {
             let (key, rest) = keys.split_at(pending.key_bytes);
             keys = rest;
-            varint::put(&mut self.heads, pending.key_bytes as u64);
-            varint::put(&mut self.heads, pending.value_bytes as u64);
+            if self.key_lengths.differ {
+                varint::put(&mut self.heads, pending.key_bytes as u64);
+            }
+            if self.value_lengths.differ {
+                varint::put(&mut self.heads, pending.value_bytes as u64);
+            }
             let above_base = pending.seqno.0 - base.0;
             let heads = &mut self.heads;
             put_tag(
@@ -289,19 +377,23 @@ impl BucketBuilder {
         out.push(tag_bytes as u8);
         varint::put(out, self.pending.len() as u64);
         varint::put(out, self.heads.len() as u64);
+        varint::put(out, self.key_lengths.code());
+        varint::put(out, self.value_lengths.code());
         out.extend_from_slice(&self.heads);
         out.extend_from_slice(&self.values);
         self.pending.clear();
         self.keys.clear();
         self.values.clear();
-        self.lengths_bytes = 0;
+        (self.key_lengths, self.value_lengths) = Default::default();
+        self.others_bytes = 0;
         self.largest = SeqNo(0);
     }
 }
 
-/// The bytes of the lengths of an entry.
-fn lengths_bytes(key_bytes: usize, value_bytes: usize) -> usize {
-    varint::size(key_bytes as u64) + varint::size(value_bytes as u64)
+/// The bytes of the lengths that are stored with each entry.
+fn lengths_bytes(keys: &Lengths, values: &Lengths) -> usize {
+    let stored = [keys, values].into_iter().filter(|lengths| lengths.differ);
+    stored.map(|lengths| lengths.bytes).sum()
 }
 
 #[cfg(test)]

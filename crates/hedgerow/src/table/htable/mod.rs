@@ -20,10 +20,12 @@
 //! has one bucket, 8 bytes for each one before it, and the filters.
 
 mod bucket;
+mod fill;
 mod iter;
 mod reader;
 mod writer;
 
+pub(crate) use fill::stored_bytes;
 pub(super) use reader::{TableReader, walk};
 pub(super) use writer::Writer;
 

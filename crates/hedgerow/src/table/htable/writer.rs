@@ -5,28 +5,29 @@ use std::path::Path;
 use hedgerow_io::SequentialWrite;
 
 use crate::block_index::hash_marks;
-use crate::codec::compress;
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::Result;
 use crate::filter::{bucket_bloom, of_table};
 use crate::iter::Entry;
 use crate::key_order::{self, Order};
-use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES};
+use crate::page::{DEVICE_PAGE_BYTES, Handle};
 use crate::table::TableMeta;
 use crate::table::output::{Output, TAIL_BYTES, TableOptions};
 use crate::table::stored::Place;
 
 use super::bucket::{BucketBuilder, Value};
+use super::fill;
 
 /// The most that the place of a value takes in a bucket.
 const PLACE_BYTES_MAX: usize = 16;
-
 /// A table being written.
 pub(in crate::table) struct Writer {
     out: Output,
     options: TableOptions,
     order: Box<dyn Order>,
     bucket: BucketBuilder,
+    /// Of the table's buckets: a multiple of `block_bytes`, which the first one finds.
+    bucket_bytes: u32,
     /// The first order key of the bucket.
     first_key: Vec<u8>,
     last_key: Vec<u8>,
@@ -56,6 +57,7 @@ impl Writer {
             out: Output::new(out, path, &options),
             order: key_order::open(options.key_order, options.hash_seed),
             bucket: BucketBuilder::default(),
+            bucket_bytes: options.block_bytes,
             first_key: Vec::new(),
             last_key: Vec::new(),
             last_seqno: SeqNo(0),
@@ -73,9 +75,15 @@ impl Writer {
         }
     }
 
-    /// What a bucket has room for.
-    fn target_bytes(&self) -> usize {
-        self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES - compress::SIZE_BYTES
+    /// Whether the bucket has room for what would make it so large; the first one makes some, if it is too empty
+    /// otherwise.
+    fn has_room(&mut self, bytes_with: usize) -> bool {
+        if self.marks.is_empty() {
+            let held = self.bucket.bytes();
+            let unit = self.options.block_bytes;
+            self.bucket_bytes = fill::enlarged(self.bucket_bytes, unit, held, bytes_with);
+        }
+        bytes_with <= fill::room(self.bucket_bytes)
     }
 
     /// Whether the key is the last one, after a check that `(key, seqno)` comes after the last entry:
@@ -97,9 +105,7 @@ impl Writer {
 
     fn finish_bucket(&mut self) -> Result<()> {
         self.bucket.finish(&mut self.raw);
-        let handle = self
-            .out
-            .write_fixed_page(&self.raw, self.options.block_bytes)?;
+        let handle = self.out.write_fixed_page(&self.raw, self.bucket_bytes)?;
         self.marks.add(&self.first_key, &self.last_key, handle);
         if let Filter::OfBuckets(filters) = &mut self.filter {
             filters.finish_bucket();
@@ -147,15 +153,14 @@ impl crate::table::Writer for Writer {
     fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()> {
         let seqno = self.options.stored_seqno(entry.seqno, entry.tag);
         let same_key = self.check_order(entry.key, seqno);
-        let target = self.target_bytes();
-        let inline = value.len() <= target / 2;
+        let inline = value.len() <= fill::room(self.options.block_bytes) / 2;
         let value_bytes = if inline { value.len() } else { PLACE_BYTES_MAX };
         let user_key = self.order.decode(entry.key);
         let value_bytes = (value_bytes, !inline);
         let bytes = self
             .bucket
             .bytes_max_with(user_key, seqno, entry.tag, value_bytes);
-        if bytes > target && !self.bucket.is_empty() {
+        if !self.bucket.is_empty() && !self.has_room(bytes) {
             self.finish_bucket()?;
         }
         let begins = self.bucket.is_empty();
