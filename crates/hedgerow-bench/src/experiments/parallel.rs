@@ -4,7 +4,7 @@
 //! At scale 1 data have the paper's size: 64 million entries of 10 + 6 bytes, one million of 10 + 1000, and
 //! 40 million of these where there are to be more than memory holds. Tables and memtables have the paper's
 //! sizes at scales above 1/16; below, they shrink with the data. Between the steps of a trial the store is opened again and
-//! the page cache is dropped, as far as the process may. [`targets`] says what is wanted of the rows.
+//! the page cache is dropped, as far as the process may. [`targets()`] says what is wanted of the rows.
 
 mod targets;
 
