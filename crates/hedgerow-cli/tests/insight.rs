@@ -176,7 +176,7 @@ fn an_explanation_tells_the_place_that_answers() {
     assert_eq!(get("6b65792030313031", &["--hex"])["found"], deep["found"]);
     let db = place.db();
     let output = command(&["explain", "get", "--db"])
-        .arg(db)
+        .arg(&db)
         .arg("key 0101")
         .output();
     let text = String::from_utf8(stdout(&output.unwrap()).to_vec()).unwrap();
