@@ -69,7 +69,7 @@ pub(crate) struct PaperArguments {
 
 /// The file that is made to measure a device, and the time for each of its numbers.
 const DEVICE_FILE_BYTES: u64 = 1 << 30;
-const DEVICE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
+const DEVICE_TIME: Duration = Duration::from_secs(2);
 
 impl PaperArguments {
     /// Runs the trials in one process, one after the other: this one, unless its memory is to be limited.

@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, ptr, thread};
 
-use hedgerow_bench::{
-    Counters, Description, OpenOptions, Result, Store, cpu_time_of_threads,
-};
+use hedgerow_bench::{Counters, Description, OpenOptions, Result, Store, cpu_time_of_threads};
 
 use crate::c_api;
 use settings::InForce;
