@@ -368,9 +368,7 @@ impl Addition {
             tables.all(|table| known.contains(&table.meta().id))
         };
         let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
-        // A base that grows may be gone with what its newest run got; nobody else replaces it meanwhile.
-        let has_base =
-            self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));
+        let has_base = self.base.is_none() || group.probes.iter().any(|p| self.is_base(p));
         has_base && self.runs.iter().all(is_there) && self.known.iter().chain(&self.runs).all(knows)
     }
 }

@@ -258,12 +258,9 @@ impl Found {
                     filter: Arc::new(Counted::new(filter, engine.memory.clone(), stored)),
                     pages: Arc::new(NoPages),
                 };
-                let is_grown =
-                    |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
-                let mut grown = names.filter(is_grown);
-                if grown.all(|id| probe.forget(id)) {
-                    group.probes.push(probe);
-                }
+                let grown = names.filter(|id| !is_known(group, &coverage, *id));
+                grown.for_each(|id| probe.forget(id));
+                group.probes.push(probe);
             }
         }
     }

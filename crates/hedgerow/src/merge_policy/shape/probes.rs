@@ -27,15 +27,12 @@ pub(crate) struct GroupProbe {
 }
 
 impl GroupProbe {
-    /// What it says of a run means nothing any more. False if the rest does not, either: where a filter names the newest run of
-    /// a key only, it leaves out older ones for it.
-    pub(crate) fn forget(&mut self, run: RunId) -> bool {
-        if !self.runs.contains(&run) {
-            return true;
+    /// What it says of a run means nothing any more.
+    pub(crate) fn forget(&mut self, run: RunId) {
+        if self.runs.contains(&run) {
+            let left = |id: &RunId| if *id == run { NO_RUN } else { *id };
+            self.runs = self.runs.iter().map(left).collect();
         }
-        let left = |id: &RunId| if *id == run { NO_RUN } else { *id };
-        self.runs = self.runs.iter().map(left).collect();
-        !self.filter.knows_newest_only()
     }
 }
 
