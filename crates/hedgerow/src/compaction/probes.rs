@@ -139,8 +139,6 @@ pub(crate) struct Addition {
     grows: bool,
     /// Of a new filter.
     sizing: Sizing,
-    /// What such a filter has to have room for; the rest is for runs that are to come.
-    entries: u64,
 }
 
 /// What the filters of a tree lack.
@@ -151,9 +149,9 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     let design = partition.keyspace.design();
     let version = &partition.tree().version;
     let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
-    let lacking = lacking(&design, version);
-    let fitted = lacking.and_then(|addition| addition.fitted(engine, &design));
-    fitted.map(NextStep::Add).or_else(task)
+    let fits = |addition: &Addition| addition.fits_memory(engine, &design);
+    let lacking = lacking(&design, version).filter(fits);
+    lacking.map(NextStep::Add).or_else(task)
 }
 
 /// The filter that the runs of a level share: bits of a fingerprint, and the mode that it begins with.
@@ -205,18 +203,16 @@ fn addition(
     if base.is_some() {
         runs.truncate(1);
     }
-    let largest = runs.iter().map(|run| entries_of(&run.tables)).max();
-    let entries = entries_of(runs.iter().flat_map(|run| &run.tables));
+    let entries = runs.iter().map(|run| entries_of(&run.tables));
+    let largest = entries.clone().max().unwrap_or(0);
     let coming = runs_max.saturating_sub(runs.len()) as u64;
-    let coming = coming.saturating_mul(largest.unwrap_or(0));
     let sizing = Sizing {
         fingerprint_bits: kind.0,
         runs_max: runs_max.max(runs.len()),
-        entries: entries.saturating_add(coming),
+        entries: entries.fold(coming.saturating_mul(largest), u64::saturating_add),
         mode: kind.1,
     };
-    let sizes = (sizing, entries);
-    Some(Addition::new(here, (level, group), base, runs, sizes))
+    Some(Addition::new(here, (level, group), base, runs, sizing))
 }
 
 /// Whether merges out of the level above bring tables to the newest run of a level.
@@ -258,7 +254,7 @@ impl Addition {
         (level, group): (usize, usize),
         base: Option<GroupProbe>,
         runs: Vec<Run<Arc<Table>>>,
-        (sizing, entries): (Sizing, u64),
+        sizing: Sizing,
     ) -> Addition {
         let newest = runs.last().map(|run| run.id);
         let known = base.iter().flat_map(|base| base.runs.iter());
@@ -271,22 +267,15 @@ impl Addition {
             known,
             runs,
             sizing,
-            entries,
         }
     }
 
-    /// With room for fewer runs that are to come, if it is a new filter and there is not the memory for all; nothing if
-    /// not even those fit that are there.
-    fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
+    /// Whether there is memory for the filter, if it is a new one.
+    fn fits_memory(&self, engine: &Engine, design: &DesignInForce) -> bool {
         let has_room = |bytes| engine.memory.has_room_for_shared_filter(bytes);
-        let always = self.base.is_some() || design.design.residency == Residency::Resident;
-        while !always && !self.sizing.memory_bytes().is_none_or(has_room) {
-            if self.sizing.entries <= self.entries {
-                return None;
-            }
-            self.sizing.entries = self.entries.max(self.sizing.entries / 2);
-        }
-        Some(self)
+        self.base.is_some()
+            || design.design.residency == Residency::Resident
+            || self.sizing.memory_bytes().is_none_or(has_room)
     }
 
     fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {

@@ -103,23 +103,3 @@ fn small_indexes_stay_in_memory_beside_large_filters() {
     assert!(hit <= 1.01, "{hit}");
     assert!(missed <= 0.01, "{missed}");
 }
-
-/// With room for fewer runs, or not at all.
-#[test]
-fn filters_of_several_runs_take_half_of_the_memory_at_most() {
-    let budget = 1 << 20;
-    let (db, keyspace) = opened("mlcf:24", (64 << 10, 256 << 10), budget);
-    for i in 0..KEYS {
-        keyspace.put(key(drawn(i)), [drawn(i) as u8; 60]).unwrap();
-    }
-    keyspace.flush().unwrap();
-    keyspace.wait_until_merged().unwrap();
-    let hit = reads_per_hit(&db, &keyspace, KEYS, 10_000);
-    let memory = db.stats().memory;
-    println!("{hit:.4} pages per hit, {memory:?}");
-    assert!(
-        memory.filters > 0 && memory.filters <= budget / 2,
-        "{memory:?}"
-    );
-    assert!(memory.total() <= budget, "{memory:?}");
-}

@@ -55,7 +55,7 @@ pub(crate) fn build<'a>(
     let version = partition.tree_owned().version.clone();
     for (place, tables) in added(engine, partition, &version, edit) {
         let addition = addition(design, &version, edit, place, tables);
-        let Some(addition) = addition.and_then(|it| it.fitted(engine, design)) else {
+        let Some(addition) = addition.filter(|it| it.fits_memory(engine, design)) else {
             continue;
         };
         match addition.build(engine, &partition.keyspace) {
@@ -138,13 +138,7 @@ fn addition(
         mode,
     };
     let runs = vec![Run { id: run, tables }];
-    Some(Addition::new(
-        here,
-        (level, group),
-        base,
-        runs,
-        (sizing, whole),
-    ))
+    Some(Addition::new(here, (level, group), base, runs, sizing))
 }
 
 /// About the keys that merges out of the level above will yet bring to each group of a level.
