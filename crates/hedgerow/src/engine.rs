@@ -346,25 +346,13 @@ impl Engine {
     pub(crate) fn install(
         &self,
         partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
-    ) -> Result<()> {
-        self.install_with(partition, edit, flushed, |_| ())
-    }
-
-    /// As [`Engine::install`]; `complete` adds to the version what its tables do not say: filters over them.
-    pub(crate) fn install_with(
-        &self,
-        partition: &Partition,
         mut edit: TreeEdit,
         flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
-        complete: impl FnOnce(&mut Version),
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         let tree = partition.tree_owned();
-        let mut version = self.edited(partition, &mut edit)?;
-        complete(&mut version);
+        let version = self.edited(partition, &mut edit)?;
         let removed: Vec<_> = edit
             .removed
             .iter()
@@ -375,7 +363,7 @@ impl Engine {
             changes.extend(operations_to_note(partition, &version));
         }
         self.log_edit(writer, &mut manifest, changes)?;
-        partition.install(Arc::new(version), flushed);
+        partition.install(version, flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
     }
@@ -398,7 +386,7 @@ impl Engine {
         self.log_edit(writer, &mut manifest, changes)?;
         self.snapshots.while_none_is_taken(|| {
             for (partition, version) in partitions.into_iter().zip(versions) {
-                partition.install(Arc::new(version), None);
+                partition.install(version, None);
             }
             publish();
         });
@@ -407,7 +395,7 @@ impl Engine {
 
     /// The version that an edit makes of a tree's. The edit is told which sweeps are over then: they would
     /// begin again when the database is opened. Under the manifest's lock.
-    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Version> {
+    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Arc<Version>> {
         if partition.is_dropped() {
             return Err(Error::new(
                 ErrorKind::Closed,
@@ -421,7 +409,7 @@ impl Engine {
         let over = levels
             .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
         edit.draining.extend(over.map(|(level, _)| (level, None)));
-        Ok(version)
+        Ok(Arc::new(version))
     }
 
     /// Changes a version, which is a copy of the one before, as an edit says.

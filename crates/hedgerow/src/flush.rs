@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::compaction::output::OutputTables;
-use crate::compaction::probes::ahead;
 use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
@@ -265,10 +264,7 @@ fn to_tables(
     let written_tables: Vec<_> = tables().cloned().collect();
     let replaced = memtable.entries().saturating_sub(written.0);
     partition.keyspace.operations.replaced.add(replaced);
-    let design = partition.keyspace.design_owned();
-    let mut ahead = ahead::build(engine, partition, &design, &edit);
-    let flushed = Some((memtable, through));
-    let installed = engine.install_with(partition, edit, flushed, |it| ahead.put(it));
+    let installed = engine.install(partition, edit, Some((memtable, through)));
     if installed.is_err() {
         engine.remove_unnamed(&written_tables);
     }

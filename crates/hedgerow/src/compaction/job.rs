@@ -29,7 +29,6 @@ use crate::version::Version;
 
 use super::filters::{self, Allotted};
 use super::output::{Below, OutputTables};
-use super::probes::ahead;
 use super::retain::Retain;
 
 /// A merge is cut into pieces of at least this many output tables.
@@ -97,8 +96,7 @@ fn move_down(
         let place = version.placement(target.level, run, table.meta());
         edit.moved.push((id, place));
     }
-    let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
-    engine.install_with(partition, edit, None, |it| ahead.put(it))?;
+    engine.install(partition, edit, None)?;
     engine.stats.moves.add(1);
     engine.tell(&Event::Moved {
         keyspace: partition.keyspace.name.clone(),
@@ -175,8 +173,7 @@ fn merge(
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
     partition.keyspace.operations.replaced.add(replaced);
-    let mut ahead = ahead::build(engine, partition, design, &edit);
-    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
+    if let Err(error) = engine.install(partition, edit, None) {
         engine.remove_unnamed(&outputs);
         return Err(error);
     }

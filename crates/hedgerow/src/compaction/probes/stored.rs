@@ -86,23 +86,13 @@ pub(super) struct Stored {
     pub(super) unwritten_bytes: u64,
 }
 
-/// Whether it is a filter's turn to be written.
-fn is_due(filter: &Counted) -> bool {
-    let bytes = filter.filter.encoded_bytes();
-    let unwritten = lock(&filter.stored).unwritten_bytes;
-    unwritten >= bytes.saturating_mul(WRITE_SHARE)
-}
-
-/// Whether it is the turn of any filter of a tree.
-pub(super) fn is_any_due(partition: &Partition) -> bool {
-    let version = &partition.tree().version;
-    let groups = version.levels.iter().flat_map(|level| &level.groups);
-    let probes = groups.flat_map(|group| &group.probes);
-    probes.filter_map(counted).any(is_due)
-}
-
 /// Writes those filters of a tree whose turn it is.
 pub(super) fn write_due(engine: &Engine, partition: &Partition) {
+    let is_due = |filter: &Counted| {
+        let bytes = filter.filter.encoded_bytes();
+        let unwritten = lock(&filter.stored).unwritten_bytes;
+        unwritten >= bytes.saturating_mul(WRITE_SHARE)
+    };
     let Ok(writer) = engine.writer() else { return };
     let pace = |bytes| {
         engine.rate_limiter.take(bytes);
@@ -247,38 +237,30 @@ impl Found {
             let Some(group) = groups.find(|group| wants(group, &coverage)) else {
                 continue;
             };
-            let names = coverage.runs.iter().map(|run| RunId(run.0));
             if let Ok(filter) = read(engine, &file) {
                 let stored = Stored {
                     file: Some(Arc::new(file)),
                     unwritten_bytes: 0,
                 };
-                let mut probe = GroupProbe {
-                    runs: names.clone().collect(),
+                group.probes.push(GroupProbe {
+                    runs: coverage.runs.iter().map(|run| RunId(run.0)).collect(),
                     filter: Arc::new(Counted::new(filter, engine.memory.clone(), stored)),
                     pages: Arc::new(NoPages),
-                };
-                let grown = names.filter(|id| !is_known(group, &coverage, *id));
-                grown.for_each(|id| probe.forget(id));
-                group.probes.push(probe);
+                });
             }
         }
     }
 }
 
-/// Whether a filter knows a run of a group that no filter of it knows yet.
+/// Whether a filter is right for all runs of a group that it names, and one of them has none yet.
 fn wants(group: &Group<Arc<Table>>, coverage: &Coverage) -> bool {
-    let is_covered = |id| group.probes.iter().any(|probe| probe.runs.contains(&id));
     let mut names = coverage.runs.iter().map(|run| RunId(run.0));
-    names.any(|id| is_known(group, coverage, id) && !is_covered(id))
-}
-
-/// Whether a group has a run whose tables a filter in a file knows all: it may have got others since.
-fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
-    group.run(id).is_some_and(|run| {
+    let mut here = names.clone().filter_map(|id| group.run(id));
+    let is_known = |id| group.probes.iter().any(|probe| probe.runs.contains(&id));
+    here.all(|run| {
         let tables = run.tables.iter().map(|table| table.meta().id);
-        coverage.knows(id.0, tables)
-    })
+        coverage.knows(run.id.0, tables)
+    }) && names.any(|id| group.run(id).is_some() && !is_known(id))
 }
 
 fn read(engine: &Engine, file: &FilterFile) -> Result<MultiLevelCuckoo> {

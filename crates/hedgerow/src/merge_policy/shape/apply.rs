@@ -180,8 +180,7 @@ impl<T: Facts> Shape<T> {
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
             group.stale_share.take();
             // They know nothing of the tables that it gets.
-            group.probes.iter_mut().for_each(|it| it.forget(run));
-            group.forget_probes();
+            group.probes.retain(|probe| !probe.runs.contains(&run));
             let at = match group.place_of(run) {
                 Ok(at) => at,
                 Err(at) => {

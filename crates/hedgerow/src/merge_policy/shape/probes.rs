@@ -13,9 +13,6 @@ use crate::page::PageSource;
 
 use super::{Facts, Group, RunId};
 
-/// The number of no run: numbers begin with 1.
-const NO_RUN: RunId = RunId(0);
-
 /// A filter over some runs of a group.
 #[derive(Clone)]
 pub(crate) struct GroupProbe {
@@ -24,16 +21,6 @@ pub(crate) struct GroupProbe {
     pub(crate) filter: Arc<dyn Probe>,
     /// Where the pages come from that it asks for.
     pub(crate) pages: Arc<dyn PageSource>,
-}
-
-impl GroupProbe {
-    /// What it says of a run means nothing any more.
-    pub(crate) fn forget(&mut self, run: RunId) {
-        if self.runs.contains(&run) {
-            let left = |id: &RunId| if *id == run { NO_RUN } else { *id };
-            self.runs = self.runs.iter().map(left).collect();
-        }
-    }
 }
 
 impl<T: Facts> Group<T> {
