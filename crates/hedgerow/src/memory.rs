@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
 //! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it, indexes for an eighth |
-//! | filters over several runs | up to 1/2, with the others | they are asked for every key; what does not fit is not built |
 //! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
@@ -167,12 +166,6 @@ impl Memory {
         let indexes = indexes.max(coming.min(self.plan.indexes_first()));
         let held = indexes + self.filters.load(Ordering::Relaxed);
         held.saturating_add(bytes) <= self.plan.resident
-    }
-
-    /// Whether a filter over several runs of `bytes` more may be built.
-    pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
-        let filters = self.filters.load(Ordering::Relaxed);
-        filters.saturating_add(bytes) <= self.plan.budget / 2
     }
 
     /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads
