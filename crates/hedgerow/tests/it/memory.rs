@@ -282,3 +282,40 @@ fn writers_held_back_are_accounted_for() {
     assert_eq!(db.stats().stalls.total(), clock.now() - began);
     assert!(longest < Duration::from_millis(30), "{longest:?}");
 }
+
+/// Filters take the share of the budget that they have with indexes, and more: three-level indexes are so small that
+/// they stay in memory nevertheless.
+#[test]
+fn small_indexes_stay_in_memory_beside_large_filters() {
+    const KEYS: u64 = 60_000;
+    let budget = 1 << 20;
+    let db = builder(&SimStorage::new(21)).memory_budget(budget).open();
+    let db = db.unwrap();
+    let design = Design {
+        policy: "tiering:4".parse().unwrap(),
+        compression: Compression::None,
+        filter: "mlcf:14".parse().unwrap(),
+        index: "three-level".parse().unwrap(),
+        memtable_bytes: Some(64 << 10),
+        table_bytes: Some(256 << 10),
+        ..Design::default()
+    };
+    let layout = Layout::semi_sorted(PrefixRule::Bytes(8));
+    let keyspace = db.keyspace_with("plain", layout, design).unwrap();
+    let drawn = |i: u64| i * 7919 % KEYS;
+    for i in 0..KEYS {
+        keyspace.put(key(drawn(i)), [drawn(i) as u8; 60]).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let before = db.stats().block_reads;
+    for i in 0..KEYS {
+        let i = drawn(i * 31 % KEYS);
+        assert_eq!(&*keyspace.get(key(i)).unwrap().unwrap(), [i as u8; 60]);
+    }
+    let pages = db.stats().block_reads - before;
+    let memory = db.stats().memory;
+    assert!(memory.filters > budget / 8, "{memory:?}");
+    assert!(memory.indexes > 0 && memory.total() <= budget, "{memory:?}");
+    assert!(pages <= KEYS + KEYS / 100, "{pages} for {KEYS} gets");
+}
