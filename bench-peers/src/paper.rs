@@ -41,8 +41,8 @@ pub(crate) struct PaperArguments {
     /// The memory of the process, page cache and all, in a control group (needs root)
     #[arg(long, value_parser = crate::flags::bytes)]
     limit: Option<u64>,
-    /// The control group to go into first
-    #[arg(long, hide = true, conflicts_with = "limit")]
+    /// The control group to go into first: it has been made with `--limit`
+    #[arg(long, hide = true)]
     group: Option<PathBuf>,
     /// Measures the device first, which costs are then predicted for; else an NVMe drive is taken
     #[arg(long)]
@@ -74,12 +74,12 @@ const DEVICE_TIME: Duration = Duration::from_secs(2);
 impl PaperArguments {
     /// Runs the trials in one process, one after the other: this one, unless its memory is to be limited.
     pub(crate) fn run(self, paper: Paper) -> Result<()> {
-        match (self.limit, &self.group) {
-            (Some(bytes), _) => in_group(bytes),
-            (None, Some(group)) => {
+        match (&self.group, self.limit) {
+            (Some(group), _) => {
                 group::enter(group)?;
                 self.run_here(paper)
             }
+            (None, Some(bytes)) => in_group(bytes),
             (None, None) => self.run_here(paper),
         }
     }
@@ -131,18 +131,13 @@ impl PaperArguments {
     }
 }
 
-/// Runs this program again in a control group of its own, with its arguments but `--limit`.
+/// Runs this program again with its arguments, in a control group of its own.
 fn in_group(bytes: u64) -> Result<()> {
     group::drop_page_cache()?;
     let group = Group::create(&group::name(), bytes)?;
-    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let is_limit = |it: &std::ffi::OsString| it.to_string_lossy().starts_with("--limit");
-    if let Some(at) = arguments.iter().position(is_limit) {
-        let words = if arguments[at] == "--limit" { 2 } else { 1 };
-        arguments.drain(at..at + words);
-    }
     let mut child = Command::new(std::env::current_exe()?);
-    child.args(arguments).arg("--group").arg(group.dir());
+    child.args(std::env::args_os().skip(1));
+    child.arg("--group").arg(group.dir());
     match child.status()? {
         status if status.success() => Ok(()),
         status => Err(format!("expected the experiments to end well, found {status}").into()),
