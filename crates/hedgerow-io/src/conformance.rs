@@ -1,5 +1,6 @@
 //! What every backend promises, asked of each of them.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use crate::sim::{NoSpawn, SimClock, SimStorage};
 use crate::{
-    Advice, Background, Clock, Environment, OsClock, OsSpawn, OsStorage, RandomRead, ReadInto,
-    ReadMode, SegmentMode, Spawn, Storage,
+    Advice, Background, Clock, Environment, OsClock, OsSpawn, OsStorage, RandomRead, ReadMode,
+    SegmentMode, Spawn, Storage,
 };
 
 /// A backend and an empty directory on it.
@@ -123,7 +124,8 @@ every_backend! {
     unflushed_file_can_be_dropped
     read_past_the_end_is_unexpected_eof
     empty_file_is_read
-    read_many_fills_every_buffer
+    reads_at_the_same_time_end_with_their_own_bytes
+    reads_are_begun_while_others_are_under_way
     advice_changes_no_bytes
     new_segment_is_all_zero
     segment_keeps_what_was_written
@@ -305,40 +307,91 @@ fn empty_file_is_read(case: &Case) {
     assert_kind(file.read_at(0, &mut [0]), ErrorKind::UnexpectedEof);
 }
 
-fn read_many_fills_every_buffer(case: &Case) {
+/// What reads that are begun together give, by the order in which they were begun.
+fn read_together(
+    case: &Case,
+    asked: &[(&Arc<dyn RandomRead>, u64, usize)],
+) -> Vec<Result<Vec<u8>, ErrorKind>> {
+    let mut reads = case.storage.reads();
+    for (tag, (file, offset, bytes)) in asked.iter().enumerate() {
+        reads.begin(file, *offset, *bytes, tag);
+    }
+    let mut found = vec![None; asked.len()];
+    while let Some((tag, read)) = reads.next() {
+        let before = found[tag].replace(read.map(<[u8]>::to_vec).map_err(|error| error.kind()));
+        assert_eq!(before, None, "read {tag} ends once");
+    }
+    assert!(reads.next().is_none());
+    found
+        .into_iter()
+        .map(|it| it.expect("every read ends"))
+        .collect()
+}
+
+fn reads_at_the_same_time_end_with_their_own_bytes(case: &Case) {
     let bytes = pattern(20_000);
     let file = case.open(&case.put("file", &bytes));
-    let (mut low, mut high) = ([0; 700], [0; 4096]);
-    let (mut beyond, mut long) = ([0; 4096], vec![0; 19_999]);
     let other = case.open(&case.put("other", b"short"));
-    let mut all = [0; 5];
-    let mut reads = [
-        ReadInto::new(&*file, 15_000, &mut high),
-        ReadInto::new(&*other, 0, &mut all),
-        ReadInto::new(&*file, 19_000, &mut beyond),
-        ReadInto::new(&*file, 7, &mut []),
-        ReadInto::new(&*file, 3, &mut low),
-        ReadInto::new(&*file, 1, &mut long),
+    let asked = [
+        (&file, 15_000, 4096),
+        (&other, 0, 5),
+        (&file, 19_000, 4096),
+        (&file, 7, 0),
+        (&file, 3, 700),
+        (&file, 1, 19_999),
     ];
-    case.storage.read_many(&mut reads);
-    let kinds = reads.map(|read| read.result.err().map(|error| error.kind()));
-    let eof = Some(ErrorKind::UnexpectedEof);
-    assert_eq!(kinds, [None, None, eof, None, None, None]);
-    assert_eq!(high, bytes[15_000..19_096]);
-    assert_eq!(all, *b"short");
-    assert_eq!(low, bytes[3..703]);
-    assert_eq!(long, bytes[1..]);
-    let mut many: Vec<_> = (0..200).map(|at| (at * 90, [0; 50])).collect();
-    let reads = many
-        .iter_mut()
-        .map(|(at, into)| ReadInto::new(&*file, *at, into));
-    let mut reads: Vec<_> = reads.collect();
-    case.storage.read_many(&mut reads);
-    assert!(reads.iter().all(|read| read.result.is_ok()));
-    drop(reads);
-    for (at, found) in many {
-        assert_eq!(found, bytes[at as usize..][..50], "at {at}");
+    let expected = [
+        Ok(bytes[15_000..19_096].to_vec()),
+        Ok(b"short".to_vec()),
+        Err(ErrorKind::UnexpectedEof),
+        Ok(Vec::new()),
+        Ok(bytes[3..703].to_vec()),
+        Ok(bytes[1..].to_vec()),
+    ];
+    assert_eq!(read_together(case, &asked), expected);
+    assert_eq!(read_together(case, &asked[2..3]), expected[2..3]);
+    assert_eq!(read_together(case, &asked[4..5]), expected[4..5]);
+    assert_eq!(read_together(case, &[]), []);
+    let many: Vec<_> = (0..200).map(|at| (&file, at * 90, 50)).collect();
+    for (at, found) in read_together(case, &many).into_iter().enumerate() {
+        assert_eq!(found.unwrap(), bytes[at * 90..][..50], "at {at}");
     }
+}
+
+fn reads_are_begun_while_others_are_under_way(case: &Case) {
+    let bytes = pattern(400_000);
+    let file = case.open(&case.put("file", &bytes));
+    let place = |tag: usize| tag * 7919 % 391_000;
+    let mut reads = case.storage.reads();
+    let mut begun = 0;
+    let mut under_way = BTreeSet::new();
+    while begun < 1000 || !under_way.is_empty() {
+        // Now and then all of them end, or more are begun than fit into any queue.
+        let room = if begun % 300 < 100 {
+            100
+        } else {
+            1 + begun % 5
+        };
+        while begun < 1000 && under_way.len() < room {
+            reads.begin(&file, place(begun) as u64, 1 + begun * 9, begun);
+            under_way.insert(begun);
+            begun += 1;
+        }
+        let (tag, read) = reads.next().expect("a read is under way");
+        assert!(under_way.remove(&tag), "read {tag} is under way");
+        assert!(
+            read.unwrap() == &bytes[place(tag)..][..1 + tag * 9],
+            "{tag}"
+        );
+    }
+    // What nobody waits for any more is given up, and the next ones are told nothing of it.
+    (0..100).for_each(|tag| reads.begin(&file, tag as u64, 50, tag));
+    assert!(reads.next().is_some());
+    drop(reads);
+    assert_eq!(
+        read_together(case, &[(&file, 9, 8)]),
+        [Ok(bytes[9..17].to_vec())]
+    );
 }
 
 fn advice_changes_no_bytes(case: &Case) {

@@ -9,14 +9,14 @@ use crate::{Background, Environment};
 
 impl Environment {
     /// The machine itself: its files, its clock, and a thread for background work per processor
-    /// and one more (at least three: a long merge keeps no flush waiting, and that no segment).
+    /// and two more (at least four: merges keep no flush waiting, and that no segment).
     pub fn os() -> Environment {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Environment {
             storage: Arc::new(OsStorage::new()),
             clock: Arc::new(OsClock::new()),
             spawn: Arc::new(OsSpawn),
-            background: Background::Threads(processors.max(2) + 1),
+            background: Background::Threads(processors.max(2) + 2),
         }
     }
 

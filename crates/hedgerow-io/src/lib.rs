@@ -26,12 +26,14 @@
 
 mod environment;
 pub mod os;
+mod reads;
 pub mod sim;
 
 #[cfg(test)]
 mod conformance;
 
 pub use os::{OsClock, OsSpawn, OsStorage, SegmentMode};
+pub use reads::{OneByOne, Reads};
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -128,12 +130,9 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unsupported` for direct reads where the file system has none.
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>>;
-    /// Makes several reads, of any files that it opened, overlapped where it can. Each is told its own
-    /// result.
-    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
-        for read in reads {
-            read.result = read.file.read_at(read.offset, read.bytes);
-        }
+    /// A place for reads, of any files that it opened, that are under way at the same time as far as it can.
+    fn reads(&self) -> Box<dyn Reads> {
+        Box::new(OneByOne::default())
     }
     /// Creates a file to be written from front to back; `AlreadyExists` if there is one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>>;
@@ -147,31 +146,6 @@ pub trait Storage: Debug + Send + Sync + 'static {
 
 /// A held lock file.
 pub trait FileLock: Debug + Send + Sync {}
-
-/// One of several reads that are made together.
-#[derive(Debug)]
-pub struct ReadInto<'a> {
-    /// The file.
-    pub file: &'a dyn RandomRead,
-    /// Where in it.
-    pub offset: u64,
-    /// What is to be filled.
-    pub bytes: &'a mut [u8],
-    /// How it went.
-    pub result: io::Result<()>,
-}
-
-impl<'a> ReadInto<'a> {
-    /// A read that is to be made.
-    pub fn new(file: &'a dyn RandomRead, offset: u64, bytes: &'a mut [u8]) -> ReadInto<'a> {
-        ReadInto {
-            file,
-            offset,
-            bytes,
-            result: Ok(()),
-        }
-    }
-}
 
 /// An immutable file, read by any number of threads.
 pub trait RandomRead: Any + Debug + Send + Sync {

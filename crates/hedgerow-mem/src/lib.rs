@@ -8,6 +8,7 @@
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
 //! * [`prefetch`]: a hint that something will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
+//! * [`Signal`]: what a thread waits for until another gives it.
 //! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
 
 mod apart;
@@ -18,6 +19,7 @@ mod page;
 mod pool;
 mod prefetch;
 mod publisher;
+mod signal;
 mod sync;
 mod task_queue;
 mod tree;
@@ -29,4 +31,5 @@ pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
 pub use prefetch::prefetch;
 pub use publisher::{Publisher, Ticket};
+pub use signal::Signal;
 pub use task_queue::{Place, Refused, TaskQueue};

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hedgerow_mem::{
-    ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Place, Publisher, Refused,
+    ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Place, Publisher, Refused, Signal,
     TaskQueue,
 };
 use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
 use loom::thread;
 
 /// A case that takes longer is cut off, and says so with `--nocapture`.
@@ -563,6 +564,95 @@ fn closing_a_queue_loses_no_task() {
         let worker = thread::spawn(move || work(&b));
         closer.join().unwrap();
         assert_eq!(client.join().unwrap(), worker.join().unwrap());
+    });
+}
+
+/// A call whose client waits for its result; given up, it ends, too.
+struct Call {
+    is_done: bool,
+    ended: Arc<Mutex<Option<bool>>>,
+    signal: Arc<Signal>,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        *self.ended.lock().unwrap() = Some(self.is_done);
+        self.signal.give();
+    }
+}
+
+/// Makes a call, and waits as a future does: looks for the result, and if there is none waits to be woken.
+fn call(queue: &TaskQueue<Call>) -> bool {
+    let (ended, signal) = (Arc::new(Mutex::new(None)), Arc::new(Signal::new()));
+    let pushed = queue.push(Call {
+        is_done: false,
+        ended: ended.clone(),
+        signal: signal.clone(),
+    });
+    let is_taken_on = pushed.is_ok();
+    drop(pushed);
+    loop {
+        let result = *ended.lock().unwrap();
+        match result {
+            Some(is_done) => {
+                assert_eq!(
+                    is_done, is_taken_on,
+                    "what is taken on is done, what is refused is not"
+                );
+                return is_done;
+            }
+            None => signal.wait(),
+        }
+    }
+}
+
+/// Whoever waits for a result is woken, also if the queue is closed meanwhile and by whoever closed it.
+#[test]
+fn every_call_ends_beside_a_shutdown() {
+    explore(2, || {
+        let queue = Arc::new(TaskQueue::new(1));
+        let (a, b, c) = (queue.clone(), queue.clone(), queue);
+        let client = thread::spawn(move || (call(&a), call(&a)));
+        let closer = thread::spawn(move || b.close());
+        let worker = thread::spawn(move || {
+            let mut tasks = Vec::new();
+            let mut done = 0;
+            while c.wait_and_take(1, &mut tasks) {
+                for mut task in tasks.drain(..) {
+                    task.is_done = true;
+                    done += 1;
+                }
+            }
+            done
+        });
+        closer.join().unwrap();
+        let (first, second) = client.join().unwrap();
+        assert!(first || !second, "after the first refusal all are refused");
+        assert_eq!(
+            worker.join().unwrap(),
+            usize::from(first) + usize::from(second)
+        );
+    });
+}
+
+/// A signal counts once, whenever it is given.
+#[test]
+fn a_signal_is_not_lost() {
+    explore(3, || {
+        let signal = Arc::new(Signal::new());
+        let step = Arc::new(Mutex::new(0));
+        let (a, b) = (signal.clone(), step.clone());
+        let giver = thread::spawn(move || {
+            *b.lock().unwrap() = 1;
+            a.give();
+            a.give();
+            *b.lock().unwrap() = 2;
+            a.give();
+        });
+        while *step.lock().unwrap() < 2 {
+            signal.wait();
+        }
+        giver.join().unwrap();
     });
 }
 

@@ -16,6 +16,14 @@ pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES 
 /// Memory that is not shared yet: zeros, beginning at a cache line.
 pub(crate) type Buffer = PageMut;
 
+/// Has the processor fetch the cache line of a byte, without waiting for it; nothing past the end.
+#[inline]
+pub(crate) fn prefetch(bytes: &[u8], at: usize) {
+    if let Some(byte) = bytes.get(at) {
+        hedgerow_mem::prefetch(byte);
+    }
+}
+
 /// What devices and the system's cache read at once.
 pub(crate) const DEVICE_PAGE_BYTES: u64 = 4096;
 

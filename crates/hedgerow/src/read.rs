@@ -2,7 +2,8 @@
 //! then groups newest first: filter, index, block, value.
 //!
 //! Tables answer as state machines that name the page they want to see ([`Step::Read`]), so the same
-//! lookup runs with one page at a time for a get and with many in flight for a `multi_get`.
+//! lookup runs with one page at a time for a get and with many in flight ([`Gets`]) for a `multi_get` and for
+//! the calls in the queue of a worker: each goes on when its page is there, while the device reads others.
 //!
 //! `explain` is a get with an [`Observer`] that writes down what it hears.
 //!
@@ -10,6 +11,11 @@
 //! paged filter and index asked, and one data page in the table that answers (plus one per false
 //! positive of a filter). No lock but that of one set of the page cache, per page.
 
+mod gets;
+
+pub(crate) use gets::{Gets, View};
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::engine::{Engine, KeyspaceState};
@@ -17,7 +23,7 @@ use crate::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::RunMask;
 use crate::memtable::Memtable;
-use crate::merge_policy::shape::{Group, GroupProbe};
+use crate::merge_policy::shape::GroupProbe;
 use crate::page::{Page, PageId, Step};
 use crate::slice::Slice;
 use crate::stats::Stats;
@@ -25,9 +31,6 @@ use crate::table::paged_file::PagedFile;
 use crate::table::{FoundValue, GetState, Lookup, Query, Table};
 use crate::version::clusters::attached;
 use crate::version::{SuperVersion, Version};
-
-/// How many keys of a `multi_get` are in flight at once.
-const IN_FLIGHT_MAX: usize = 64;
 
 /// What a lookup wants done with the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +97,8 @@ pub(crate) fn get_observed(
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
         None => {
-            let mut lookup = TableLookup::new(&tree.version, query);
+            let mut position = Position::default();
+            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
             let mut page = None;
             loop {
                 match lookup.step(&engine.stats, page.take(), observer)? {
@@ -142,7 +146,8 @@ pub(crate) fn get_cached(
     let found = match in_memtables(engine, &tree, &query, &mut ())? {
         Some(found) => found,
         None => {
-            let mut lookup = TableLookup::new(&tree.version, query);
+            let mut position = Position::default();
+            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
             let mut page = None;
             loop {
                 match lookup.step(&engine.stats, page.take(), &mut ())? {
@@ -153,7 +158,7 @@ pub(crate) fn get_cached(
                             return Ok(None);
                         }
                     },
-                    Step::Done(Some(answer)) if !answer.is_here() => return Ok(None),
+                    Step::Done(Some(answer)) if answer.value_page().is_some() => return Ok(None),
                     Step::Done(answer) => break read_value(engine, answer, Want::Value, &mut ())?,
                 }
             }
@@ -168,7 +173,7 @@ pub(crate) fn get_cached(
 }
 
 /// The newest versions of several keys, in the order of the keys. Pages that are not cached are
-/// asked for together, so that a device with a queue reads them at the same time.
+/// read at the same time, as far as the device can.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
     state: &KeyspaceState,
@@ -176,112 +181,33 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     seqno: SeqNo,
 ) -> Result<Vec<Option<Slice>>> {
     engine.check_open()?;
-    let mut values = Vec::with_capacity(user_keys.len());
-    for keys in user_keys.chunks(IN_FLIGHT_MAX) {
-        get_together(engine, state, keys, seqno, &mut values)?;
-    }
-    Ok(values)
-}
-
-fn get_together<K: AsRef<[u8]>>(
-    engine: &Engine,
-    state: &KeyspaceState,
-    user_keys: &[K],
-    seqno: SeqNo,
-    values: &mut Vec<Option<Slice>>,
-) -> Result<()> {
-    let mut trees: Vec<Option<Arc<SuperVersion>>> = vec![None; state.partitions.len()];
-    let mut routed = Vec::with_capacity(user_keys.len());
-    for user_key in user_keys {
-        let user_key = user_key.as_ref();
-        state.facts.order.check(user_key)?;
-        let hash = KeyHash::of(user_key, state.facts.seed);
-        let partition = state.facts.router.route(user_key, hash);
-        trees[partition].get_or_insert_with(|| state.partitions[partition].tree_owned());
-        routed.push((hash, partition, Vec::new()));
-    }
-    let first = values.len();
-    values.resize(first + user_keys.len(), None);
-    let mut under_way = Vec::with_capacity(user_keys.len());
-    for (i, (hash, partition, scratch)) in routed.iter_mut().enumerate() {
-        let Some(tree) = &trees[*partition] else {
-            continue;
-        };
-        let query = Query {
-            key: state.facts.order.borrow(user_keys[i].as_ref(), scratch),
-            hash: *hash,
-            seqno,
-        };
-        match in_memtables(engine, tree, &query, &mut ())? {
-            Some(found) => values[first + i] = found,
-            None => under_way.push((first + i, TableLookup::new(&tree.version, query), None)),
+    let mut view = View::new(state, seqno);
+    let mut gets = Gets::new(engine);
+    let mut values = vec![None; user_keys.len()];
+    let mut keys = user_keys.iter().enumerate();
+    loop {
+        while gets.has_room()
+            && let Some((at, key)) = keys.next()
+        {
+            let key = key.as_ref();
+            state.facts.order.check(key)?;
+            let hash = KeyHash::of(key, state.facts.seed);
+            gets.begin(&mut view, Cow::Borrowed(key), hash, at);
         }
-    }
-    under_way
-        .iter()
-        .for_each(|(_, lookup, _)| lookup.touch_probes());
-    let mut wanted = Vec::with_capacity(under_way.len());
-    let mut missing = Vec::new();
-    while !under_way.is_empty() {
-        for (at, mut lookup, page) in under_way.drain(..) {
-            match lookup.step(&engine.stats, page, &mut ())? {
-                Step::Read(id) => wanted.push((at, lookup, id)),
-                Step::Done(answer) => {
-                    values[at] = read_value(engine, answer, Want::Value, &mut ())?;
-                }
-            }
+        gets.go_on();
+        for (at, value) in gets.ended() {
+            values[at] = value?;
         }
-        // Memory has a queue, too: it hears of all pages before the first is looked at.
-        let cache = &engine.memory.cache;
-        wanted.iter().for_each(|(_, _, id)| cache.prefetch_set(*id));
-        wanted
-            .iter()
-            .for_each(|(_, _, id)| cache.prefetch_page(*id));
-        for (at, lookup, id) in wanted.drain(..) {
-            match lookup.asked().cached(id) {
-                Some(page) => {
-                    engine.stats.pages_asked.add(1);
-                    under_way.push((at, lookup, Some(page)));
-                }
-                None => missing.push((at, lookup, id)),
-            }
-        }
-        // All that are left want a page that is not here.
-        if under_way.is_empty() {
-            let asked = missing.iter().map(|(_, lookup, id)| (lookup.asked(), *id));
-            let pages = read_together(engine, &asked.collect::<Vec<_>>());
-            for ((at, mut lookup, _), page) in missing.drain(..).zip(pages) {
-                let page = lookup.accept(page)?;
-                under_way.push((at, lookup, page));
-            }
+        if !gets.wait() {
+            break;
         }
     }
     let operations = &state.facts.operations;
     operations.gets.add(user_keys.len() as u64);
     operations
         .get_hits
-        .add(values[first..].iter().flatten().count() as u64);
-    Ok(())
-}
-
-/// Pages that are not cached, read at the same time, each of them once.
-fn read_together(engine: &Engine, wanted: &[(Asked<'_>, PageId)]) -> Vec<Result<Page>> {
-    let mut in_files: Vec<(&PagedFile, PageId)> = Vec::with_capacity(wanted.len());
-    let place = |in_files: &[(&PagedFile, PageId)], id| in_files.iter().position(|it| it.1 == id);
-    for &(asked, id) in wanted {
-        if let (Some(file), None) = (asked.file(), place(&in_files, id)) {
-            in_files.push((file, id));
-        }
-    }
-    let pages = PagedFile::read_together(&in_files);
-    let page = |&(asked, id): &(Asked<'_>, PageId)| match place(&in_files, id) {
-        Some(at) => {
-            engine.stats.pages_asked.add(1);
-            pages[at].clone()
-        }
-        None => asked.page(id),
-    };
-    wanted.iter().map(page).collect()
+        .add(values.iter().flatten().count() as u64);
+    Ok(values)
 }
 
 /// `Some(None)` is a tombstone: an answer, too.
@@ -340,9 +266,27 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether its value needs no read.
-    fn is_here(&self) -> bool {
-        !matches!(self.value, FoundValue::OutOfLine { .. })
+    /// The page of its value, if that is one of its own.
+    fn value_page(&self) -> Option<PageId> {
+        match self.value {
+            FoundValue::OutOfLine { page, .. } if self.tag.kind == Kind::Put => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Its value; `page` is that of [`Answer::value_page`], without which a value there is told as an empty one.
+    fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
+        wait_until_published(engine, self.seqno);
+        if !has_value(self.tag)? {
+            return Ok(None);
+        }
+        Ok(Some(match (self.value, page) {
+            (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
+            (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
+                engine.slice(self.table.value(page, id, bytes)?)
+            }
+            (FoundValue::OutOfLine { .. }, None) => Slice::copy_from(b""),
+        }))
     }
 }
 
@@ -355,19 +299,14 @@ fn read_value(
     let Some(answer) = answer else {
         return Ok(None);
     };
-    wait_until_published(engine, answer.seqno);
-    if !has_value(answer.tag)? {
-        return Ok(None);
-    }
-    let bytes = match answer.value {
-        _ if want == Want::Existence => return Ok(Some(Slice::copy_from(b""))),
-        FoundValue::InBlock(bytes) => bytes,
-        FoundValue::OutOfLine { page, bytes } => {
-            observer.page(&answer.table, page);
-            answer.table.value(page, bytes)?
+    let page = match answer.value_page() {
+        Some(id) if want == Want::Value => {
+            observer.page(&answer.table, id);
+            Some(answer.table.pages().page(id)?)
         }
+        _ => None,
     };
-    Ok(Some(engine.slice(bytes)))
+    answer.value(engine, page)
 }
 
 /// Who is being asked and may want a page.
@@ -413,16 +352,21 @@ impl<'a> Asked<'a> {
 pub(crate) struct TableLookup<'a> {
     version: &'a Version,
     query: Query<'a>,
+    at: &'a mut Position,
+}
+
+/// How far a lookup has come, without the version that it is in.
+#[derive(Default)]
+pub(crate) struct Position {
     level: usize,
-    group: Option<GroupLookup<'a>>,
-    asked: Option<Asked<'a>>,
+    group: Option<GroupPosition>,
+    asked: Option<AskedAt>,
     state: GetState,
 }
 
 /// How far a lookup has come in a group.
-struct GroupLookup<'a> {
+struct GroupPosition {
     number: usize,
-    group: &'a Group<Arc<Table>>,
     /// The runs that may hold the key and are still to be asked.
     runs: RunMask,
     /// Runs that were left out by filters that know the newest run of a key only.
@@ -433,32 +377,36 @@ struct GroupLookup<'a> {
     probed: usize,
 }
 
-impl<'a> TableLookup<'a> {
-    pub(crate) fn new(version: &'a Version, query: Query<'a>) -> Self {
-        TableLookup {
-            version,
-            query,
-            level: 0,
-            group: None,
-            asked: None,
-            state: GetState::default(),
+/// Who of a group is being asked.
+#[derive(Clone, Copy)]
+enum AskedAt {
+    Probe(usize),
+    /// A table of the run that is asked.
+    Table(usize),
+}
+
+impl Position {
+    /// Who wants the page that the lookup waits for.
+    fn asked<'a>(&self, version: &'a Version) -> Asked<'a> {
+        let (Some(at), Some(asked)) = (&self.group, self.asked) else {
+            panic!("a lookup that wants a page asks somebody for it");
+        };
+        let group = &version.levels[self.level].groups[at.number];
+        match asked {
+            AskedAt::Probe(probe) => Asked::Probe(&group.probes[probe]),
+            AskedAt::Table(table) => Asked::Table(&group.runs[at.run].tables[table]),
         }
     }
+}
 
-    /// Fetches what the filters over several runs will look at. Cost: two cache lines for each, not waited for.
-    fn touch_probes(&self) {
-        for level in &self.version.levels {
-            let group = &level.groups[level.group_for(self.query.key)];
-            for probe in &group.probes {
-                probe.filter.touch(self.query.hash);
-            }
-        }
+impl<'a> TableLookup<'a> {
+    pub(crate) fn new(version: &'a Version, query: Query<'a>, at: &'a mut Position) -> Self {
+        TableLookup { version, query, at }
     }
 
     /// Who asked for a page.
     pub(crate) fn asked(&self) -> Asked<'a> {
-        self.asked
-            .expect("a lookup that asks for a page asks somebody")
+        self.at.asked(self.version)
     }
 
     /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
@@ -474,7 +422,7 @@ impl<'a> TableLookup<'a> {
                 if let Some(attached) = attached(probe) {
                     attached.cluster.note_damage(&error);
                 }
-                self.asked = None;
+                self.at.asked = None;
                 Ok(None)
             }
             (_, page) => page.map(Some),
@@ -489,18 +437,18 @@ impl<'a> TableLookup<'a> {
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
         loop {
-            let Some(asked) = self.asked.or_else(|| self.next(observer)) else {
+            let Some(asked) = self.at.asked.or_else(|| self.next(observer)) else {
                 return Ok(Step::Done(None));
             };
-            self.asked = Some(asked);
-            let answer = match asked {
+            self.at.asked = Some(asked);
+            let answer = match self.asked() {
                 Asked::Probe(probe) => self.ask_probe(probe, stats, page.take(), observer)?,
                 Asked::Table(table) => self.ask_table(table, stats, page.take(), observer)?,
             };
             match answer {
                 Step::Read(id) => return Ok(Step::Read(id)),
                 Step::Done(Some(answer)) => return Ok(Step::Done(Some(answer))),
-                Step::Done(None) => self.asked = None,
+                Step::Done(None) => self.at.asked = None,
             }
         }
     }
@@ -517,13 +465,14 @@ impl<'a> TableLookup<'a> {
             Step::Done(candidates) => candidates,
         };
         stats.filter_probes.add(1);
-        if let Some(at) = &mut self.group {
-            let left = at.group.narrowed(at.runs, probe, candidates);
+        if let Some(at) = &mut self.at.group {
+            let group = &self.version.levels[self.at.level].groups[at.number];
+            let left = group.narrowed(at.runs, probe, candidates);
             if probe.filter.knows_newest_only() {
                 at.hidden.0 |= at.runs.0 & !left.0;
             }
             at.runs = left;
-            observer.narrowed(self.level, at.number, at.runs);
+            observer.narrowed(self.at.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
     }
@@ -535,18 +484,18 @@ impl<'a> TableLookup<'a> {
         page: Option<Page>,
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
-        let lookup = match table.reader()?.get(&self.query, &mut self.state, page)? {
+        let lookup = match table.reader()?.get(&self.query, &mut self.at.state, page)? {
             Step::Read(id) => return Ok(Step::Read(id)),
             Step::Done(lookup) => lookup,
         };
-        let asked = std::mem::take(&mut self.state);
+        let asked = std::mem::take(&mut self.at.state);
         observer.answered(&asked, &lookup);
         if asked.filter_asked {
             stats.filter_probes.add(1);
         }
         match lookup {
             Lookup::Found { seqno, tag, value } => {
-                stats.count_hit(self.level);
+                stats.count_hit(self.at.level);
                 return Ok(Step::Done(Some(Answer {
                     table: table.clone(),
                     seqno,
@@ -558,7 +507,7 @@ impl<'a> TableLookup<'a> {
             Lookup::Absent => {}
         }
         // The newest version may be there, but too new for this reader.
-        if let Some(at) = &mut self.group
+        if let Some(at) = &mut self.at.group
             && table.meta().largest_seqno > self.query.seqno
         {
             at.runs.0 |= at.hidden.0 & !RunMask::all(at.run + 1).0;
@@ -568,42 +517,40 @@ impl<'a> TableLookup<'a> {
 
     /// Who is to be asked next.
     #[inline]
-    fn next(&mut self, observer: &mut impl Observer) -> Option<Asked<'a>> {
-        let key = self.query.key;
-        while let Some(level) = self.version.levels.get(self.level) {
-            let at = self.group.get_or_insert_with(|| {
+    fn next(&mut self, observer: &mut impl Observer) -> Option<AskedAt> {
+        let (key, position) = (self.query.key, &mut *self.at);
+        while let Some(level) = self.version.levels.get(position.level) {
+            let at = position.group.get_or_insert_with(|| {
                 let number = level.group_for(key);
-                let group = &level.groups[number];
-                GroupLookup {
+                GroupPosition {
                     number,
-                    group,
-                    runs: RunMask::all(group.runs.len()),
+                    runs: RunMask::all(level.groups[number].runs.len()),
                     hidden: RunMask::NONE,
                     run: 0,
                     probed: 0,
                 }
             });
-            if let Some(probe) = at.group.probes.get(at.probed)
-                && !at.runs.is_empty()
-            {
+            let group = &level.groups[at.number];
+            if at.probed < group.probes.len() && !at.runs.is_empty() {
                 at.probed += 1;
-                return Some(Asked::Probe(probe));
+                return Some(AskedAt::Probe(at.probed - 1));
             }
             while let Some(run) = at.runs.take_newest() {
                 at.run = run;
-                let table = at.group.runs[run].table_for(key);
+                let tables = &group.runs[run];
+                let table = tables.place_for(key);
                 let place = RunPlace {
-                    level: self.level,
+                    level: position.level,
                     group: at.number,
                     run,
                 };
-                observer.run(place, table);
+                observer.run(place, table.map(|at| &tables.tables[at]));
                 if let Some(table) = table {
-                    return Some(Asked::Table(table));
+                    return Some(AskedAt::Table(table));
                 }
             }
-            self.level += 1;
-            self.group = None;
+            position.level += 1;
+            position.group = None;
         }
         None
     }

@@ -12,10 +12,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
 
 use super::read::check_bounds;
-use crate::{RandomRead, ReadInto};
+use crate::RandomRead;
 
 /// No device that we know of has larger sectors.
 const SECTOR_BYTES: usize = 4096;
@@ -27,9 +26,9 @@ thread_local! {
 }
 
 /// A file opened with `O_DIRECT`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct DirectFile {
-    pub(super) file: Arc<File>,
+    pub(super) file: File,
     pub(super) bytes: u64,
 }
 
@@ -74,12 +73,10 @@ impl RandomRead for DirectFile {
 }
 
 impl DirectFile {
-    /// The file of a read, if it is a direct one and there is something to read.
-    pub(super) fn to_be_read<'a>(read: &ReadInto<'a>) -> Option<&'a DirectFile> {
-        let file: &dyn std::any::Any = read.file;
-        let len = read.bytes.len();
-        file.downcast_ref::<DirectFile>()
-            .filter(|file| len > 0 && check_bounds(read.offset, len, file.bytes).is_ok())
+    /// Whether a file is a direct one, and has something to read there.
+    pub(super) fn is_to_be_read(file: &dyn RandomRead, offset: u64, len: usize) -> bool {
+        let any: &dyn std::any::Any = file;
+        any.is::<DirectFile>() && len > 0 && check_bounds(offset, len, file.bytes()).is_ok()
     }
 
     fn read_by_way_of(&self, sectors: &mut Sectors, span: &Span, buf: &mut [u8]) -> io::Result<()> {
@@ -139,6 +136,11 @@ impl Sectors {
             start,
             bytes,
         }
+    }
+
+    #[cfg(all(feature = "io-uring", target_os = "linux"))]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {

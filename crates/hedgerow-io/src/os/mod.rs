@@ -16,6 +16,7 @@ mod clock;
 mod direct;
 mod read;
 mod readers;
+mod reads;
 #[cfg_attr(
     not(all(feature = "io-uring", target_os = "linux")),
     path = "no_ring.rs"
@@ -35,10 +36,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{
-    Advice, DirEntry, FileLock, RandomRead, ReadInto, ReadMode, Segment, SequentialWrite, Storage,
-};
-use direct::DirectFile;
+use crate::{DirEntry, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage};
+use reads::OsReads;
 
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
@@ -60,20 +59,6 @@ impl OsStorage {
             segments,
             ..OsStorage::default()
         }
-    }
-}
-
-impl OsStorage {
-    /// Makes the reads of direct files: with io_uring those that it can, with threads those that are left.
-    fn read_direct(&self, direct: &mut [(&DirectFile, &mut ReadInto<'_>)]) {
-        let done = self.rings.read(direct);
-        let left = direct.iter_mut().zip(done).filter(|(_, done)| !done);
-        let left = left.map(|((file, read), _)| {
-            let file: Arc<dyn RandomRead> = Arc::new(file.clone());
-            (file, &mut **read)
-        });
-        let mut left: Vec<_> = left.collect();
-        self.readers.read(&mut left);
     }
 }
 
@@ -161,24 +146,8 @@ impl Storage for OsStorage {
         read::open(path, mode)
     }
 
-    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
-        if let [read] = reads {
-            read.result = read.file.read_at(read.offset, read.bytes);
-            return;
-        }
-        // The system's cache reads pages ahead if it hears of them.
-        for read in &*reads {
-            let end = read.offset.saturating_add(read.bytes.len() as u64);
-            read.file.advise(read.offset..end, Advice::WillNeed);
-        }
-        let mut direct = Vec::with_capacity(reads.len());
-        for read in reads {
-            match DirectFile::to_be_read(read) {
-                Some(file) => direct.push((file, read)),
-                None => read.result = read.file.read_at(read.offset, read.bytes),
-            }
-        }
-        self.read_direct(&mut direct);
+    fn reads(&self) -> Box<dyn Reads> {
+        Box::new(OsReads::new(self.rings.clone(), self.readers.clone()))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
@@ -284,19 +253,19 @@ mod tests {
             .unwrap()
             .set_len(20 << 10)
             .unwrap();
-        let mut memory = vec![vec![0; 3000]; 10];
-        let mut reads: Vec<_> = { (0_u64..).zip(&mut memory) }
-            .map(|(i, bytes)| ReadInto::new(&*file, i * 4000, bytes))
-            .collect();
-        storage.read_many(&mut reads);
-        for read in reads {
-            match read.result {
-                Ok(()) => assert_eq!(read.bytes, vec![7; 3000]),
-                Err(error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
+        let mut reads = storage.reads();
+        (0..10).for_each(|tag| reads.begin(&file, tag as u64 * 4000, 3000, tag));
+        let mut ended = 0;
+        while let Some((tag, read)) = reads.next() {
+            match read {
+                Ok(bytes) => assert_eq!(bytes, vec![7; 3000]),
+                Err(ref error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
             }
-            let is_there = read.offset + 3000 <= 20 << 10;
-            assert_eq!(read.bytes == vec![7; 3000], is_there, "{}", read.offset);
+            let is_there = tag * 4000 + 3000 <= 20 << 10;
+            assert_eq!(read.is_ok(), is_there, "{tag}");
+            ended += 1;
         }
+        assert_eq!(ended, 10);
     }
 
     #[test]

@@ -30,10 +30,7 @@ pub(super) fn open(path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead
             system::advise_random(&file);
             Arc::new(PreadFile { file, bytes })
         }
-        ReadMode::Direct => Arc::new(DirectFile {
-            file: Arc::new(file),
-            bytes,
-        }),
+        ReadMode::Direct => Arc::new(DirectFile { file, bytes }),
         // There is nothing to map, and no read of it that would reach the file.
         ReadMode::Mmap if bytes == 0 => Arc::new(PreadFile { file, bytes }),
         ReadMode::Mmap => Arc::new(MappedFile::new(file)?),

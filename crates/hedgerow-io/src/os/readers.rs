@@ -1,18 +1,19 @@
 //! Direct reads made together where there is no io_uring: by threads, each of which makes one at a time.
 //!
 //! Threads are started when there is first something to read for them, and end with the storage. Whoever
-//! waits for reads makes some itself, so that all of them are made even where no thread can be started. A thread
-//! reads into memory of its own task, never into the callers'.
+//! waits makes those of its reads itself that no thread has taken, so that all of them are made even where no thread
+//! can be started. A thread reads into memory of its own task, never into the callers'.
 //!
 //! Cost of a read beside that of the device: a lock, waking a thread, and two copies.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{self, Sender};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::{RandomRead, ReadInto};
+use crate::reads::Read;
 
 /// With the caller as many as a `multi_get` of 32 keys has under way.
 const THREADS_MAX: usize = 31;
@@ -24,6 +25,7 @@ const STACK_BYTES: usize = 128 << 10;
 pub(super) struct Readers {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    callers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -40,77 +42,129 @@ struct State {
     closed: bool,
 }
 
-/// A read that any thread may make.
+/// A read that any thread may make. Dropped, it tells whose it is how it went.
 #[derive(Debug)]
 struct Task {
-    file: Arc<dyn RandomRead>,
-    offset: u64,
+    read: Read,
     bytes: Vec<u8>,
-    /// Which of its caller's.
-    index: usize,
+    result: io::Result<()>,
     done: Sender<Done>,
+    /// The number of its caller.
+    caller: usize,
 }
 
-type Done = (usize, Vec<u8>, io::Result<()>);
+type Done = (usize, io::Result<Vec<u8>>);
 
 impl Task {
     fn make(mut self) {
-        let result = self.file.read_at(self.offset, &mut self.bytes);
-        // Who asked for it waits for all of its reads.
-        drop(self.done.send((self.index, self.bytes, result)));
+        self.result = self.read.make(&mut self.bytes).map(drop);
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Ok(()));
+        let bytes = std::mem::take(&mut self.bytes);
+        // The caller may have given it up.
+        drop(self.done.send((self.read.tag, result.map(|()| bytes))));
+    }
+}
+
+/// What one caller has under way.
+#[derive(Debug)]
+pub(super) struct PoolReads {
+    readers: Arc<Readers>,
+    caller: usize,
+    done: Sender<Done>,
+    ended: Receiver<Done>,
+    under_way: usize,
+    bytes: Vec<u8>,
+}
+
+impl PoolReads {
+    pub(super) fn new(readers: Arc<Readers>) -> PoolReads {
+        let caller = readers.callers.fetch_add(1, Ordering::Relaxed);
+        let (done, ended) = mpsc::channel();
+        PoolReads {
+            readers,
+            caller,
+            done,
+            ended,
+            under_way: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
+    pub(super) fn begin(&mut self, read: Read) {
+        self.under_way += 1;
+        self.readers.give(Task {
+            read,
+            bytes: Vec::new(),
+            result: Err(io::Error::other("a thread that reads has ended")),
+            done: self.done.clone(),
+            caller: self.caller,
+        });
+    }
+
+    /// As [`Reads::next`](crate::Reads::next). Makes those reads itself that no thread has taken.
+    pub(super) fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)> {
+        if !self.is_under_way() {
+            return None;
+        }
+        let (tag, result) = loop {
+            if let Ok(done) = self.ended.try_recv() {
+                break done;
+            }
+            match self.readers.shared.take_of(self.caller) {
+                Some(task) => task.make(),
+                None => break self.ended.recv().ok()?,
+            }
+        };
+        self.under_way -= 1;
+        let read = result.map(|bytes| {
+            self.bytes = bytes;
+            &*self.bytes
+        });
+        Some((tag, read))
+    }
+}
+
+impl Drop for PoolReads {
+    fn drop(&mut self) {
+        while self.readers.shared.take_of(self.caller).is_some() {}
     }
 }
 
 impl Readers {
-    /// Makes all of these reads, several at the same time; each is told its own result.
-    pub(super) fn read(&self, reads: &mut [(Arc<dyn RandomRead>, &mut ReadInto<'_>)]) {
-        let (done, ended) = mpsc::channel();
-        let tasks = reads.iter_mut().enumerate().map(|(index, (file, read))| {
-            read.result = Err(io::Error::other("a thread that reads has ended"));
-            Task {
-                file: file.clone(),
-                offset: read.offset,
-                bytes: vec![0; read.bytes.len()],
-                index,
-                done: done.clone(),
-            }
-        });
-        self.give(tasks.collect());
-        drop(done);
-        // No more than there are of its own: it need not wait for others because it has helped them.
-        (0..reads.len())
-            .map_while(|_| self.shared.take())
-            .for_each(Task::make);
-        for (index, bytes, result) in ended {
-            let read = &mut reads[index].1;
-            read.bytes.copy_from_slice(&bytes);
-            read.result = result;
+    /// Adds a task. One that waits alone is left to its caller.
+    fn give(&self, task: Task) {
+        let mut state = self.shared.lock();
+        state.waiting.push_back(task);
+        let (waiting, idle) = (state.waiting.len(), state.idle);
+        drop(state);
+        if waiting > 1 {
+            self.shared.changed.notify_one();
+        }
+        if waiting > idle + 1 {
+            self.start_thread();
         }
     }
 
-    /// The caller will make one of them itself.
-    fn give(&self, tasks: Vec<Task>) {
-        let others = tasks.len().saturating_sub(1);
-        let mut state = self.shared.lock();
-        state.waiting.extend(tasks);
-        let idle = state.idle;
-        let wanted = state.waiting.len().saturating_sub(1 + idle);
-        drop(state);
-        match others < idle {
-            true => (0..others).for_each(|_| self.shared.changed.notify_one()),
-            false => self.shared.changed.notify_all(),
-        }
+    /// Starts another thread, if there may be more and the system allows it.
+    fn start_thread(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..wanted.min(THREADS_MAX - threads.len()) {
-            let shared = self.shared.clone();
-            let reader = thread::Builder::new()
-                .name("hedgerow-read".to_owned())
-                .stack_size(STACK_BYTES);
-            let Ok(thread) = reader.spawn(move || shared.read_until_closed()) else {
-                return;
-            };
-            threads.push(thread);
+        if threads.len() >= THREADS_MAX {
+            return;
         }
+        let shared = self.shared.clone();
+        let reader = thread::Builder::new()
+            .name("hedgerow-read".to_owned())
+            .stack_size(STACK_BYTES);
+        threads.extend(reader.spawn(move || shared.read_until_closed()));
     }
 }
 
@@ -131,8 +185,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Task> {
-        self.lock().waiting.pop_front()
+    /// The oldest task of a caller that nobody has taken.
+    fn take_of(&self, caller: usize) -> Option<Task> {
+        let waiting = &mut self.lock().waiting;
+        let at = waiting.iter().position(|task| task.caller == caller)?;
+        waiting.remove(at)
     }
 
     fn read_until_closed(&self) {
@@ -157,10 +214,10 @@ impl Shared {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use super::*;
+    use crate::RandomRead;
 
     /// A file whose bytes are its offsets' last ones, which fails where it is told to.
     #[derive(Debug, Default)]
@@ -198,30 +255,25 @@ mod tests {
 
     /// Reads of 16 bytes at these offsets: what each gave.
     fn read(
-        readers: &Readers,
+        readers: &Arc<Readers>,
         file: &Arc<Scripted>,
         offsets: &[u64],
     ) -> Vec<Result<Vec<u8>, io::ErrorKind>> {
-        let mut memory = vec![[0; 16]; offsets.len()];
-        let buffers = offsets.iter().zip(&mut memory);
-        let mut reads: Vec<_> = buffers
-            .map(|(offset, bytes)| ReadInto::new(&**file, *offset, bytes))
-            .collect();
-        let mut given: Vec<_> = reads
-            .iter_mut()
-            .map(|read| (file.clone() as Arc<dyn RandomRead>, read))
-            .collect();
-        readers.read(&mut given);
-        let results = reads.into_iter().map(|read| {
-            let bytes = read.bytes.to_vec();
-            read.result.map(|()| bytes).map_err(|e| e.kind())
-        });
-        results.collect()
+        let mut reads = PoolReads::new(readers.clone());
+        for (tag, &offset) in offsets.iter().enumerate() {
+            reads.begin(Read::new(file, offset, 16, tag));
+        }
+        let mut found = vec![None; offsets.len()];
+        while let Some((tag, bytes)) = reads.next() {
+            let before = found[tag].replace(bytes.map(<[u8]>::to_vec).map_err(|e| e.kind()));
+            assert_eq!(before, None);
+        }
+        found.into_iter().map(Option::unwrap).collect()
     }
 
     #[test]
     fn reads_are_made_at_the_same_time() {
-        let readers = Readers::default();
+        let readers = Arc::new(Readers::default());
         let file = Arc::new(Scripted {
             begun_min: THREADS_MAX + 1,
             ..Scripted::default()
@@ -236,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_read_that_fails_fails_alone() {
-        let readers = Readers::default();
+        let readers = Arc::new(Readers::default());
         let file = Arc::new(Scripted {
             fails_at: Some(3),
             begun_min: 2,
@@ -252,7 +304,7 @@ mod tests {
 
     #[test]
     fn callers_do_not_take_each_others_results() {
-        let readers = Readers::default();
+        let readers = Arc::new(Readers::default());
         let file = Arc::new(Scripted::default());
         thread::scope(|scope| {
             for caller in 0..4 {

@@ -1,8 +1,10 @@
-//! Direct reads made together, by io_uring: one system call hands all of them to the device.
+//! Direct reads at the same time, by io_uring: one system call hands several of them to the device.
 //!
 //! The kernel writes into memory of the ring, never into the callers': whatever goes wrong, it is
 //! enough to forget the ring.
 
+use std::any::Any;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +12,11 @@ use std::sync::{Mutex, PoisonError};
 use io_uring::{IoUring, opcode, types};
 
 use super::direct::{DirectFile, Sectors, Span};
-use crate::ReadInto;
+use crate::reads::Read;
 
 /// As many reads as are under way at once.
 const READS_MAX: usize = 64;
-/// Longer reads are made one by one. A block of the usual size lies in one sector, or in two.
+/// Longer reads are made in another way. A block of the usual size lies in one sector, or in two.
 const SLOT_BYTES: usize = 8 << 10;
 
 /// The rings that nobody uses at the moment: one for each thread that ever read at the same time.
@@ -24,33 +26,48 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Makes those of the reads that it can; false for the others. Each is of a direct file.
-    pub(super) fn read(&self, reads: &mut [(&DirectFile, &mut ReadInto<'_>)]) -> Vec<bool> {
-        let mut done = Vec::with_capacity(reads.len());
-        for reads in reads.chunks_mut(READS_MAX) {
-            let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = free().pop();
-            // A system that refuses rings is asked again each time, which costs it a microsecond.
-            let Some(mut ring) = taken.or_else(Ring::new) else {
-                break;
-            };
-            let (of_these, is_whole) = ring.read(reads);
-            done.extend(of_these);
-            if is_whole {
-                free().push(ring);
-            } else {
-                // The kernel may write into its memory still.
-                let _kept = ManuallyDrop::new(ring);
+    /// A ring; none if the system refuses rings. It is asked again each time, which costs it a microsecond.
+    pub(super) fn take(&self) -> Option<Ring> {
+        let free = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        free.or_else(Ring::new)
+    }
+
+    /// Takes a ring back when its reads have ended.
+    pub(super) fn give_back(&self, mut ring: Ring) {
+        loop {
+            match ring.wait() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return drop(ring.leave()),
             }
         }
-        done.resize(reads.len(), false);
-        done
+        self.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(ring);
     }
 }
 
-struct Ring {
+/// A read that is not under way any more.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) read: Read,
+    slot: usize,
+    /// So many sector bytes are in the slot.
+    bytes: usize,
+}
+
+/// Never dropped while a read of it is under way: it goes to [`Rings::give_back`], or is left.
+pub(super) struct Ring {
     ring: IoUring,
     memory: Sectors,
+    /// The reads under way, each with the memory of its number.
+    slots: Vec<Option<Read>>,
+    free: Vec<usize>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -64,58 +81,104 @@ impl Ring {
         Some(Ring {
             ring: IoUring::new(READS_MAX as u32).ok()?,
             memory: Sectors::new(READS_MAX * SLOT_BYTES),
+            slots: vec![None; READS_MAX],
+            free: (0..READS_MAX).collect(),
         })
     }
 
-    /// Which of the reads were made, and whether the ring can be used again.
-    fn read(&mut self, reads: &mut [(&DirectFile, &mut ReadInto<'_>)]) -> (Vec<bool>, bool) {
-        let memory = self.memory.bytes_mut().as_mut_ptr();
-        let spans: Vec<_> = reads
-            .iter()
-            .map(|(_, read)| Span::around(read.offset, read.bytes.len()))
-            .collect();
-        let mut under_way = 0;
-        for (slot, ((file, _), span)) in reads.iter().zip(&spans).enumerate() {
-            if span.bytes > SLOT_BYTES {
-                continue;
-            }
-            let into = memory.wrapping_add(slot * SLOT_BYTES);
-            let read = opcode::Read::new(types::Fd(file.file.as_raw_fd()), into, span.bytes as u32);
-            let entry = read.offset(span.start).build().user_data(slot as u64);
-            // SAFETY: the file is borrowed until this function returns, and the slot is memory of
-            // this ring that nobody looks at meanwhile. Nothing here panics before all reads are
-            // completed, and a ring of which that is not known is never dropped.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
-            under_way += usize::from(pushed.is_ok());
-        }
-        let mut found = [-1; READS_MAX];
-        while under_way > 0 {
-            if let Err(error) = self.ring.submit_and_wait(under_way) {
-                let again = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
-                if !error
-                    .raw_os_error()
-                    .is_some_and(|code| again.contains(&code))
-                {
-                    return (vec![false; reads.len()], false);
-                }
-            }
-            for completed in self.ring.completion() {
-                if let Some(found) = found.get_mut(completed.user_data() as usize) {
-                    *found = completed.result();
-                }
-                under_way = under_way.saturating_sub(1);
-            }
-        }
-        let memory = self.memory.bytes_mut();
-        let each = reads.iter_mut().zip(&spans).zip(found).enumerate();
-        let done = each.map(|(slot, (((_, read), span), found))| {
-            let is_whole = usize::try_from(found).is_ok_and(|bytes| bytes >= span.wanted.end);
-            if is_whole {
-                let slot = &memory[slot * SLOT_BYTES..][..SLOT_BYTES];
-                read.bytes.copy_from_slice(&slot[span.wanted.clone()]);
-            }
-            is_whole
-        });
-        (done.collect(), true)
+    /// Whether it makes such reads.
+    pub(super) fn takes(read: &Read) -> bool {
+        Span::around(read.offset, read.bytes).bytes <= SLOT_BYTES
     }
+
+    /// Makes a read of a direct file one of those that the kernel is handed next, if there is room.
+    pub(super) fn push(&mut self, read: Read) -> Result<(), Read> {
+        let file: &dyn Any = &*read.file;
+        let (Some(file), Some(&slot)) = (file.downcast_ref::<DirectFile>(), self.free.last())
+        else {
+            return Err(read);
+        };
+        let span = Span::around(read.offset, read.bytes);
+        let into = &mut self.memory.bytes_mut()[slot * SLOT_BYTES..][..span.bytes];
+        let entry = opcode::Read::new(
+            types::Fd(file.file.as_raw_fd()),
+            into.as_mut_ptr(),
+            span.bytes as u32,
+        );
+        let entry = entry.offset(span.start).build().user_data(slot as u64);
+        // SAFETY: the slot holds the file open and nobody looks at its memory until the read is completed; a
+        // ring of which that is not known is never dropped.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        if pushed.is_err() {
+            return Err(read);
+        }
+        self.free.pop();
+        self.slots[slot] = Some(read);
+        Ok(())
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.free.len() < READS_MAX
+    }
+
+    /// Hands the kernel what was pushed.
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        self.enter(0)
+    }
+
+    /// Whether a read has ended, as far as the kernel has said.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
+    /// Waits until a read has ended. `None` if none is under way.
+    pub(super) fn wait(&mut self) -> io::Result<Option<Ended>> {
+        while self.is_under_way() {
+            let Some(completed) = self.ring.completion().next() else {
+                self.enter(1)?;
+                continue;
+            };
+            let slot = completed.user_data() as usize;
+            let read = self.slots.get_mut(slot).and_then(Option::take);
+            let read = read.ok_or_else(|| {
+                io::Error::other("the kernel told of a read that was not under way")
+            })?;
+            self.free.push(slot);
+            let bytes = usize::try_from(completed.result()).unwrap_or(0);
+            return Ok(Some(Ended { read, slot, bytes }));
+        }
+        Ok(None)
+    }
+
+    /// What a read asked for, until the next is pushed; `None` if the kernel has read less.
+    pub(super) fn bytes(&self, ended: &Ended) -> Option<&[u8]> {
+        let wanted = Span::around(ended.read.offset, ended.read.bytes).wanted;
+        let slot = &self.memory.bytes()[ended.slot * SLOT_BYTES..][..SLOT_BYTES];
+        (wanted.end <= ended.bytes).then(|| &slot[wanted])
+    }
+
+    fn enter(&mut self, ended_min: usize) -> io::Result<()> {
+        match self.ring.submit_and_wait(ended_min) {
+            Err(error) if is_passing(&error) => Ok(()),
+            entered => entered.map(drop),
+        }
+    }
+
+    /// Leaves it to the kernel, which may write into its memory still: the reads that were under way.
+    pub(super) fn leave(self) -> Vec<Read> {
+        let ring = ManuallyDrop::new(self);
+        let reads = ring.slots.iter().flatten();
+        reads.cloned().collect()
+    }
+}
+
+/// The call is to be made again.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
+    error
+        .raw_os_error()
+        .is_some_and(|code| passing.contains(&code))
 }

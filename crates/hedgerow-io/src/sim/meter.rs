@@ -61,7 +61,7 @@ pub struct Counters {
     pub mutations: u64,
     /// Reads of files.
     pub reads: u64,
-    /// Calls of `read_many`, and the reads that were made by them.
+    /// How often reads that were begun were waited for, and how many were made at the same time in all.
     pub read_batches: u64,
     /// See `read_batches`.
     pub reads_in_batches: u64,

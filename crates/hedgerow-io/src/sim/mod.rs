@@ -58,6 +58,7 @@ mod machine;
 mod meter;
 mod names;
 mod random;
+mod reads;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,9 @@ use super::contents::Contents;
 use super::handles::{Handle, Lock, Reader, SimSegment, Writer};
 use super::meter::{Fault, Op, OpClass};
 use super::names::{File, Name};
+use super::reads::SimReads;
 use super::{SimStorage, State, lock};
-use crate::{
-    DirEntry, FileLock, RandomRead, ReadInto, ReadMode, Segment, SequentialWrite, Storage,
-};
+use crate::{DirEntry, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage};
 
 impl Storage for SimStorage {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -20,11 +19,8 @@ impl Storage for SimStorage {
         })
     }
 
-    fn read_many(&self, reads: &mut [ReadInto<'_>]) {
-        self.state().meter.count_batch(reads.len());
-        for read in reads {
-            read.result = read.file.read_at(read.offset, read.bytes);
-        }
+    fn reads(&self) -> Box<dyn Reads> {
+        Box::new(SimReads::new(self.clone()))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {

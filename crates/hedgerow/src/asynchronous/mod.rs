@@ -3,7 +3,7 @@
 //!
 //! A client puts its task into the queue of the worker that owns the key's partition, partition `p` of a
 //! keyspace that of worker `p mod n`. There is no master. A worker takes what has gathered in its
-//! queue as one batch ([`run`]): one commit and reads that overlap.
+//! queue as one batch ([`run`]): one commit and reads that overlap, also with those of the next batch.
 //!
 //! What is promised:
 //! * Of one client's calls for one key, each has its effect after those made before it. A call
@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use crate::engine::{Engine, Task, lock};
 use crate::error::{Error, Result};
 use crate::runtime::Workers;
+use crate::runtime::workers::Inbox;
 
 /// How many tasks a queue accepts unless something else is asked for.
 pub(crate) const QUEUE_TASKS_MAX: usize = 1024;
@@ -32,9 +33,9 @@ pub(crate) const QUEUE_TASKS_MAX: usize = 1024;
 /// Starts the workers of a database that has just been opened.
 pub(crate) fn start(engine: &Arc<Engine>, count: usize, queue_tasks_max: usize) -> Result<()> {
     let weak = Arc::downgrade(engine);
-    let run = move |batch| {
+    let run = move |inbox: &mut Inbox<'_, Task>| {
         if let Some(engine) = weak.upgrade() {
-            run::run(&engine, batch);
+            run::run(&engine, inbox);
         }
     };
     let workers = Workers::start(

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 
-use hedgerow_mem::Place;
+use hedgerow_mem::{Place, Signal};
 
-use crate::engine::{Engine, lock};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::workers::is_worker;
 
@@ -102,28 +102,6 @@ impl<T> Pending<T> {
                 Poll::Pending => signal.wait(),
             }
         }
-    }
-}
-
-/// Wakes a thread that waits.
-#[derive(Default)]
-struct Signal {
-    is_given: Mutex<bool>,
-    given: Condvar,
-}
-
-impl Signal {
-    fn wait(&self) {
-        let is_given = lock(&self.is_given);
-        let waited = self.given.wait_while(is_given, |is_given| !*is_given);
-        *waited.unwrap_or_else(PoisonError::into_inner) = false;
-    }
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        *lock(&self.is_given) = true;
-        self.given.notify_one();
     }
 }
 

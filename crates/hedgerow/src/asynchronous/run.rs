@@ -1,58 +1,53 @@
-//! The path of a batch of tasks: writes become one commit, gets are read together, so that a device
-//! with a queue has many of them at once.
+//! The path of tasks: the writes of a batch become one commit, gets are read at the same time. While the device
+//! reads, the worker takes the next batch, so that a device with a queue always has many reads at once.
 //!
 //! The order of tasks for one key is kept: a group of them, which is what is done together, has no get of a
-//! key that is written in it. Another task for such a key begins the next group, and so does a call.
+//! key that is written in it. Another task for such a key begins the next group. A get sees what there was when it
+//! began, so later groups need not wait for its reads; a call finds none under way.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::engine::{Access, Answer, Engine, Handle, Task, lock};
+use crate::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, lock};
 use crate::entry::{KeyspaceId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::options::Durability;
-use crate::read;
+use crate::read::{Gets, View};
+use crate::runtime::workers::Inbox;
 use crate::slice::Slice;
 
 /// Keys and values of a commit made of tasks, in bytes, after which another one begins.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 
-/// Does all tasks of a batch.
-pub(super) fn run(engine: &Arc<Engine>, batch: Vec<Task>) {
+/// Does all tasks of an inbox, until it is empty and everything is answered.
+pub(super) fn run(engine: &Arc<Engine>, inbox: &mut Inbox<'_, Task>) {
     let mut group = Group {
         engine: Handle::of_worker(engine),
+        gets: Gets::new(engine),
         writes: Vec::new(),
         reads: Vec::new(),
         written: HashSet::new(),
         read: HashSet::new(),
         bytes: 0,
     };
-    for task in batch {
-        match task {
-            Task::Reads(reads) => reads
-                .into_iter()
-                .for_each(|(access, to)| group.read(access, to)),
-            Task::Write {
-                access,
-                value,
-                durability,
-                answer,
-            } => group.write(Write {
-                access,
-                value,
-                durability,
-                answer,
-            }),
-            Task::Call(call) => {
-                group.finish();
-                call(engine);
-            }
+    loop {
+        let tasks = if group.gets.has_room() {
+            inbox.take()
+        } else {
+            Vec::new()
+        };
+        let is_idle = tasks.is_empty();
+        tasks.into_iter().for_each(|task| group.accept(task));
+        group.finish();
+        let is_reading = group.gets.wait();
+        group.go_on();
+        if is_idle && !is_reading {
+            return;
         }
     }
-    group.finish();
 }
 
 /// What a function gives that is not ours; a panic of it is `Cancelled`.
@@ -84,8 +79,10 @@ struct Write {
 }
 
 /// Tasks that are done together.
-struct Group {
+struct Group<'e> {
     engine: Handle,
+    /// Of this group and of those before it.
+    gets: Gets<'e, (Arc<KeyspaceCell>, Answer<Option<Slice>>)>,
     writes: Vec<Write>,
     reads: Vec<(Access, Answer<Option<Slice>>)>,
     written: HashSet<Id>,
@@ -93,7 +90,33 @@ struct Group {
     bytes: usize,
 }
 
-impl Group {
+impl Group<'_> {
+    fn accept(&mut self, task: Task) {
+        match task {
+            Task::Reads(reads) => reads
+                .into_iter()
+                .for_each(|(access, to)| self.read(access, to)),
+            Task::Write {
+                access,
+                value,
+                durability,
+                answer,
+            } => self.write(Write {
+                access,
+                value,
+                durability,
+                answer,
+            }),
+            Task::Call(call) => {
+                self.finish();
+                while self.gets.wait() {
+                    self.go_on();
+                }
+                call(&self.engine);
+            }
+        }
+    }
+
     fn read(&mut self, access: Access, answer: Answer<Option<Slice>>) {
         if !answer.is_wanted() {
             return;
@@ -114,7 +137,7 @@ impl Group {
         self.writes.push(write);
     }
 
-    /// Does what there is, and begins the next group.
+    /// Commits the writes, begins the reads, and begins the next group.
     fn finish(&mut self) {
         let writes = std::mem::take(&mut self.writes);
         if !writes.is_empty() {
@@ -127,8 +150,9 @@ impl Group {
             let keyspace = first.cell.facts.id;
             let count = reads.partition_point(|(access, _)| access.cell.facts.id <= keyspace);
             let rest = reads.split_off(count);
-            self.get(std::mem::replace(&mut reads, rest));
+            self.begin(std::mem::replace(&mut reads, rest));
         }
+        self.go_on();
         self.written.clear();
         self.read.clear();
         self.bytes = 0;
@@ -183,29 +207,40 @@ impl Group {
         }
     }
 
-    /// Reads keys of one keyspace. If that fails, each is tried alone: an error belongs to its key.
-    fn get(&self, reads: Vec<(Access, Answer<Option<Slice>>)>) {
+    /// Begins gets of one keyspace.
+    fn begin(&mut self, reads: Vec<(Access, Answer<Option<Slice>>)>) {
         let Some((first, _)) = reads.first() else {
             return;
         };
         let cell = first.cell.clone();
+        let is_there = self
+            .engine
+            .check_open()
+            .and_then(|()| cell.check_not_dropped());
         let state = cell.state.load();
-        let keys: Vec<_> = reads
-            .iter()
-            .map(|(access, _)| access.key.as_slice())
-            .collect();
-        let read = |()| read::multi_get(&self.engine, &state, &keys, SeqNo::MAX);
-        match cell.check_not_dropped().and_then(read) {
-            Ok(values) => {
-                for ((_, answer), value) in reads.into_iter().zip(values) {
-                    answer.give(Ok(value));
+        let mut view = View::new(&state, SeqNo::MAX);
+        for (access, answer) in reads {
+            match &is_there {
+                Ok(()) => {
+                    let to = (access.cell, answer);
+                    self.gets
+                        .begin(&mut view, access.key.into(), access.hash, to);
                 }
+                Err(error) => answer.give(Err(error.clone())),
             }
-            Err(_) => {
-                for (access, answer) in reads {
-                    answer.give(self.keyspace(&access).get(&access.key));
-                }
-            }
+        }
+    }
+
+    /// Goes on with gets whose pages are there, and answers those that have ended.
+    fn go_on(&mut self) {
+        self.gets.go_on();
+        for ((cell, answer), value) in self.gets.ended() {
+            let operations = &cell.facts.operations;
+            operations.gets.add(1);
+            operations
+                .get_hits
+                .add(u64::from(matches!(value, Ok(Some(_)))));
+            answer.give(value);
         }
     }
 }

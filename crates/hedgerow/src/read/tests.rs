@@ -157,6 +157,7 @@ impl Fixture {
         let pages = Arc::new(Pages(page.clone(), AtomicUsize::new(0)));
         let probe = GroupProbe {
             runs: ids.into(),
+            outgrown: RunMask::NONE,
             filter: Arc::new(Exact { paged, page }),
             pages: pages.clone(),
         };
@@ -172,7 +173,8 @@ impl Fixture {
             seqno: SeqNo::MAX,
         };
         let mut asks = Asks::default();
-        let mut lookup = TableLookup::new(version, query);
+        let mut position = Position::default();
+        let mut lookup = TableLookup::new(version, query, &mut position);
         let mut page = None;
         loop {
             match lookup.step(&stats, page.take(), &mut asks).unwrap() {
@@ -181,6 +183,37 @@ impl Fixture {
             }
         }
     }
+}
+
+/// Whatever is written, flushed and merged while it waits for its page.
+#[test]
+fn a_get_sees_what_there_was_when_it_began() {
+    let fixture = three_runs();
+    let keys = fixture.db.keyspace("keys", Layout::sorted()).unwrap();
+    let mut gets = Gets::new(fixture.db.engine());
+    let mut begin = |to| {
+        let (state, hash) = (fixture.state(), fixture.hash("shared"));
+        let mut view = View::new(&state, SeqNo::MAX);
+        gets.begin(&mut view, Cow::Borrowed(b"shared"), hash, to);
+    };
+    begin(0);
+    keys.put("shared", "new").unwrap();
+    begin(1);
+    keys.flush().unwrap();
+    begin(2);
+    keys.delete("shared").unwrap();
+    begin(3);
+    keys.compact::<&[u8]>(..).unwrap();
+    begin(4);
+    gets.go_on();
+    while gets.wait() {
+        gets.go_on();
+    }
+    let ended = gets.ended().map(|(to, value)| (to, value.unwrap()));
+    let found: BTreeMap<_, _> = ended.collect();
+    let found: Vec<_> = found.values().map(Option::as_deref).collect();
+    let old = Some(&b"shared 2"[..]);
+    assert_eq!(found, [old, Some(b"new"), Some(b"new"), None, None]);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! Without, a queue that has got tasks has itself drained by a job of the pool, one at a time, which in a
 //! simulation runs on the caller's thread at a moment drawn from the seed.
 //!
-//! A panic in a task ends that batch, whose other tasks are dropped unanswered, not the worker.
+//! What does the tasks takes more of them from its [`Inbox`] while it has reads under way. A panic in a task ends that
+//! run, whose other tasks are dropped unanswered, not the worker.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +34,8 @@ pub(crate) fn is_worker() -> bool {
     WORKING.get()
 }
 
-/// Does the tasks that a worker has taken.
-type Run<T> = Arc<dyn Fn(Vec<T>) + Send + Sync>;
+/// Does the tasks of a worker until there are none.
+type Run<T> = Arc<dyn Fn(&mut Inbox<'_, T>) + Send + Sync>;
 
 /// All workers of a database.
 pub(crate) struct Workers<T> {
@@ -52,7 +53,7 @@ struct Worker<T> {
     clock: Arc<dyn Clock>,
     run: Run<T>,
     panics: Arc<AtomicUsize>,
-    /// Tasks that were pushed and are not done.
+    /// Tasks that were pushed and are not done, and one while the worker is at it.
     unfinished: AtomicUsize,
     done: AtomicU64,
     batches: AtomicU64,
@@ -236,7 +237,7 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// How many batches ended in a panic.
+    /// How many runs ended in a panic.
     pub(crate) fn panics(&self) -> usize {
         self.panics.load(Ordering::Relaxed)
     }
@@ -246,44 +247,86 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
+/// Where a worker takes its tasks from while it does them.
+pub(crate) struct Inbox<'a, T> {
+    worker: &'a Worker<T>,
+    /// Taken from the queue, not by the worker.
+    batch: Vec<(Duration, T)>,
+    /// Taken by the worker, and not done.
+    taken: usize,
+}
+
+impl<T> Inbox<'_, T> {
+    /// What is in the queue, one batch at most; does not wait. What was taken before has been done by now, or needs
+    /// nothing more of the worker but that reads end.
+    pub(crate) fn take(&mut self) -> Vec<T> {
+        self.settle();
+        let worker = self.worker;
+        if self.batch.is_empty() {
+            worker.queue.take(BATCH_TASKS_MAX, &mut self.batch);
+        }
+        if self.batch.is_empty() {
+            return Vec::new();
+        }
+        self.taken = self.batch.len();
+        let now = worker.clock.now();
+        let tasks = self.batch.drain(..).map(|(came, task)| {
+            let waited = now.saturating_sub(came).as_nanos() as u64;
+            worker.waited_ns.fetch_add(waited, Ordering::Relaxed);
+            worker.waited_ns_max.fetch_max(waited, Ordering::Relaxed);
+            task
+        });
+        tasks.collect()
+    }
+
+    fn settle(&mut self) {
+        if self.taken == 0 {
+            return;
+        }
+        let worker = self.worker;
+        worker.done.fetch_add(self.taken as u64, Ordering::Relaxed);
+        worker.batches.fetch_add(1, Ordering::Relaxed);
+        worker.unfinished.fetch_sub(self.taken, Ordering::AcqRel);
+        self.taken = 0;
+    }
+}
+
 impl<T: Send + 'static> Worker<T> {
     fn work_until_closed(&self) {
         let mut batch = Vec::new();
         while self.queue.wait_and_take(BATCH_TASKS_MAX, &mut batch) {
-            self.run_batch(&mut batch);
+            self.run(std::mem::take(&mut batch));
         }
     }
 
     /// Does what is queued. Under the lock `draining`.
     fn drain(&self, _draining: MutexGuard<'_, ()>) {
-        let mut batch = Vec::new();
         loop {
+            let mut batch = Vec::new();
             self.queue.take(BATCH_TASKS_MAX, &mut batch);
             if batch.is_empty() {
                 return;
             }
-            self.run_batch(&mut batch);
+            self.run(batch);
         }
     }
 
-    fn run_batch(&self, batch: &mut Vec<(Duration, T)>) {
-        let count = batch.len();
-        let now = self.clock.now();
-        let tasks = batch.drain(..).map(|(came, task)| {
-            let waited = now.saturating_sub(came).as_nanos() as u64;
-            self.waited_ns.fetch_add(waited, Ordering::Relaxed);
-            self.waited_ns_max.fetch_max(waited, Ordering::Relaxed);
-            task
-        });
-        let tasks = tasks.collect();
+    /// Does a batch, and what comes meanwhile.
+    fn run(&self, batch: Vec<(Duration, T)>) {
+        // One more until the end: reads of tasks that are done may be under way.
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        let mut inbox = Inbox {
+            worker: self,
+            batch,
+            taken: 0,
+        };
         let before = WORKING.replace(true);
-        if catch_unwind(AssertUnwindSafe(|| (self.run)(tasks))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| (self.run)(&mut inbox))).is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
         WORKING.set(before);
-        self.done.fetch_add(count as u64, Ordering::Relaxed);
-        self.batches.fetch_add(1, Ordering::Relaxed);
-        self.unfinished.fetch_sub(count, Ordering::AcqRel);
+        inbox.settle();
+        self.unfinished.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Has the pool drain the queue, unless it is going to.

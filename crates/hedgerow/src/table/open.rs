@@ -149,9 +149,8 @@ impl Table {
         }))
     }
 
-    /// A value out of line, whose size the entry tells.
-    pub(crate) fn value(&self, id: PageId, bytes: u32) -> Result<PageSlice> {
-        let page = self.pages.page(id)?;
+    /// The value out of line in a page of its own, whose size the entry tells.
+    pub(crate) fn value(&self, page: Page, id: PageId, bytes: u32) -> Result<PageSlice> {
         if page.len() != bytes as usize {
             let found = page.len();
             let error =

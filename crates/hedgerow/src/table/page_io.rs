@@ -78,18 +78,16 @@ pub(crate) fn read(
     id: PageId,
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
-    let mut stored = begin(file, path, id, &allocate)?;
-    let read = file.read_at(id.handle.offset, &mut stored);
-    finish(stored, read, path, id, allocate)
+    check_place(file, path, id)?;
+    let Handle { offset, bytes } = id.handle;
+    let mut stored = allocate(bytes as usize);
+    file.read_at(offset, &mut stored)
+        .map_err(|e| Error::io("read", path, e).at_offset(offset))?;
+    decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }
 
-/// Memory for the stored bytes of a page, which are about to be read.
-pub(crate) fn begin(
-    file: &dyn RandomRead,
-    path: &Path,
-    id: PageId,
-    allocate: impl Fn(usize) -> PageMut,
-) -> Result<PageMut> {
+/// Checks, before a page is read, that a file has it and that it is not too large.
+pub(crate) fn check_place(file: &dyn RandomRead, path: &Path, id: PageId) -> Result<()> {
     let Handle { offset, bytes } = id.handle;
     check_range(file, path, offset, bytes as usize)?;
     if bytes as usize > PAGE_BYTES_MAX + TRAILER_BYTES as usize {
@@ -98,20 +96,19 @@ pub(crate) fn begin(
         ));
         return Err(error.at(path, Some(offset)));
     }
-    Ok(allocate(bytes as usize))
+    Ok(())
 }
 
-/// Verifies and decompresses what was read into memory from [`begin`].
-pub(crate) fn finish(
-    stored: PageMut,
-    read: io::Result<()>,
+/// Verifies and decompresses what was read for a page into memory of somebody else.
+pub(crate) fn copy(
+    read: io::Result<&[u8]>,
     path: &Path,
     id: PageId,
     allocate: impl Fn(usize) -> PageMut,
 ) -> Result<Page> {
     let offset = id.handle.offset;
-    read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;
-    decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
+    let stored = read.map_err(|e| Error::io("read", path, e).at_offset(offset))?;
+    decode_into(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }
 
 /// The pages of one file, each read when it is asked for.

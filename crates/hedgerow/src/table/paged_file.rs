@@ -1,11 +1,12 @@
 //! A file of checked pages, of a table or of a cluster of filters: opened when somebody needs it, read by way of the
 //! database's page cache, together with others where many pages are wanted.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow_io::{Advice, RandomRead, ReadInto, ReadMode, Storage};
+use hedgerow_io::{Advice, RandomRead, ReadMode, Reads, Storage};
 use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
@@ -154,37 +155,20 @@ impl PagedFile {
         })
     }
 
-    /// Reads pages of several files of a database together, overlapped as far as its storage can, not by way
-    /// of the cache but into it.
-    pub(crate) fn read_together(wanted: &[(&PagedFile, PageId)]) -> Vec<Result<Page>> {
-        let mut begun: Vec<_> = wanted.iter().map(|(file, id)| file.begin(*id)).collect();
-        let reads = begun.iter_mut().zip(wanted).filter_map(|(begun, (_, id))| {
-            let (file, memory) = begun.as_mut().ok()?;
-            Some(ReadInto::new(*file, id.handle.offset, memory))
-        });
-        let mut reads: Vec<_> = reads.collect();
-        if let Some((file, _)) = wanted.first() {
-            file.context.storage.read_many(&mut reads);
-        }
-        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-        let mut results = results.into_iter();
-        let each = begun.into_iter().zip(wanted);
-        each.map(|(begun, &(file, id))| {
-            let (_, memory) = begun?;
-            let read = results.next().expect("each read that began has a result");
-            let page = page_io::finish(memory, read, &file.path, id, |bytes| file.allocate(bytes))?;
-            file.context.memory.cache.insert(id, &page);
-            Ok(page)
-        })
-        .collect()
+    /// Begins to read the page among others that are under way, not by way of the cache.
+    pub(crate) fn begin_read(&self, id: PageId, reads: &mut dyn Reads, tag: usize) -> Result<()> {
+        let file = self.file()?;
+        page_io::check_place(&**file, &self.path, id)?;
+        self.context.stats.device_reads.add(1);
+        reads.begin(file, id.handle.offset, id.handle.bytes as usize, tag);
+        Ok(())
     }
 
-    /// The file, and memory for a page that is about to be read from it.
-    fn begin(&self, id: PageId) -> Result<(&dyn RandomRead, PageMut)> {
-        let file = &**self.file()?;
-        self.context.stats.device_reads.add(1);
-        let memory = page_io::begin(file, &self.path, id, |bytes| self.allocate(bytes))?;
-        Ok((file, memory))
+    /// The page, of what was read for it, verified; the cache has it from now on.
+    pub(crate) fn end_read(&self, id: PageId, read: io::Result<&[u8]>) -> Result<Page> {
+        let page = page_io::copy(read, &self.path, id, |bytes| self.allocate(bytes))?;
+        self.context.memory.cache.insert(id, &page);
+        Ok(page)
     }
 
     /// Memory for a page that the cache may keep.

@@ -372,6 +372,37 @@ fn multi_get_keeps_order_and_duplicates() {
     assert!(keyspace.multi_get::<&[u8]>(&[]).unwrap().is_empty());
 }
 
+/// Values in pages of their own are read at the same time, too.
+#[test]
+fn multi_get_overlaps_the_reads_of_large_values() {
+    let disk = SimStorage::new(12);
+    let large = |i: u64| vec![i as u8; 100_000];
+    let db = open(&disk);
+    let keyspace = plain(&db);
+    for i in 0..20 {
+        keyspace.put(key(i), large(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    drop((keyspace, db));
+    let db = open(&disk);
+    let keyspace = plain(&db);
+    // Opens the table.
+    assert_eq!(
+        keyspace.get(key(0)).unwrap().as_deref(),
+        Some(&large(0)[..])
+    );
+    let before = disk.counters();
+    let keys: Vec<_> = (1..20).map(key).collect();
+    let found = keyspace.multi_get(&keys).unwrap();
+    for (i, found) in (1..20).zip(found) {
+        assert_eq!(found.as_deref(), Some(&large(i)[..]), "{i}");
+    }
+    let after = disk.counters();
+    assert!(after.reads_in_batches - before.reads_in_batches >= 19);
+    // Blocks, then values.
+    assert!(after.read_batches - before.read_batches <= 2);
+}
+
 #[test]
 fn last_write_of_a_key_in_a_batch_wins() {
     let disk = SimStorage::new(12);

@@ -228,6 +228,32 @@ fn what_does_not_fit_a_bucket_is_found() {
     }
 }
 
+/// What a flush of next to nothing leaves.
+#[test]
+fn tables_of_few_entries_have_no_empty_bucket() {
+    for count in [1_u8, 2, 40] {
+        let entry = |i: u8| {
+            let tag = if i % 3 == 2 { Tag::DELETE } else { Tag::PUT };
+            (
+                (vec![i; usize::from(i)], Reverse(1 + u64::from(i))),
+                (tag, Vec::new()),
+            )
+        };
+        let entries: Entries = (1..=count).map(entry).collect();
+        let entries = three_level::in_order(KeyOrder::Hashed, &entries);
+        let (bytes, _) = write(of_trie(), &entries);
+        let (table, pages) = open_bytes(bytes.clone(), RESIDENT).unwrap();
+        table.verify(&pages).unwrap();
+        for ((key, Reverse(seqno)), (tag, value)) in &entries {
+            let found = get_in(KeyOrder::Hashed, &*table, &pages, key, *seqno).unwrap();
+            assert_eq!(found, Some((*seqno, *tag, value.clone())));
+        }
+        let file = Arc::new(MemoryRead(bytes));
+        let (_, top) = TableFile::open(file, Path::new("t"), TableId(4)).unwrap();
+        assert_eq!(HashMarks::open(&top).unwrap().blocks(), 1);
+    }
+}
+
 /// What makes hashes useless, keys that all have the same, costs reads and no answer.
 #[test]
 fn keys_with_equal_hashes_are_found() {

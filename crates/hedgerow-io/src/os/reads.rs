@@ -1,0 +1,134 @@
+//! Reads that are under way at the same time: those past the system's cache by way of io_uring, or else by threads;
+//! of all others the system is told, and then they are made one by one.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use super::direct::DirectFile;
+use super::readers::{PoolReads, Readers};
+use super::ring::{Ring, Rings};
+use crate::RandomRead;
+use crate::reads::{OneByOne, Read, Reads};
+
+/// So many direct reads are handed on without waiting for more: telling the device costs as much as a read of the
+/// processor's time, and until it is told it does nothing.
+const PIECE: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct OsReads {
+    rings: Arc<Rings>,
+    /// Direct reads that the device has not heard of.
+    waiting: VecDeque<Read>,
+    ring: Option<Ring>,
+    readers: Arc<Readers>,
+    /// Once there is a read for it.
+    pool: Option<PoolReads>,
+    buffered: OneByOne,
+    bytes: Vec<u8>,
+}
+
+impl OsReads {
+    pub(super) fn new(rings: Arc<Rings>, readers: Arc<Readers>) -> OsReads {
+        OsReads {
+            rings,
+            waiting: VecDeque::new(),
+            ring: None,
+            readers,
+            pool: None,
+            buffered: OneByOne::default(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Hands on what waits, as far as there is room.
+    fn hand_on(&mut self) {
+        if self.ring.is_none() && !self.waiting.is_empty() {
+            self.ring = self.rings.take();
+        }
+        while let Some(read) = self.waiting.pop_front() {
+            match &mut self.ring {
+                Some(ring) if Ring::takes(&read) => {
+                    if let Err(read) = ring.push(read) {
+                        self.waiting.push_front(read);
+                        return;
+                    }
+                }
+                _ => self.read_by_threads(read),
+            }
+        }
+    }
+
+    fn read_by_threads(&mut self, read: Read) {
+        let pool = || PoolReads::new(self.readers.clone());
+        self.pool.get_or_insert_with(pool).begin(read);
+    }
+
+    fn is_under_way(&self) -> bool {
+        let ring = self.ring.as_ref().is_some_and(|ring| ring.is_under_way());
+        ring || self.pool.as_ref().is_some_and(PoolReads::is_under_way)
+    }
+
+    /// A ring that has failed is left alone, and its reads are made again.
+    fn give_up_ring(&mut self) {
+        if let Some(ring) = self.ring.take() {
+            ring.leave()
+                .into_iter()
+                .for_each(|read| self.read_by_threads(read));
+        }
+    }
+}
+
+impl Reads for OsReads {
+    fn begin(&mut self, file: &Arc<dyn RandomRead>, offset: u64, bytes: usize, tag: usize) {
+        if !DirectFile::is_to_be_read(&**file, offset, bytes) {
+            return self.buffered.begin(file, offset, bytes, tag);
+        }
+        self.waiting.push_back(Read::new(file, offset, bytes, tag));
+        if self.waiting.len() < PIECE {
+            return;
+        }
+        self.hand_on();
+        if self
+            .ring
+            .as_mut()
+            .is_some_and(|ring| ring.submit().is_err())
+        {
+            self.give_up_ring();
+        }
+    }
+
+    fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)> {
+        // One alone need not be handed to anybody.
+        if self.waiting.len() == 1 && !self.is_under_way() {
+            let read = self.waiting.pop_front()?;
+            return Some((read.tag, read.make(&mut self.bytes)));
+        }
+        if !self.ring.as_mut().is_some_and(|ring| ring.has_ended()) {
+            self.hand_on();
+        }
+        match self.ring.as_mut().map_or(Ok(None), |ring| ring.wait()) {
+            Ok(Some(ended)) => {
+                let bytes = self.ring.as_ref().and_then(|ring| ring.bytes(&ended));
+                // Too few bytes, or none: who asks again is told why.
+                let bytes = bytes.map_or_else(|| ended.read.make(&mut self.bytes), Ok);
+                return Some((ended.read.tag, bytes));
+            }
+            Ok(None) => {}
+            Err(_) => self.give_up_ring(),
+        }
+        match &mut self.pool {
+            Some(pool) if pool.is_under_way() => pool.next(),
+            _ => self.buffered.next(),
+        }
+    }
+}
+
+impl Drop for OsReads {
+    fn drop(&mut self) {
+        if let Some(ring) = self.ring.take() {
+            self.rings.give_back(ring);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What a thread waits for until another gives it: the waker of a future that is waited for without a runtime.
+
+use std::sync::Arc;
+use std::task::Wake;
+
+use crate::sync::{Condvar, Mutex};
+
+/// Given before it is waited for it counts, too, and given more than once it counts once.
+#[derive(Debug)]
+pub struct Signal {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
+
+impl Signal {
+    /// One that was not given.
+    pub fn new() -> Signal {
+        Signal {
+            is_given: Mutex::new(false),
+            given: Condvar::new(),
+        }
+    }
+
+    /// Gives it.
+    pub fn give(&self) {
+        *self.is_given.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.given.notify_one();
+    }
+
+    /// Waits until it is given, and takes it.
+    pub fn wait(&self) {
+        let mut is_given = self.is_given.lock().unwrap_or_else(|e| e.into_inner());
+        while !*is_given {
+            is_given = self.given.wait(is_given).unwrap_or_else(|e| e.into_inner());
+        }
+        *is_given = false;
+    }
+}
+
+impl Default for Signal {
+    fn default() -> Signal {
+        Signal::new()
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.give();
+    }
+}
