@@ -3,7 +3,8 @@
 //! a time, drawn from a seed.
 //!
 //! With `n` threads at most `n - 2` run merges at any time, so that no flush waits for one, and
-//! preparing the log hardly ever for a flush.
+//! preparing the log hardly ever for a flush. One of these merges only while writers are held back:
+//! it takes the processor that they leave.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -50,6 +51,8 @@ struct Shared {
     progress: Condvar,
     stopping: AtomicBool,
     merge_threads_max: usize,
+    /// Whether all of them may merge.
+    is_pressed: AtomicBool,
     mode: Background,
     panics: AtomicUsize,
     clock: Arc<dyn Clock>,
@@ -79,9 +82,9 @@ impl Queue {
     }
 
     /// The next job that may run now, and its priority.
-    fn next(&mut self, merge_threads_max: usize) -> Option<(Job, usize)> {
+    fn next(&mut self, merge_threads: usize) -> Option<(Job, usize)> {
         for (priority, jobs) in self.jobs.iter_mut().enumerate() {
-            if is_merge(priority) && self.merging >= merge_threads_max {
+            if is_merge(priority) && self.merging >= merge_threads {
                 return None;
             }
             if let Some(job) = jobs.pop_front() {
@@ -133,6 +136,7 @@ impl Scheduler {
             progress: Condvar::new(),
             stopping: AtomicBool::new(false),
             merge_threads_max: threads.saturating_sub(2).max(1),
+            is_pressed: AtomicBool::new(false),
             mode: environment.background,
             panics: AtomicUsize::new(0),
             clock: environment.clock.clone(),
@@ -162,9 +166,24 @@ impl Scheduler {
         })
     }
 
-    /// How many merges may run at once; 1 in a simulation.
+    /// How many merges may run at once, now; 1 in a simulation.
     pub(crate) fn merge_threads(&self) -> usize {
+        self.shared.merge_threads()
+    }
+
+    /// How many merges may run at once at most.
+    pub(crate) fn merge_threads_max(&self) -> usize {
         self.shared.merge_threads_max
+    }
+
+    /// Whether merges are so far behind that writers are held back.
+    pub(crate) fn set_pressed(&self, is_pressed: bool) {
+        if self.shared.is_pressed.load(Ordering::Relaxed) != is_pressed {
+            // Under the lock, so that no thread goes to sleep on what it has read before.
+            let _queue = self.shared.lock();
+            self.shared.is_pressed.store(is_pressed, Ordering::Relaxed);
+            self.shared.work.notify_all();
+        }
     }
 
     /// Queues a job. After `stop` it is dropped.
@@ -314,6 +333,11 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn merge_threads(&self) -> usize {
+        let left = usize::from(!self.is_pressed.load(Ordering::Relaxed));
+        (self.merge_threads_max - left).max(1)
+    }
+
     fn notify_progress(&self) {
         self.progress.notify_all();
     }
@@ -328,7 +352,7 @@ impl Shared {
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
-            let Some((job, priority)) = queue.next(self.merge_threads_max) else {
+            let Some((job, priority)) = queue.next(self.merge_threads()) else {
                 queue = self
                     .work
                     .wait(queue)

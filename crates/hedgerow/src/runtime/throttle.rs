@@ -90,9 +90,19 @@ impl Throttle {
             .store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
     }
 
+    /// Whether writes are delayed.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.delay() > 0.0
+    }
+
+    /// Nanoseconds per byte.
+    fn delay(&self) -> f64 {
+        f64::from_bits(self.delay_ns_per_byte.load(Ordering::Relaxed))
+    }
+
     /// Waits as long as a write of `bytes` has to. Called outside every lock.
     pub(crate) fn admit(&self, bytes: usize) {
-        let per_byte = f64::from_bits(self.delay_ns_per_byte.load(Ordering::Relaxed));
+        let per_byte = self.delay();
         if per_byte == 0.0 {
             return;
         }

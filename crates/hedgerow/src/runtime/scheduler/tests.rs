@@ -58,6 +58,26 @@ fn a_flush_runs_while_merges_take_all_threads_they_may() {
 }
 
 #[test]
+fn one_more_merge_runs_while_writers_are_held_back() {
+    let scheduler = threaded(4);
+    assert_eq!(scheduler.merge_threads(), 1);
+    let met = Arc::new(std::sync::Barrier::new(2));
+    let ended = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2 {
+        let (met, ended) = (met.clone(), ended.clone());
+        scheduler.submit(Priority::Merge, move || {
+            met.wait();
+            ended.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    scheduler.set_pressed(true);
+    assert_eq!(scheduler.merge_threads(), 2);
+    assert!(scheduler.wait_until(|| ended.load(Ordering::SeqCst) == 2));
+    scheduler.set_pressed(false);
+    assert_eq!(scheduler.merge_threads(), 1);
+}
+
+#[test]
 fn a_job_that_panics_is_counted_and_the_thread_goes_on() {
     let scheduler = threaded(2);
     scheduler.submit(Priority::Merge, || panic!("on purpose"));
