@@ -148,7 +148,7 @@ impl Builder {
         self
     }
 
-    /// How many threads flush and merge, at least 2; one per processor unless set.
+    /// How many threads flush and merge, at least 2; two more than processors unless set.
     pub fn background_threads(mut self, threads: usize) -> Builder {
         self.options.environment.background = hedgerow_io::Background::Threads(threads.max(2));
         self

@@ -27,7 +27,7 @@ use crate::merge_policy::edit::TreeEdit;
 use crate::page::{PageSlice, TableId};
 use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
 use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle, Workers};
-use crate::slice::{PIN_BYTES_MIN, Slice};
+use crate::slice::Slice;
 use crate::snapshot_list::{Registration, SnapshotList};
 use crate::stats::{Event, Listener, Stats, WorkerStats};
 use crate::table::open::table_name;
@@ -346,24 +346,43 @@ impl Engine {
     pub(crate) fn install(
         &self,
         partition: &Partition,
+        edit: TreeEdit,
+        flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
+    ) -> Result<()> {
+        self.install_with(partition, edit, flushed, |_| ())
+    }
+
+    /// As [`Engine::install`]; `complete` adds to the version what its tables do not say: filters over them.
+    pub(crate) fn install_with(
+        &self,
+        partition: &Partition,
         mut edit: TreeEdit,
         flushed: Option<(&Arc<crate::memtable::Memtable>, SeqNo)>,
+        complete: impl FnOnce(&mut Version),
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         let tree = partition.tree_owned();
-        let version = self.edited(partition, &mut edit)?;
+        let mut version = self.edited(partition, &mut edit)?;
+        complete(&mut version);
         let removed: Vec<_> = edit
             .removed
             .iter()
             .filter_map(|id| tree.version.table(*id))
             .collect();
+        let (entries, bytes) = edit.written();
         let mut changes = vec![Change::Tree(edit)];
         if flushed.is_some() {
             changes.extend(operations_to_note(partition, &version));
         }
         self.log_edit(writer, &mut manifest, changes)?;
-        partition.install(version, flushed);
+        if flushed.is_some() {
+            // Before anybody can find the tables: who waits for the flush may look at the statistics next.
+            self.stats.flushes.add(1);
+            self.stats.flush_entries.add(entries);
+            self.stats.flush_bytes.add(bytes);
+        }
+        partition.install(Arc::new(version), flushed);
         removed.iter().for_each(|(_, table)| table.mark_obsolete());
         Ok(())
     }
@@ -386,7 +405,7 @@ impl Engine {
         self.log_edit(writer, &mut manifest, changes)?;
         self.snapshots.while_none_is_taken(|| {
             for (partition, version) in partitions.into_iter().zip(versions) {
-                partition.install(version, None);
+                partition.install(Arc::new(version), None);
             }
             publish();
         });
@@ -395,7 +414,7 @@ impl Engine {
 
     /// The version that an edit makes of a tree's. The edit is told which sweeps are over then: they would
     /// begin again when the database is opened. Under the manifest's lock.
-    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Arc<Version>> {
+    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Version> {
         if partition.is_dropped() {
             return Err(Error::new(
                 ErrorKind::Closed,
@@ -409,7 +428,7 @@ impl Engine {
         let over = levels
             .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
         edit.draining.extend(over.map(|(level, _)| (level, None)));
-        Ok(Arc::new(version))
+        Ok(version)
     }
 
     /// Changes a version, which is a copy of the one before, as an edit says.
@@ -513,9 +532,9 @@ impl Engine {
 
     /// The bytes of a page for the user: copied when short, else the page is pinned.
     pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
-        let long = bytes.len() >= PIN_BYTES_MIN;
+        let pins = Slice::pins(&bytes);
         let slice = Slice::from_page(bytes, &self.memory.pinned);
-        if long {
+        if pins {
             self.memory.note();
         }
         slice

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::compaction::output::OutputTables;
+use crate::compaction::probes::ahead;
 use crate::compaction::retain::Retain;
 use crate::compaction::{self};
 use crate::engine::Engine;
@@ -234,9 +235,6 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     if sealed.load(Ordering::Relaxed) == 0 {
         engine.throttle.set(Pressure::Memtables, 0.0);
     }
-    engine.stats.flushes.add(1);
-    engine.stats.flush_bytes.add(bytes);
-    engine.stats.flush_entries.add(entries);
     engine.release_log();
     engine.tell(&Event::Flushed {
         keyspace: partition.keyspace.name.clone(),
@@ -257,14 +255,15 @@ fn to_tables(
     through: SeqNo,
 ) -> Result<(u64, u64)> {
     let edit = edit_for(engine, partition, memtable, through)?;
-    let tables = || edit.added.iter().map(|(_, meta)| meta);
-    let written = tables().fold((0, 0), |(e, b), meta| {
-        (e + meta.entries, b + meta.file_bytes)
-    });
-    let written_tables: Vec<_> = tables().cloned().collect();
+    let written = edit.written();
+    let tables = edit.added.iter().map(|(_, meta)| meta);
+    let written_tables: Vec<_> = tables.cloned().collect();
     let replaced = memtable.entries().saturating_sub(written.0);
     partition.keyspace.operations.replaced.add(replaced);
-    let installed = engine.install(partition, edit, Some((memtable, through)));
+    let design = partition.keyspace.design_owned();
+    let mut ahead = ahead::build(engine, partition, &design, &edit);
+    let flushed = Some((memtable, through));
+    let installed = engine.install_with(partition, edit, flushed, |it| ahead.put(it));
     if installed.is_err() {
         engine.remove_unnamed(&written_tables);
     }

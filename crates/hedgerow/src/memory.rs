@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
 //! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it, indexes for an eighth |
+//! | filters over several runs | up to 1/2, with the others | they are asked for every key; what does not fit is not built |
 //! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
 //! | pinned pages | what is pinned | long values and open cursors |
 //! | page cache | the rest | grows when the others take less |
@@ -120,9 +121,11 @@ pub(crate) struct Memory {
     pub(crate) sealed: AtomicU64,
     /// Bytes that values and cursors keep in memory.
     pub(crate) pinned: Arc<AtomicUsize>,
-    /// Flushes and merges that run, and bytes of their buffers.
+    /// Flushes and merges that run, bytes of their buffers, and these with those that wait for the page cache to
+    /// make room.
     merging: AtomicUsize,
-    pub(crate) merges: AtomicUsize,
+    merges: AtomicU64,
+    claimed: AtomicU64,
     /// False when no write has come between two times that the memory was divided.
     writing: AtomicBool,
     /// What all but the page cache held, and the active memtables in it, when the memory was divided last.
@@ -151,7 +154,8 @@ impl Memory {
             sealed: AtomicU64::new(0),
             pinned: Arc::default(),
             merging: AtomicUsize::new(0),
-            merges: AtomicUsize::new(0),
+            merges: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
             writing: AtomicBool::new(false),
             balanced: AtomicU64::new(0),
             balanced_active: AtomicU64::new(0),
@@ -166,6 +170,12 @@ impl Memory {
         let indexes = indexes.max(coming.min(self.plan.indexes_first()));
         let held = indexes + self.filters.load(Ordering::Relaxed);
         held.saturating_add(bytes) <= self.plan.resident
+    }
+
+    /// Whether a filter over several runs of `bytes` more may be built.
+    pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
+        let filters = self.filters.load(Ordering::Relaxed);
+        filters.saturating_add(bytes) <= self.plan.budget / 2
     }
 
     /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads
@@ -220,7 +230,7 @@ impl Memory {
     }
 
     fn others(&self) -> u64 {
-        let merges = self.merges.load(Ordering::Relaxed) as u64;
+        let merges = self.claimed.load(Ordering::Relaxed);
         let share = match self.merging.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.plan.merges,
@@ -257,11 +267,58 @@ impl Memory {
         }));
     }
 
+    /// Bytes of the buffers of flushes and merges.
+    pub(crate) fn merge_bytes(&self) -> u64 {
+        self.merges.load(Ordering::Relaxed)
+    }
+
+    /// Buffers of a flush or merge, counted until they are dropped.
+    pub(crate) fn buffers(&self, bytes: usize) -> Buffers<'_> {
+        let mut buffers = Buffers {
+            memory: self,
+            bytes: 0,
+        };
+        buffers.resize(bytes);
+        buffers
+    }
+
     /// Sets memory aside for a flush or a merge, until the guard is dropped.
     pub(crate) fn merge(&self) -> MergeMemory<'_> {
         self.merging.fetch_add(1, Ordering::Relaxed);
         self.balance();
         MergeMemory(self)
+    }
+}
+
+/// Memory that a flush or merge uses.
+#[derive(Debug)]
+pub(crate) struct Buffers<'a> {
+    memory: &'a Memory,
+    bytes: usize,
+}
+
+impl Buffers<'_> {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// There are about to be so many bytes: the page cache makes room before they count.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        let memory = self.memory;
+        let more = bytes.saturating_sub(self.bytes) as u64;
+        memory.claimed.fetch_add(more, Ordering::Relaxed);
+        memory.note();
+        memory.merges.fetch_add(more, Ordering::Relaxed);
+        let less = self.bytes.saturating_sub(bytes) as u64;
+        memory.merges.fetch_sub(less, Ordering::Relaxed);
+        memory.claimed.fetch_sub(less, Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Buffers<'_> {
+    fn drop(&mut self) {
+        self.resize(0);
     }
 }
 

@@ -485,7 +485,8 @@ impl Cursor {
     /// Reads a value that is a page of its own.
     fn read(&self, page: PageId, bytes: u32) -> Result<Slice> {
         let table = table_of(&self.view, page)?;
-        Ok(self.view.engine.slice(table.value(page, bytes)?))
+        let value = table.value(table.pages().page(page)?, page, bytes)?;
+        Ok(self.view.engine.slice(value))
     }
 
     /// No entry is here until one is found.

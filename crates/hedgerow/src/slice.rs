@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::page::PageSlice;
 
-/// Values of at least this many bytes keep their page in memory instead of being copied: from
-/// about a quarter of a block on, a copy costs more than what pinning the rest of the block does.
-pub(crate) const PIN_BYTES_MIN: usize = 1024;
+/// Shorter values are copied: that costs less than to keep their page.
+const PIN_BYTES_MIN: usize = 1024;
+
+/// A value keeps at most so many times its own bytes in memory; one that is a smaller part of its page is copied.
+const PIN_FACTOR_MAX: usize = 4;
 
 /// Short bytes live inside the slice itself.
 const INLINE_BYTES_MAX: usize = 30;
@@ -18,7 +20,8 @@ const INLINE_BYTES_MAX: usize = 30;
 /// Some bytes: a key or a value. Cheap to clone, `Send + Sync`, and free of lifetimes.
 ///
 /// Up to 30 bytes are stored inside. Longer ones are on the heap, or, from 1 KiB on, part of a
-/// cached page that stays in memory (and counts as `pinned`) for as long as the slice lives.
+/// cached page that stays in memory (and counts as `pinned`) for as long as the slice lives, if they are at least a
+/// quarter of it.
 ///
 /// ```
 /// use hedgerow::Slice;
@@ -84,9 +87,14 @@ impl Slice {
         Slice(Repr::Heap(Arc::from(bytes)))
     }
 
+    /// Whether the bytes of a page keep it in memory.
+    pub(crate) fn pins(bytes: &PageSlice) -> bool {
+        bytes.len() >= PIN_BYTES_MIN && bytes.len() * PIN_FACTOR_MAX >= bytes.page_bytes()
+    }
+
     /// The bytes of a page: copied when short, else the page is pinned.
     pub(crate) fn from_page(bytes: PageSlice, pinned: &Arc<AtomicUsize>) -> Slice {
-        if bytes.len() < PIN_BYTES_MIN {
+        if !Slice::pins(&bytes) {
             return Slice::copy_from(&bytes);
         }
         let gauge = Pin::new(pinned, bytes.page_bytes());

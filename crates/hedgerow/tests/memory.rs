@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow::{Db, Design, Layout, MemoryStats, PolicySpec};
+use hedgerow::{Db, Design, KeyOrder, Layout, MemoryStats, PrefixRule, TableSpec};
 
 const MIB: u64 = 1 << 20;
 const SLACK_BYTES: u64 = 32 * MIB;
@@ -99,19 +99,14 @@ impl Drop for Stop<'_> {
 }
 
 /// `before` is what was resident before there was any database in this process.
-fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, policy: &str) {
+fn budget_is_kept(before: u64, budget: u64, entries: u64, layout: Layout, design: Design) {
+    let is_sorted = layout.order == KeyOrder::Sorted;
     let dir = tempfile::tempdir().unwrap();
     let db = Db::builder(dir.path())
         .memory_budget(budget)
         .open()
         .unwrap();
-    let design = Design {
-        policy: policy.parse::<PolicySpec>().unwrap(),
-        ..Design::default()
-    };
-    let keyspace = db
-        .keyspace_with("k", Layout::sorted().hash(partitions), design)
-        .unwrap();
+    let keyspace = db.keyspace_with("k", layout, design).unwrap();
     let peaks = Peaks::default();
     std::thread::scope(|scope| {
         let _stop = peaks.keep_looking(scope, &db);
@@ -121,7 +116,12 @@ fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, polic
         }
         peaks.check("fill", budget, before);
 
-        let scan_from = |i| keyspace.scan(&key(i)[..]..).unwrap();
+        let scan_from = |i| -> Box<dyn Iterator<Item = hedgerow::Result<()>>> {
+            match is_sorted {
+                true => Box::new(keyspace.scan(&key(i)[..]..).unwrap().map(|it| it.map(drop))),
+                false => Box::new(keyspace.scan_unordered().unwrap().map(|it| it.map(drop))),
+            }
+        };
         let mut scans: Vec<_> = (0..16).map(scan_from).collect();
         for _ in 0..2000 {
             for scan in &mut scans {
@@ -163,12 +163,40 @@ fn budget_is_kept(before: u64, budget: u64, entries: u64, partitions: u16, polic
     db.close().unwrap();
 }
 
-/// One test, so that nothing else is resident meanwhile.
+fn of_policy(policy: &str) -> Design {
+    Design {
+        policy: policy.parse().unwrap(),
+        ..Design::default()
+    }
+}
+
+/// One test, so that nothing else is resident meanwhile. Of LSM-trie's design, too, whose merges have an output for each
+/// child of a node, and of SlimDB's, whose filters are copied when a run is added.
 #[test]
 fn sixty_four_mebibytes_hold_two_million_entries() {
     let before = anonymous_resident_bytes();
-    budget_is_kept(before, 64 * MIB, 2_000_000, 1, "leveling:10");
-    budget_is_kept(before, 64 * MIB, 500_000, 8, "leveling:4,partitioned");
+    let lsm_trie = Design {
+        table: TableSpec::HTable,
+        filter: "cluster:16".parse().unwrap(),
+        ..of_policy("trie:8")
+    };
+    let slimdb = Design {
+        filter: "mlcf:12".parse().unwrap(),
+        index: "three-level".parse().unwrap(),
+        ..of_policy("tiering:4")
+    };
+    for (entries, layout, design) in [
+        (2_000_000, Layout::sorted(), of_policy("leveling:10")),
+        (
+            500_000,
+            Layout::sorted().hash(8),
+            of_policy("leveling:4,partitioned"),
+        ),
+        (500_000, Layout::hashed(), lsm_trie),
+        (1_000_000, Layout::semi_sorted(PrefixRule::Bytes(2)), slimdb),
+    ] {
+        budget_is_kept(before, 64 * MIB, entries, layout, design);
+    }
 }
 
 /// On demand: `cargo test --release -p hedgerow --test memory -- --ignored`.
@@ -176,5 +204,6 @@ fn sixty_four_mebibytes_hold_two_million_entries() {
 #[ignore = "writes 4.6 GB"]
 fn sixty_four_mebibytes_hold_forty_million_entries() {
     let before = anonymous_resident_bytes();
-    budget_is_kept(before, 64 * MIB, 40_000_000, 1, "leveling:10");
+    let design = of_policy("leveling:10");
+    budget_is_kept(before, 64 * MIB, 40_000_000, Layout::sorted(), design);
 }

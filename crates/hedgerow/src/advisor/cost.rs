@@ -25,6 +25,8 @@ pub enum Filter {
     /// Bloom filters of all runs beside one another, in pages that are not in memory: one read asks all
     /// [LSM-trie, section 3.3].
     Cluster,
+    /// The same with less memory: the newest runs' filters are a second page instead of in memory.
+    PagedCluster,
     /// A cuckoo filter per run.
     Cuckoo,
     /// One multi-level cuckoo filter for all runs of the level [SlimDB, section 3.2].
@@ -71,7 +73,7 @@ pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
 /// Slots of a cuckoo filter that are in use.
 const CUCKOO_LOAD: f64 = 0.95;
 /// The part of a cluster that waits in memory to become part of the rest.
-const CLUSTER_SHARE: f64 = 0.1;
+pub(crate) const CLUSTER_SHARE: f64 = 0.1;
 /// How often a cluster is written that grows with its pile.
 const CLUSTER_WRITES: f64 = 5.0;
 /// What a fence pointer has beside its separator.
@@ -85,7 +87,7 @@ impl Filter {
     pub(crate) fn bits(self, runs: u32) -> (f64, f64) {
         let ln2 = std::f64::consts::LN_2;
         match self {
-            Filter::None => (0.0, 0.0),
+            Filter::None | Filter::PagedCluster => (0.0, 0.0),
             Filter::Bloom => (1.0 / (ln2 * ln2), 0.0),
             Filter::Cluster => (CLUSTER_SHARE / (ln2 * ln2), 0.0),
             Filter::Cuckoo => Filter::MultiLevelCuckoo.bits(1),
@@ -99,7 +101,7 @@ impl Filter {
     fn probe_us(self, device: &Device) -> f64 {
         match self {
             Filter::None => 0.0,
-            Filter::Bloom | Filter::Cluster => device.probe_us,
+            Filter::Bloom | Filter::Cluster | Filter::PagedCluster => device.probe_us,
             Filter::Cuckoo | Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
         }
     }
@@ -212,11 +214,12 @@ impl Level {
         let (asked, insert_us) = match self.filter {
             Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
             Filter::Cuckoo => (runs, device.cuckoo_insert_us),
-            Filter::Cluster => (runs, self.cluster_us(device)),
+            Filter::Cluster | Filter::PagedCluster => (runs, self.cluster_us(device)),
             Filter::None | Filter::Bloom => (runs, 0.0),
         };
         let pages = match self.filter {
             Filter::Cluster => 1.0,
+            Filter::PagedCluster => 2.0,
             _ => 0.0,
         };
         let probe_us = self.filter.probe_us(device);

@@ -1,7 +1,7 @@
 //! From what the search found to a design that the engine opens, and from any design to what it
 //! will cost.
 
-use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level};
+use super::cost::{CLUSTER_SHARE, FALSE_POSITIVES_MIN, Filter, Index, Level};
 use super::device::Device;
 use super::geometry::Geometry;
 use super::growth::{self, Grown, Sizes, Stage};
@@ -59,8 +59,8 @@ pub fn expect(
     let policy = merge_policy::policy(&design.policy);
     let bytes = workload.entries * workload.entry_bytes();
     let grown = growth::grow(&*policy, &sizes, bytes);
-    let resident = resident_levels(design, &grown, workload, memory_bytes);
-    let level = |stage: &Stage| {
+    let clusters = clusters(design, &grown, workload, memory_bytes);
+    let level = |(nth, stage): (usize, &Stage)| {
         let (filter, false_positives) = match design.filter_at(stage.level) {
             FilterSpec::None => (Filter::None, 1.0),
             FilterSpec::Bloom { bits_per_key } => bloom(f64::from(bits_per_key)),
@@ -77,12 +77,14 @@ pub fn expect(
                 (filter, cuckoo::rate(fingerprint_bits))
             }
             FilterSpec::Cluster { bits_per_key } => {
-                let (bloom, false_positives) = bloom(f64::from(bits_per_key));
-                let is_resident = stage.runs == 1 || resident.contains(&stage.level);
-                (
-                    if is_resident { bloom } else { Filter::Cluster },
-                    false_positives,
-                )
+                let (_, false_positives) = bloom(f64::from(bits_per_key));
+                let is_alone = stage.runs == 1;
+                let filter = if is_alone {
+                    Filter::Bloom
+                } else {
+                    clusters[nth]
+                };
+                (filter, false_positives)
             }
             FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
                 bits_per_key,
@@ -105,7 +107,7 @@ pub fn expect(
     };
     let mut tree = Tree {
         level0_runs: f64::from(grown.level0_runs),
-        levels: grown.stages.iter().map(level).collect(),
+        levels: grown.stages.iter().enumerate().map(level).collect(),
         memtables_bytes: 2.0 * sizes.memtable_bytes as f64,
     };
     tree.fill_memory(workload, device, memory_bytes as f64);
@@ -124,27 +126,34 @@ fn index(design: &Design, level: usize) -> Index {
     }
 }
 
-/// The levels whose clusters of filters are kept in memory: the small ones, as far as they fit the share of
-/// filters, a quarter of the memory, which tails and indexes need some of.
-fn resident_levels(
-    design: &Design,
-    grown: &Grown,
-    workload: &Workload,
-    memory_bytes: u64,
-) -> Vec<usize> {
-    let mut left = match design.residency {
-        Residency::Auto => memory_bytes as f64 / 4.0 * 0.67,
-        Residency::Resident => f64::INFINITY,
-        Residency::Paged => 0.0,
+/// How each level's clusters are read: the small levels' are kept in memory, as far as they fit the share of filters, a
+/// quarter of the memory, which tails and indexes need some of; of others the tails, as far as they do.
+fn clusters(design: &Design, grown: &Grown, workload: &Workload, memory_bytes: u64) -> Vec<Filter> {
+    let share = memory_bytes as f64 / 4.0;
+    let (mut whole, mut tails) = match design.residency {
+        Residency::Auto => (share * 0.67, share),
+        Residency::Resident => (f64::INFINITY, f64::INFINITY),
+        Residency::Paged => (0.0, 0.0),
     };
-    let fits = |stage: &&Stage| {
-        if let FilterSpec::Cluster { bits_per_key } = design.filter_at(stage.level) {
-            left -= stage.bytes / workload.entry_bytes() * f64::from(bits_per_key) / 8.0;
+    let of_stage = |stage: &Stage| {
+        let FilterSpec::Cluster { bits_per_key } = design.filter_at(stage.level) else {
+            return Filter::None;
+        };
+        let entries = stage.bytes / workload.entry_bytes();
+        let bytes = entries * f64::from(bits_per_key) / 8.0;
+        whole -= bytes;
+        tails -= if whole >= 0.0 {
+            bytes
+        } else {
+            bytes * CLUSTER_SHARE
+        };
+        match (whole >= 0.0, tails >= 0.0) {
+            (true, _) => Filter::Bloom,
+            (false, true) => Filter::Cluster,
+            (false, false) => Filter::PagedCluster,
         }
-        left >= 0.0
     };
-    let stages = grown.stages.iter().take_while(fits);
-    stages.map(|stage| stage.level).collect()
+    grown.stages.iter().map(of_stage).collect()
 }
 
 /// The sizes of memtables and tables, where the design leaves them open as a database of one
@@ -216,7 +225,7 @@ impl Advice {
             let is_filtered = |level: &&Level| level.filter != Filter::None;
             let levels = self.tree.levels.iter().filter(is_filtered);
             // Levels whose clusters fit the memory count as those with filters of their tables.
-            let filter = levels.max_by_key(|level| level.filter == Filter::Cluster);
+            let filter = levels.max_by_key(|level| level.filter != Filter::Bloom);
             return Design {
                 block_bytes: device.block_bytes as u32,
                 memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
@@ -283,7 +292,7 @@ fn filter_spec(level: &Level) -> FilterSpec {
         Filter::Bloom => FilterSpec::Bloom {
             bits_per_key: bits_for(level.false_positives),
         },
-        Filter::Cluster => FilterSpec::Cluster {
+        Filter::Cluster | Filter::PagedCluster => FilterSpec::Cluster {
             bits_per_key: bits_for(level.false_positives),
         },
         Filter::Cuckoo => FilterSpec::Cuckoo { fingerprint_bits },

@@ -168,7 +168,7 @@ impl fmt::Display for Level {
         match self.filter {
             Filter::None => {}
             Filter::Bloom => write!(f, "B{bits:.1}")?,
-            Filter::Cluster => write!(f, "P{bits:.1}")?,
+            Filter::Cluster | Filter::PagedCluster => write!(f, "P{bits:.1}")?,
             Filter::Cuckoo => write!(f, "C{bits:.1}")?,
             Filter::MultiLevelCuckoo => write!(f, "M{bits:.1}")?,
         }

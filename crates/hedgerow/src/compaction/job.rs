@@ -7,7 +7,6 @@
 //! inputs stay until the edit is durable and nobody reads them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{Engine, lock};
@@ -29,6 +28,7 @@ use crate::version::Version;
 
 use super::filters::{self, Allotted};
 use super::output::{Below, OutputTables};
+use super::probes::ahead;
 use super::retain::Retain;
 
 /// A merge is cut into pieces of at least this many output tables.
@@ -96,7 +96,8 @@ fn move_down(
         let place = version.placement(target.level, run, table.meta());
         edit.moved.push((id, place));
     }
-    engine.install(partition, edit, None)?;
+    let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
+    engine.install_with(partition, edit, None, |it| ahead.put(it))?;
     engine.stats.moves.add(1);
     engine.tell(&Event::Moved {
         keyspace: partition.keyspace.name.clone(),
@@ -173,7 +174,8 @@ fn merge(
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
     partition.keyspace.operations.replaced.add(replaced);
-    if let Err(error) = engine.install(partition, edit, None) {
+    let mut ahead = ahead::build(engine, partition, design, &edit);
+    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
         engine.remove_unnamed(&outputs);
         return Err(error);
     }
@@ -262,17 +264,14 @@ impl Merge {
             self.stream_bytes().min(largest.unwrap_or(0) as usize)
         };
         let held: usize = self.inputs.iter().map(held_by).sum();
-        engine.memory.merges.fetch_add(held, Ordering::Relaxed);
-        engine.memory.note();
-        let result = self.merge_range(lower, upper);
-        engine.memory.merges.fetch_sub(held, Ordering::Relaxed);
-        result
+        let _buffers = engine.memory.buffers(held);
+        self.merge_range(lower, upper)
     }
 
     /// How much of each input is read at once: the inputs of all merges that may run share the memory
     /// of merges.
     fn stream_bytes(&self) -> usize {
-        let merges = self.engine.scheduler.merge_threads() * self.inputs.len().max(1);
+        let merges = self.engine.scheduler.merge_threads_max() * self.inputs.len().max(1);
         let share = self.engine.memory.plan.merges as usize / 2 / merges;
         share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
     }

@@ -301,6 +301,7 @@ fn update_pressure(engine: &Engine) {
     }
     engine.throttle.set(Pressure::Level0, level0);
     engine.throttle.set(Pressure::MergeDebt, owed);
+    engine.scheduler.set_pressed(engine.throttle.holds_back());
 }
 
 /// At so many runs in level 0 writers wait for the merge.

@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::engine::{Engine, lock};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
 use crate::filter::cluster;
 use crate::iter::Entry;
+use crate::memory::Buffers;
 use crate::merge_policy::Cut;
 use crate::merge_policy::shape::{Level, RunId, range_of};
 use crate::options::IndexSpec;
@@ -61,7 +61,7 @@ pub(crate) struct OutputTables<'a> {
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
     overlap_bytes: u64,
-    current: Option<Current>,
+    current: Option<Current<'a>>,
     last_key: Vec<u8>,
     finished: Vec<TableMeta>,
     written: Vec<PathBuf>,
@@ -70,13 +70,13 @@ pub(crate) struct OutputTables<'a> {
     complete: bool,
 }
 
-struct Current {
+struct Current<'a> {
     id: TableId,
     writer: Box<dyn Writer>,
     columns: Option<cluster::Builder>,
     path: PathBuf,
     paced_bytes: u64,
-    held_bytes: usize,
+    buffers: Buffers<'a>,
 }
 
 impl<'a> OutputTables<'a> {
@@ -172,7 +172,7 @@ impl<'a> OutputTables<'a> {
             let full = |c: &Current| {
                 c.writer.estimated_bytes() >= self.table_bytes_max
                     || self.ranges.into_iter().any(is_beyond)
-                    || c.held_bytes >= self.held_bytes_max
+                    || c.buffers.bytes() >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
             };
             // The versions of one key stay in one table, so that tables of a run do not overlap.
@@ -200,12 +200,9 @@ impl<'a> OutputTables<'a> {
             let wrote = bytes - current.paced_bytes;
             current.paced_bytes = bytes;
             let columns = current.columns.as_ref();
-            let held = current.writer.memory_bytes() + columns.map_or(0, |it| it.memory_bytes());
-            let before = std::mem::replace(&mut current.held_bytes, held);
-            let memory = &self.engine.memory;
-            memory.merges.fetch_add(held, Ordering::Relaxed);
-            memory.merges.fetch_sub(before, Ordering::Relaxed);
-            memory.note();
+            let columns = columns.map_or(0, |it| it.memory_bytes());
+            let held = current.writer.memory_bytes() + columns;
+            current.buffers.resize(held);
             self.engine.rate_limiter.take(wrote);
             self.engine.check_open()?;
         }
@@ -239,7 +236,7 @@ impl<'a> OutputTables<'a> {
         }
     }
 
-    fn begin_table(&mut self) -> Result<Current> {
+    fn begin_table(&mut self) -> Result<Current<'a>> {
         let id = self.engine.writer()?.next_table();
         let place = self.engine.places.of_level(self.level_of_place);
         let path = self.engine.tables_dir(place).join(table_name(id));
@@ -274,7 +271,7 @@ impl<'a> OutputTables<'a> {
             columns: self.filter.columns(),
             path,
             paced_bytes: 0,
-            held_bytes: 0,
+            buffers: self.engine.memory.buffers(0),
         })
     }
 
@@ -282,8 +279,6 @@ impl<'a> OutputTables<'a> {
         let Some(current) = self.current.take() else {
             return Ok(());
         };
-        let merges = &self.engine.memory.merges;
-        merges.fetch_sub(current.held_bytes, Ordering::Relaxed);
         let finished = current
             .writer
             .finish()
@@ -314,10 +309,6 @@ impl<'a> OutputTables<'a> {
 
 impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
-        if let Some(current) = self.current.take() {
-            let merges = &self.engine.memory.merges;
-            merges.fetch_sub(current.held_bytes, Ordering::Relaxed);
-        }
         if !self.complete {
             for path in &self.written {
                 // What stays behind is removed when the database is opened again.

@@ -1,14 +1,15 @@
 //! Filters over the runs of a group: one for all of them, in place of one for each table (SlimDB,
 //! section 3.2; [`crate::filter::multi_level_cuckoo`]).
 //!
-//! They are built beside flushes and merges, of the hashes that tables keep, and come into the tree
-//! by themselves: until a run is covered, reads ask it without a filter. So flushes, merges, moves,
-//! bulk loads and opening a database are all alike. A run is covered when it is whole: not while
-//! merges out of the level above still bring it tables.
+//! They are built of the hashes that tables keep. Who writes or moves tables has the filter that knows them built
+//! before they come into the tree, and both come together ([`ahead`]): so a run is covered from the first on, also one that
+//! merges out of the level above bring tables by and by. What lacks a filter nevertheless, because the
+//! database was opened, the design is another or a filter did not fit, gets it from a job of its own: until then reads ask
+//! such a run without a filter.
 //!
 //! The filters of a group are *generations*: a run is added to the newest one (a copy, with the
 //! run's keys inserted) as long as there is room and none of its runs is going down; otherwise it
-//! begins the next.
+//! begins the next. What does not fit the memory is not built.
 //!
 //! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
 //! also of what was written blindly and of deleted keys, of which no flag of an entry could.
@@ -18,11 +19,13 @@
 //! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
 //! older runs; and a copy of the filter.
 //! Memory: a filter is made for the full group at once, since fingerprints do not say where their
-//! keys would go in a larger one; twice that while it is copied, and 24 bytes per key of the run.
+//! keys would go in a larger one; twice that while it is copied, and the hashes of one table's keys.
 
+pub(crate) mod ahead;
 pub(crate) mod clusters;
 pub(crate) mod stored;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -33,8 +36,8 @@ use crate::filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, h
 use crate::filter::{Probe, RunMask};
 use crate::memory::Memory;
 use crate::merge_policy::shape::{Group, GroupProbe, Run, RunId};
-use crate::options::FilterSpec;
-use crate::page::{Page, PageId, PageSource, Step};
+use crate::options::{FilterSpec, Residency};
+use crate::page::{Page, PageId, PageSource, Step, TableId};
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition};
 use crate::runtime::Priority;
 use crate::stats::Event;
@@ -43,11 +46,12 @@ use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::version::Version;
 use stored::Stored;
 
-/// Begins to build the filters that a tree lacks, if nobody does.
+/// Begins to build the filters that a tree lacks, and to write those whose turn it is, if nobody does.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     {
         let mut work = partition.work();
-        if work.probing || next(engine, partition).is_none() {
+        let is_due = || next(engine, partition).is_some() || stored::is_any_due(partition);
+        if work.probing || !is_due() {
             return;
         }
         work.probing = true;
@@ -78,6 +82,7 @@ impl Drop for OnPanic<'_> {
 
 fn build_all(engine: &Engine, partition: &Partition) {
     loop {
+        stored::write_due(engine, partition);
         let step = {
             let mut work = partition.work();
             let step = next(engine, partition);
@@ -99,7 +104,6 @@ fn build_all(engine: &Engine, partition: &Partition) {
             }
             return;
         }
-        stored::write_due(engine, partition);
     }
 }
 
@@ -114,6 +118,7 @@ impl NextStep {
         match self {
             NextStep::Cluster(task) => task.run(engine, partition),
             NextStep::Add(addition) => {
+                let _growing = (addition.level > 0).then(|| lock(&partition.growing));
                 let probe = addition.build(engine, &partition.keyspace)?;
                 addition.install(engine, partition, probe)
             }
@@ -129,10 +134,13 @@ pub(crate) struct Addition {
     base: Option<GroupProbe>,
     /// The runs that it has.
     known: Vec<Run<Arc<Table>>>,
-    /// Oldest first, with the tables that they have now.
+    /// Oldest first, with the tables that they have now; or the tables that the newest run of the base gets.
     runs: Vec<Run<Arc<Table>>>,
+    grows: bool,
     /// Of a new filter.
     sizing: Sizing,
+    /// What such a filter has to have room for; the rest is for runs that are to come.
+    entries: u64,
 }
 
 /// What the filters of a tree lack.
@@ -143,11 +151,14 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     let design = partition.keyspace.design();
     let version = &partition.tree().version;
     let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
-    lacking(&design, version).map(NextStep::Add).or_else(task)
+    let lacking = lacking(&design, version);
+    let fitted = lacking.and_then(|addition| addition.fitted(engine, &design));
+    fitted.map(NextStep::Add).or_else(task)
 }
 
-fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
-    let shared = |level| match design.design.filter_at(level) {
+/// The filter that the runs of a level share: bits of a fingerprint, and the mode that it begins with.
+fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
+    match design.design.filter_at(level) {
         FilterSpec::MultiLevelCuckoo {
             fingerprint_bits,
             unique,
@@ -156,9 +167,12 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
             if unique { Mode::Unique } else { Mode::Set },
         )),
         _ => None,
-    };
+    }
+}
+
+fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
     let mut levels = (0..version.depth())
-        .filter_map(|level| Some((level, shared(level)?)))
+        .filter_map(|level| Some((level, shared(design, level)?)))
         .peekable();
     levels.peek()?;
     let targets = super::targets(design, version);
@@ -175,72 +189,140 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
 fn addition(
     version: &Version,
     (level, group): (usize, usize),
-    (fingerprint_bits, mode): (u8, Mode),
+    kind: (u8, Mode),
     runs_max: usize,
 ) -> Option<Addition> {
     let it = &version.levels[level];
     let here = &it.groups[group];
-    let above = level.checked_sub(1).map(|above| &version.levels[above]);
-    let grows = above.is_some_and(|above| above.draining.is_some());
-    let growing = it.newest_run().filter(|_| grows);
-    let is_covered = |id| here.probes.iter().any(|probe| probe.runs.contains(&id));
-    let lacks = |run: &&Run<_>| Some(run.id) != growing && !is_covered(run.id);
+    let growing = it.newest_run().filter(|_| grows(version, level));
+    let lacks = |run: &&Run<_>| Some(run.id) != growing && !here.is_covered(run.id);
     let mut runs: Vec<_> = here.runs.iter().rev().filter(lacks).cloned().collect();
-    let first = entries_of(runs.get(..1)?);
+    let first = runs.first()?;
 
-    let stays = |id: &RunId| here.run(*id).is_some() && it.draining.is_none_or(|to| *id > to);
-    let base = here.probes.first().filter(|probe| {
-        let filter = counted(probe).map(|counted| &counted.filter);
-        probe.runs.iter().all(stays) && filter.is_some_and(|it| it.has_room_for(first))
-    });
+    let has_room = |filter: &MultiLevelCuckoo| filter.has_room_for(entries_of(&first.tables));
+    let base = base(version, (level, group), first.id, has_room);
     if base.is_some() {
         runs.truncate(1);
     }
-    let largest = runs.chunks(1).map(entries_of).max().unwrap_or(0);
+    let largest = runs.iter().map(|run| entries_of(&run.tables)).max();
+    let entries = entries_of(runs.iter().flat_map(|run| &run.tables));
     let coming = runs_max.saturating_sub(runs.len()) as u64;
+    let coming = coming.saturating_mul(largest.unwrap_or(0));
     let sizing = Sizing {
-        fingerprint_bits,
+        fingerprint_bits: kind.0,
         runs_max: runs_max.max(runs.len()),
-        entries: entries_of(&runs).saturating_add(coming.saturating_mul(largest)),
-        mode,
+        entries: entries.saturating_add(coming),
+        mode: kind.1,
     };
-    let known = base.iter().flat_map(|base| base.runs.iter());
-    Some(Addition {
-        level,
-        group,
-        base: base.cloned(),
-        known: known.filter_map(|id| here.run(*id).cloned()).collect(),
-        runs,
-        sizing,
-    })
+    let sizes = (sizing, entries);
+    Some(Addition::new(here, (level, group), base, runs, sizes))
+}
+
+/// Whether merges out of the level above bring tables to the newest run of a level.
+fn grows(version: &Version, level: usize) -> bool {
+    let above = level.checked_sub(1).map(|above| &version.levels[above]);
+    above.is_some_and(|above| above.draining.is_some())
+}
+
+/// The newest filter of a group, if a run can come into it: it has room, its runs are older, and all of
+/// them stay.
+fn base(
+    version: &Version,
+    (level, group): (usize, usize),
+    run: RunId,
+    has_room: impl Fn(&MultiLevelCuckoo) -> bool,
+) -> Option<GroupProbe> {
+    let it = &version.levels[level];
+    let here = &it.groups[group];
+    let stays = |id: &RunId| {
+        let is_left = it.draining.is_none_or(|to| *id > to);
+        *id <= run && is_left && here.run(*id).is_some()
+    };
+    let is_base = |probe: &&GroupProbe| {
+        let filter = counted(probe).map(|counted| &counted.filter);
+        probe.outgrown.is_empty() && probe.runs.iter().all(stays) && filter.is_some_and(&has_room)
+    };
+    here.probes.first().filter(is_base).cloned()
 }
 
 /// Sums stop at the largest number.
-fn entries_of(runs: &[Run<Arc<Table>>]) -> u64 {
-    let tables = runs.iter().flat_map(|run| &run.tables);
-    tables.fold(0, |sum, table| table.meta().entries.saturating_add(sum))
+fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
+    let each = tables.into_iter().map(|table| table.meta().entries);
+    each.fold(0, u64::saturating_add)
 }
 
 impl Addition {
+    fn new(
+        here: &Group<Arc<Table>>,
+        (level, group): (usize, usize),
+        base: Option<GroupProbe>,
+        runs: Vec<Run<Arc<Table>>>,
+        (sizing, entries): (Sizing, u64),
+    ) -> Addition {
+        let newest = runs.last().map(|run| run.id);
+        let known = base.iter().flat_map(|base| base.runs.iter());
+        let known: Vec<_> = known.filter_map(|id| here.run(*id).cloned()).collect();
+        Addition {
+            level,
+            group,
+            grows: known.iter().any(|run| Some(run.id) == newest),
+            base,
+            known,
+            runs,
+            sizing,
+            entries,
+        }
+    }
+
+    /// With room for fewer runs that are to come, if it is a new filter and there is not the memory for all; nothing if
+    /// not even those fit that are there.
+    fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
+        let has_room = |bytes| engine.memory.has_room_for_shared_filter(bytes);
+        let always = self.base.is_some() || design.design.residency == Residency::Resident;
+        while !always && !self.sizing.memory_bytes().is_none_or(has_room) {
+            if self.sizing.entries <= self.entries {
+                return None;
+            }
+            self.sizing.entries = self.entries.max(self.sizing.entries / 2);
+        }
+        Some(self)
+    }
+
     fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {
         let mut filter = match self.base.as_ref().and_then(counted) {
             Some(base) => base.filter.copy(),
             None => MultiLevelCuckoo::new(self.sizing)?,
         };
         let mut ids: Vec<RunId> = self.base.iter().flat_map(|b| b.runs.to_vec()).collect();
+        let mut buffers = engine.memory.buffers(filter.memory_bytes());
         for (at, run) in self.runs.iter().enumerate() {
-            let hashes = hashes_of_run(run, facts)?;
-            let mut keys: Vec<_> = hashes.into_iter().map(|it| (it, Prior::Absent)).collect();
-            if filter.mode() == Mode::Unique {
-                for older in self.known.iter().chain(&self.runs[..at]) {
-                    engine.check_open()?;
-                    mark_found(&mut keys, hashes_of_run(older, facts)?);
-                }
+            if !self.grows {
+                filter.begin_run()?;
+                ids.insert(0, run.id);
             }
-            engine.check_open()?;
-            filter.push(keys)?;
-            ids.insert(0, run.id);
+            let known = self.known.iter().filter(|it| it.id != run.id);
+            let older: Vec<_> = known.chain(&self.runs[..at]).collect();
+            // The hashes of one table at a time: those of a run take four times the filter's memory.
+            for table in &run.tables {
+                let tables = std::slice::from_ref(table);
+                let hashes = hashes_of(tables, facts)?;
+                buffers.resize(filter.memory_bytes() + hashes.len() * size_of::<u64>());
+                let keys = hashes.into_iter().map(|hash| (hash, Prior::Absent));
+                if filter.mode() == Mode::Unique {
+                    let mut keys: Vec<_> = keys.collect();
+                    for older in &older {
+                        engine.check_open()?;
+                        let found = hashes_of(overlapping(older, tables), facts)?;
+                        mark_found(&mut keys, found);
+                    }
+                    filter.grow(keys);
+                } else {
+                    filter.grow(keys);
+                }
+                engine.check_open()?;
+            }
         }
+        drop(buffers);
         let base = self.base.as_ref().and_then(counted);
         let mut stored = base.map_or_else(Stored::default, |base| lock(&base.stored).clone());
         stored.unwritten_bytes += self.runs.iter().map(Run::bytes).sum::<u64>();
@@ -248,6 +330,7 @@ impl Addition {
         let filter: Arc<dyn Probe> = Arc::new(filter);
         Ok(GroupProbe {
             runs: ids.into(),
+            outgrown: RunMask::NONE,
             filter,
             pages: Arc::new(NoPages),
         })
@@ -262,12 +345,20 @@ impl Addition {
         let Some(group) = level.and_then(|level| level.groups.get_mut(self.group)) else {
             return Ok(());
         };
-        if self.fits(group) {
-            group.probes.retain(|probe| !self.is_base(probe));
-            group.probes.insert(0, probe);
+        if self.put(probe, group) {
             partition.install(Arc::new(version), None);
         }
         Ok(())
+    }
+
+    /// Has a group ask the filter in place of its base, if it knows all that the runs hold now.
+    fn put(&self, probe: GroupProbe, group: &mut Group<Arc<Table>>) -> bool {
+        let fits = self.fits(group);
+        if fits {
+            group.probes.retain(|probe| !self.is_base(probe));
+            group.probes.insert(0, probe);
+        }
+        fits
     }
 
     fn is_base(&self, probe: &GroupProbe) -> bool {
@@ -277,17 +368,18 @@ impl Addition {
 
     /// Whether a filter knows all that the runs hold. They may have lost tables, not got any.
     fn fits(&self, group: &Group<Arc<Table>>) -> bool {
-        let knows = |known: &Run<Arc<Table>>| {
-            let is_known = |table: &Arc<Table>| {
-                let tables = &known.tables;
-                tables.iter().any(|it| it.meta().id == table.meta().id)
-            };
-            let run = group.run(known.id);
-            run.is_some_and(|run| run.tables.iter().all(is_known))
+        let known: BTreeSet<TableId> = { self.known.iter().chain(&self.runs) }
+            .flat_map(|run| run.tables.iter().map(|table| table.meta().id))
+            .collect();
+        let knows = |run: &Run<Arc<Table>>| {
+            let mut tables = group.run(run.id).into_iter().flat_map(|run| &run.tables);
+            tables.all(|table| known.contains(&table.meta().id))
         };
-        // A filter whose runs got tables is not there any more.
-        let has_base = self.base.is_none() || group.probes.iter().any(|p| self.is_base(p));
-        has_base && self.runs.iter().all(knows)
+        let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
+        // A base that grows may be gone with what its newest run got; nobody else replaces it meanwhile.
+        let has_base =
+            self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));
+        has_base && self.runs.iter().all(is_there) && self.known.iter().chain(&self.runs).all(knows)
     }
 }
 
@@ -302,10 +394,18 @@ fn mark_found(keys: &mut [(u64, Prior)], older: Vec<u64>) {
     }
 }
 
-/// The hashes of a run's keys, ascending, each once.
-fn hashes_of_run(run: &Run<Arc<Table>>, facts: &KeyspaceFacts) -> Result<Vec<u64>> {
+/// The tables of a run whose keys may be in these tables of another.
+fn overlapping<'a>(run: &'a Run<Arc<Table>>, others: &[Arc<Table>]) -> &'a [Arc<Table>] {
+    let smallest = others.iter().map(|table| &table.meta().smallest_key).min();
+    let largest = others.iter().map(|table| &table.meta().largest_key).max();
+    let range = smallest.zip(largest);
+    range.map_or(&[], |(lo, hi)| run.overlapping(lo, hi))
+}
+
+/// The hashes of the keys of some tables, ascending, each once.
+fn hashes_of(tables: &[Arc<Table>], facts: &KeyspaceFacts) -> Result<Vec<u64>> {
     let mut hashes = Vec::new();
-    for table in &run.tables {
+    for table in tables {
         match table.reader()?.key_hashes()? {
             Some(stored) => hashes.extend(stored),
             None => hash_keys(table, facts, &mut hashes)?,

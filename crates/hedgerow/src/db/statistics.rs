@@ -81,7 +81,7 @@ fn memory_stats(engine: &Engine) -> MemoryStats {
         indexes: memory.indexes.load(Ordering::Relaxed),
         filters: memory.filters.load(Ordering::Relaxed),
         pinned: memory.pinned.load(Ordering::Relaxed) as u64,
-        merges: memory.merges.load(Ordering::Relaxed) as u64,
+        merges: memory.merge_bytes(),
         tables: memory.tables.load(Ordering::Relaxed),
     }
 }

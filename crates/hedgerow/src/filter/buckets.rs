@@ -8,10 +8,10 @@
 //! fingerprint that share one bucket therefore share both: they are of one *class*, and moving
 //! them about does not change that.
 
-use std::hint::black_box;
 use std::marker::PhantomData;
 
 use crate::error::{Error, Result};
+use crate::page::prefetch;
 
 use super::bucket_word::Word;
 use super::remix;
@@ -150,6 +150,14 @@ impl Geometry {
     pub(super) fn bucket<W: Word>(&self, bytes: &[u8], index: u32) -> W {
         let (at, shift) = self.locate(index);
         W::read(bytes, at) >> shift
+    }
+
+    /// Has the processor fetch the buckets of a place from memory.
+    #[inline]
+    pub(super) fn prefetch(&self, bytes: &[u8], place: Place) {
+        for bucket in place.buckets {
+            prefetch(bytes, self.locate(bucket).0);
+        }
     }
 
     /// Byte and bit of a bucket.
@@ -304,16 +312,19 @@ impl<'a, W: Word> Filling<'a, W> {
         W::update(self.bytes, byte, mask, W::from(slot) << shift);
     }
 
-    /// Fetches what inserting at these places will look at, all at once: one after the other, each
-    /// would wait for memory, up to several times.
-    pub(super) fn fetch(&self, places: impl Iterator<Item = Place>) {
+    /// Has all that inserting at these places will look at fetched at once: one after the other, each would wait for
+    /// memory, up to several times.
+    pub(super) fn fetch(&self, places: impl Iterator<Item = Place> + Clone) {
+        for place in places.clone() {
+            self.geometry.prefetch(self.bytes, place);
+        }
         for place in places {
             let [first, second] = place.buckets.map(|index| self.bucket(index));
             let is_full = |bucket| self.geometry.vacant::<W>(bucket).is_none();
             if is_full(first) && is_full(second) {
                 for (index, bucket) in place.buckets.into_iter().zip([first, second]) {
                     for other in self.others(index, bucket) {
-                        black_box(self.bytes[self.geometry.locate(other).0]);
+                        prefetch(self.bytes, self.geometry.locate(other).0);
                     }
                 }
             }

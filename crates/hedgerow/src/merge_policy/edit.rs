@@ -62,4 +62,12 @@ impl TreeEdit {
             nominal_depth: None,
         }
     }
+
+    /// Entries and bytes of the tables that it adds.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        let metas = self.added.iter().map(|(_, meta)| meta);
+        metas.fold((0, 0), |(entries, bytes), meta| {
+            (entries + meta.entries, bytes + meta.file_bytes)
+        })
+    }
 }

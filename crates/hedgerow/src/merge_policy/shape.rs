@@ -39,6 +39,9 @@ pub(crate) const RUNS_MAX: usize = 64;
 pub(crate) const LEVELS_MAX: usize = 64;
 /// A level has at most this many groups: what a tree of every policy needs, and little memory.
 pub(crate) const RANGES_MAX: u32 = 1 << 16;
+/// All levels of a tree together have at most this many: some 40 MB. Whatever tries a tree was, one after the other and
+/// none of them to the end, it has fewer.
+pub(crate) const GROUPS_MAX: u32 = 4 * RANGES_MAX;
 
 /// Anything that knows a table's facts.
 pub(crate) trait Facts: Clone {
@@ -99,12 +102,11 @@ pub(crate) struct Run<T> {
 }
 
 impl<T: Facts> Run<T> {
-    /// The one table that may hold a key. Cost: a binary search.
-    pub(crate) fn table_for(&self, key: &[u8]) -> Option<&T> {
+    /// The place of the one table that may hold a key. Cost: a binary search.
+    pub(crate) fn place_for(&self, key: &[u8]) -> Option<usize> {
         let at = self.first_ending_at_or_after(key);
-        self.tables
-            .get(at)
-            .filter(|table| table.meta().smallest_key.as_slice() <= key)
+        let table = self.tables.get(at)?;
+        (table.meta().smallest_key.as_slice() <= key).then_some(at)
     }
 
     /// The tables that overlap the keys from `lo` to `hi`, both inclusive.
@@ -224,6 +226,11 @@ impl<T: Facts> Level<T> {
         clamp(self.totals.bytes)
     }
 
+    /// Entries of all tables, tombstones and old versions included.
+    pub(crate) fn entries(&self) -> u64 {
+        clamp(self.totals.entries)
+    }
+
     /// The group that a key belongs to.
     pub(crate) fn group_for(&self, key: &[u8]) -> usize {
         let after = self
@@ -255,7 +262,7 @@ impl<T: Facts> Level<T> {
         LevelSummary {
             bytes: self.bytes(),
             runs: runs.unwrap_or(0) as u32,
-            entries: clamp(self.totals.entries),
+            entries: self.entries(),
             tombstones: clamp(self.totals.tombstones),
         }
     }
@@ -337,7 +344,7 @@ impl<T: Facts> Shape<T> {
     /// Entries of all tables, tombstones and old versions included.
     pub(crate) fn entries(&self) -> u64 {
         let levels = self.levels.iter();
-        levels.fold(0, |sum, level| level.summary().entries.saturating_add(sum))
+        levels.fold(0, |sum, level| level.entries().saturating_add(sum))
     }
 
     /// A table by its number, and where it is.

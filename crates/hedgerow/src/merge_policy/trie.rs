@@ -77,7 +77,7 @@ impl Policy for Trie {
         let unused = found - in_use;
 
         // A node goes down when it holds between half and all of its share.
-        let share = 2 * u64::from(self.fan_out) * summary.memtable_bytes.max(1);
+        let share = (2 * u64::from(self.fan_out)).saturating_mul(summary.memtable_bytes.max(1));
         let node = |depth: usize| {
             let ranges = self.ranges(depth).unwrap_or(RANGES_MAX);
             LevelTarget {

@@ -179,6 +179,8 @@ pub(crate) struct Partition {
     /// The log segment that knows of this partition.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
+    /// Held while a filter over the runs of a level below level 0 is replaced by one that knows more.
+    pub(crate) growing: Mutex<()>,
     /// Dropped or cleared: no new work begins, its tables go when nobody holds them.
     dropped: AtomicBool,
 }
@@ -228,6 +230,7 @@ impl Partition {
             latest_write: Arc::default(),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
+            growing: Mutex::default(),
             dropped: AtomicBool::new(false),
         })
     }

@@ -26,6 +26,7 @@ fn scaling_changes_writes_by_less_than_two_percent() {
         "leveling:4",
         "leveling:4,partitioned",
         "leveling:4,whole-level",
+        "tiering:4",
     ] {
         let scaled = simulation(policy, 800_000);
         let whole = Simulation {
@@ -83,6 +84,22 @@ fn few_nodes_of_a_trie_stand_for_all() {
             assert!(mean.abs() < 0.02, "{policy}: {name} {off:.3?}");
         }
     }
+}
+
+/// On demand, with the time that it takes: `cargo test -p hedgerow --lib -- --ignored 100_terabytes`.
+#[test]
+#[ignore = "takes a minute"]
+fn a_trie_of_100_terabytes() {
+    let mut growing = simulation("trie", 862_068_965_517);
+    growing.memory_budget = 100_000_000_000;
+    growing.design.memtable_bytes = Some(32 << 20);
+    growing.design.table_bytes = Some(32 << 20);
+    growing.design.filter = "cluster:16".parse().unwrap();
+    let report = simulate(&growing).unwrap();
+    let end = report.points.last().unwrap();
+    println!("{:.3} entry writes, {:?}", end.entry_writes, end.levels);
+    assert!((4.0..8.0).contains(&end.entry_writes), "{end:?}");
+    assert!(report.virtual_tables_max < 50_000);
 }
 
 /// What is in a level was written when it came to each level up to there, and never else. Memtables that

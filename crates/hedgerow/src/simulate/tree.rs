@@ -1,5 +1,6 @@
 //! The tree of virtual tables: flushes, and plans carried out.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,8 +55,15 @@ struct Job {
     end: f64,
 }
 
+/// What follows from the shape, and is asked for several times until it changes.
+struct Derived {
+    targets: Targets,
+    sample: Sample,
+}
+
 pub(super) struct Tree {
     pub(super) shape: Shape<Table>,
+    derived: OnceCell<Derived>,
     pub(super) work: Work,
     design: Arc<DesignInForce>,
     workload: Rc<Workload>,
@@ -84,6 +92,7 @@ impl Tree {
         let memory_bytes = write_bytes + ENTRY_OVERHEAD_BYTES as f64;
         Tree {
             shape: Shape::new(design.policy.depth()),
+            derived: OnceCell::new(),
             work: Work::default(),
             design: design.clone(),
             workload: Rc::new(workload),
@@ -113,22 +122,29 @@ impl Tree {
         self.design.table_bytes
     }
 
-    pub(super) fn targets(&self) -> Targets {
-        let (memtable, table) = (self.design.memtable_bytes, self.design.table_bytes);
-        let mut summary = self.shape.summary(memtable, table);
-        let sample = self.sample();
-        for (level, it) in summary.levels.iter_mut().enumerate() {
-            let weight = sample.weight(level) as u64;
-            it.bytes *= weight;
-            it.entries *= weight;
-            it.tombstones *= weight;
-        }
-        planner::fitted_targets(&*self.design.policy, summary)
+    pub(super) fn targets(&self) -> &Targets {
+        &self.derived().targets
     }
 
     /// Which nodes of a trie stand for others.
-    pub(super) fn sample(&self) -> Sample {
-        Sample::of(&self.shape, self.level_tables)
+    pub(super) fn sample(&self) -> &Sample {
+        &self.derived().sample
+    }
+
+    fn derived(&self) -> &Derived {
+        self.derived.get_or_init(|| {
+            let (memtable, table) = (self.design.memtable_bytes, self.design.table_bytes);
+            let mut summary = self.shape.summary(memtable, table);
+            let sample = Sample::of(&self.shape, self.level_tables);
+            for (level, it) in summary.levels.iter_mut().enumerate() {
+                let weight = sample.weight(level) as u64;
+                it.bytes *= weight;
+                it.entries *= weight;
+                it.tombstones *= weight;
+            }
+            let targets = planner::fitted_targets(&*self.design.policy, summary);
+            Derived { targets, sample }
+        })
     }
 
     /// What all tables take.
@@ -189,11 +205,11 @@ impl Tree {
         let targets = self.targets();
         let others = jobs.iter().filter_map(|job| job.running.clone());
         let others: Vec<RunningJob> = others.collect();
-        let (plan, _) = planner::plan(&self.shape, &targets, &others, &limits)?;
+        let (plan, _) = planner::plan(&self.shape, targets, &others, &limits)?;
         let (mut inputs_of, mut real_merges) = (None, 1.0);
         if let Plan::Merge { inputs, target, .. } = &plan {
             inputs_of = Some(Inputs::new(&self.shape, inputs, target));
-            real_merges = self.real_merges(&targets, inputs, target);
+            real_merges = self.real_merges(targets, inputs, target);
         }
         let read_bytes = inputs_of.as_ref().map_or(0.0, Inputs::bytes);
         Some(Job {
@@ -256,7 +272,7 @@ impl Tree {
     /// The tables that a merge leaves, and the bytes that it writes.
     fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> (Vec<Table>, f64) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
-        let sample = self.sample();
+        let sample = self.sample().clone();
         let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
         // What comes to nodes that are not there is as much as comes to those that stand for them.
         let here = |segment: &&Segment| sample.has(target.level, &key(segment.keys.start));
@@ -302,7 +318,7 @@ impl Tree {
         let cutter = Cutter::new(&self.shape, level, segments, virtual_bytes, &target);
         let contents = cutter.cut(segments, &self.workload, &mut self.random, unit_bytes);
         let mut tables = Vec::with_capacity(contents.len());
-        let sample = self.sample();
+        let sample = self.sample().clone();
         for content in contents {
             if !sample.has(level, &key(content.keys.start)) {
                 continue;
@@ -338,6 +354,7 @@ impl Tree {
         let mut changed: BTreeSet<_> = left.map(|(at, _)| place(&at)).collect();
         changed.extend(edit.added.iter().map(|(at, _)| place(at)));
         let mut tables = tables.into_iter();
+        self.derived.take();
         self.shape
             .apply(edit, |_| tables.next().expect("as many as were added"))?;
         if self.clusters.are_asked(0) {
@@ -348,9 +365,9 @@ impl Tree {
 
     /// The filters of new tables, and of groups that have changed.
     fn write_filters(&mut self, edit: &TreeEdit, changed: &BTreeSet<(usize, usize)>) {
-        let sample = self.sample();
+        let sample = self.sample().clone();
         let levels = self.shape.levels.iter().enumerate();
-        let entries = levels.map(|(at, level)| level.summary().entries as f64 * sample.weight(at));
+        let entries = levels.map(|(at, level)| level.entries() as f64 * sample.weight(at));
         let entries: Vec<f64> = entries.collect();
         let with_tables = edit.added.iter().map(|(at, meta)| {
             let level = usize::from(at.level);

@@ -217,6 +217,7 @@ impl Runs {
         };
         GroupProbe {
             runs: self.ids.into(),
+            outgrown: RunMask::NONE,
             filter: Arc::new(attached),
             pages: cluster.clone(),
         }

@@ -96,7 +96,8 @@ impl Tree {
 
     /// Cuts a level into another number of groups.
     fn regroup(&mut self, level: u8, ranges: u32) -> Result<()> {
-        check_ranges(ranges)?;
+        let others = self.ranges.iter().filter(|(other, _)| **other != level);
+        check_ranges(ranges, others.map(|(_, ranges)| ranges).sum())?;
         let tables = self.tables.values();
         let here = tables.filter(|(at, _)| at.level == level);
         let places = regrouped(here.map(|(at, meta)| (*at, meta)), ranges);

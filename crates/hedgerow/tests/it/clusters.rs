@@ -67,7 +67,7 @@ fn assert_holds(keyspace: &Keyspace, expected: &Contents) {
     }
 }
 
-/// The targets of LSM-trie: where the filters of the last level do not fit the memory, one page tells which of
+/// The targets of LSM-trie, and its I8: where the filters of the last level do not fit the memory, one page tells which of
 /// its runs holds a key, and one more is the key's. Counted are pages that gets had to have, cached or not.
 #[test]
 fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {

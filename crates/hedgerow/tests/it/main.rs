@@ -36,6 +36,7 @@ mod partitions;
 mod read_only;
 mod retune;
 mod self_tuning;
+mod shared_filters;
 mod simulate;
 mod sweeps;
 mod three_level;

@@ -30,7 +30,8 @@ fn contents(keyspace: &Keyspace) -> Contents {
         .collect()
 }
 
-/// What is in a level has been written when it came to each level up to there, and never else.
+/// I10 of LSM-trie: what is in a level has been written when it came to each level up to there, and never else. I1: that
+/// every table lies in its node is among what `verify` and every edit of a tree check (S3).
 #[test]
 fn an_entry_is_written_once_per_level() {
     for (fan_out, last_level) in [(4, 3), (8, 2), (16, 2)] {

@@ -4,7 +4,7 @@ use crate::advisor::{
     Advice, Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree,
     Workload, advise, expect, false_positives,
 };
-use crate::options::{FilterSpec, KeyOrder, PolicySpec, TableSpec};
+use crate::options::{Design, FilterSpec, KeyOrder, PolicySpec, TableSpec};
 
 fn filtered(entries: f64, false_positives: f64) -> Level {
     Level {
@@ -335,4 +335,33 @@ fn hashed_keys_get_the_design_of_lsm_trie() {
     let reads = |advice: &Advice| advice.prediction.hit_reads;
     assert!((1.0..4.0).contains(&reads(&trie)), "{}", reads(&trie));
     assert!(reads(&sorted) > 4.0 * reads(&trie), "{}", reads(&sorted));
+}
+
+/// With less and less memory the last level's filters go from it: first all but the newest runs' ones, then those, too, and a
+/// get reads a page more each time.
+#[test]
+fn clusters_leave_the_memory_one_part_after_the_other() {
+    let workload = Workload::new("get=1".parse().unwrap(), 1e9);
+    let design = Design {
+        policy: PolicySpec::trie(8),
+        table: TableSpec::HTable,
+        filter: "cluster:16".parse().unwrap(),
+        memtable_bytes: Some(4 << 20),
+        ..Design::default()
+    };
+    let last = |memory: u64| {
+        let tree = expect(&design, &workload, &Device::nvme(), memory)
+            .unwrap()
+            .tree;
+        let reads = tree.predict(&workload, &Device::nvme()).hit_reads;
+        (tree.levels.last().unwrap().filter, reads)
+    };
+    let all = [32 << 30, 2 << 30, 128 << 20].map(last);
+    println!("{all:?}");
+    let filters = all.map(|it| it.0);
+    assert_eq!(
+        filters,
+        [Filter::Bloom, Filter::Cluster, Filter::PagedCluster]
+    );
+    assert!(all[0].1 < all[1].1 && all[1].1 + 0.5 < all[2].1, "{all:?}");
 }

@@ -71,6 +71,7 @@ fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
         "garnering-paper:2,0.8",
         "trie:4",
         "trie:8",
+        "slimdb",
         "0=runs:2;1=tiering:3;2=fluid:3,6;3=leveling:4,partitioned;4=tiering:2;5=leveling:2",
         "0=runs:3;1=tiering:4",
         "0=runs:2;1-3=leveling:2,partitioned;4=tiering:3",

@@ -189,7 +189,7 @@ impl Runner {
             "lookup" => {
                 let key = text::parse_key(words[0])?;
                 let runs = self.shape.levels.iter().flat_map(|level| level.runs());
-                let found = runs.filter_map(|(_, run)| run.table_for(&key));
+                let found = runs.filter_map(|(_, run)| Some(&run.tables[run.place_for(&key)?]));
                 let ids: Vec<_> = found.map(|table| format!("#{}", table.id.0)).collect();
                 Ok(match ids.as_slice() {
                     [] => "none\n".into(),

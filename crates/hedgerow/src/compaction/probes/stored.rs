@@ -20,6 +20,7 @@ use crate::codec::checksum::place;
 use crate::engine::{Engine, Writer, lock};
 use crate::entry::PartitionId;
 use crate::error::{Error, Result};
+use crate::filter::RunMask;
 use crate::filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::filter::multi_level_cuckoo::file::{Coverage, PREFIX_BYTES, Prefix};
 use crate::merge_policy::shape::{Group, GroupProbe, RunId};
@@ -86,13 +87,23 @@ pub(super) struct Stored {
     pub(super) unwritten_bytes: u64,
 }
 
+/// Whether it is a filter's turn to be written.
+fn is_due(filter: &Counted) -> bool {
+    let bytes = filter.filter.encoded_bytes();
+    let unwritten = lock(&filter.stored).unwritten_bytes;
+    unwritten >= bytes.saturating_mul(WRITE_SHARE)
+}
+
+/// Whether it is the turn of any filter of a tree.
+pub(super) fn is_any_due(partition: &Partition) -> bool {
+    let version = &partition.tree().version;
+    let groups = version.levels.iter().flat_map(|level| &level.groups);
+    let probes = groups.flat_map(|group| &group.probes);
+    probes.filter_map(counted).any(is_due)
+}
+
 /// Writes those filters of a tree whose turn it is.
 pub(super) fn write_due(engine: &Engine, partition: &Partition) {
-    let is_due = |filter: &Counted| {
-        let bytes = filter.filter.encoded_bytes();
-        let unwritten = lock(&filter.stored).unwritten_bytes;
-        unwritten >= bytes.saturating_mul(WRITE_SHARE)
-    };
     let Ok(writer) = engine.writer() else { return };
     let pace = |bytes| {
         engine.rate_limiter.take(bytes);
@@ -133,10 +144,11 @@ fn write_some(
     }
 }
 
-/// Runs that are gone have no tables.
+/// Runs that are gone or that it does not answer for have no tables.
 fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe, partition: &Partition) -> Coverage {
     let tables_of = |run: &RunId| {
-        let tables = group.run(*run).into_iter().flat_map(|run| &run.tables);
+        let known = group.run(*run).filter(|run| probe.covers(run.id));
+        let tables = known.into_iter().flat_map(|run| &run.tables);
         let mut ids: Vec<_> = tables.map(|table| table.meta().id).collect();
         ids.sort_unstable();
         (run.0, ids)
@@ -237,30 +249,41 @@ impl Found {
             let Some(group) = groups.find(|group| wants(group, &coverage)) else {
                 continue;
             };
+            let names = coverage.runs.iter().map(|run| RunId(run.0));
             if let Ok(filter) = read(engine, &file) {
                 let stored = Stored {
                     file: Some(Arc::new(file)),
                     unwritten_bytes: 0,
                 };
-                group.probes.push(GroupProbe {
-                    runs: coverage.runs.iter().map(|run| RunId(run.0)).collect(),
+                let mut probe = GroupProbe {
+                    runs: names.clone().collect(),
+                    outgrown: RunMask::NONE,
                     filter: Arc::new(Counted::new(filter, engine.memory.clone(), stored)),
                     pages: Arc::new(NoPages),
-                });
+                };
+                let is_grown =
+                    |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
+                let mut grown = names.filter(is_grown);
+                if grown.all(|id| probe.forget(id)) {
+                    group.probes.push(probe);
+                }
             }
         }
     }
 }
 
-/// Whether a filter is right for all runs of a group that it names, and one of them has none yet.
+/// Whether a filter knows a run of a group that no filter of it knows yet.
 fn wants(group: &Group<Arc<Table>>, coverage: &Coverage) -> bool {
     let mut names = coverage.runs.iter().map(|run| RunId(run.0));
-    let mut here = names.clone().filter_map(|id| group.run(id));
-    let is_known = |id| group.probes.iter().any(|probe| probe.runs.contains(&id));
-    here.all(|run| {
+    names.any(|id| is_known(group, coverage, id) && !group.is_covered(id))
+}
+
+/// Whether a group has a run whose tables a filter in a file knows all: it may have got others since.
+fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
+    group.run(id).is_some_and(|run| {
         let tables = run.tables.iter().map(|table| table.meta().id);
-        coverage.knows(run.id.0, tables)
-    }) && names.any(|id| group.run(id).is_some() && !is_known(id))
+        coverage.knows(id.0, tables)
+    })
 }
 
 fn read(engine: &Engine, file: &FilterFile) -> Result<MultiLevelCuckoo> {

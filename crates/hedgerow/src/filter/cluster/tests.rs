@@ -120,7 +120,7 @@ fn tables(seed: u64) -> Vec<Vec<KeyHash>> {
         .collect()
 }
 
-/// What a filter must never do, whatever tables are together; and one page is all that is read.
+/// I7 of LSM-trie: what a filter must never do, whatever tables are together; and one page is all that is read (I8).
 #[test]
 fn every_key_is_found_in_its_table() {
     for bits in [1.0, 8.0, 16.0, 32.0] {

@@ -45,10 +45,13 @@ use ring::Ring;
 
 /// The largest table, in bytes: a group with more keys (a billion) wants more partitions.
 const TABLE_BYTES_MAX: u64 = 2 << 30;
+/// How much more than it was made for a filter takes: runs are not all of one size. At so much more than 95 % load
+/// it keeps few entries by their whole hashes.
+const CAPACITY_SLACK: f64 = 0.02;
 /// The largest share of keys, in unique mode, that the secondary table takes before set mode does.
 const SECONDARY_SHARE_MAX: f64 = 0.02;
 /// Keys whose buckets are fetched from memory together.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// What is stored of a key that is in several runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +121,16 @@ pub(crate) struct MultiLevelCuckoo {
     mode: Mode,
     /// Slots in use.
     entries: u64,
+}
+
+impl Sizing {
+    /// The memory of such a filter, if it can be.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        let ring = Ring::for_runs(self.runs_max)?;
+        let buckets = u32::try_from(Geometry::buckets_for(self.entries)).ok()?;
+        let geometry = Geometry::new(buckets, self.fingerprint_bits, ring.bits()).ok()?;
+        Some(geometry.bytes())
+    }
 }
 
 impl MultiLevelCuckoo {
@@ -220,7 +233,13 @@ impl MultiLevelCuckoo {
     /// Whether one more run of so many keys finds room. If not, a larger filter is to be built: this one
     /// would keep them by their whole hashes, at 17 to 34 bytes each.
     pub(crate) fn has_room_for(&self, keys: u64) -> bool {
-        !self.ring.is_full() && self.entries.saturating_add(keys) <= self.geometry.capacity()
+        !self.ring.is_full() && self.has_slots_for(keys)
+    }
+
+    /// Whether so many more keys find room in a run that the filter has.
+    pub(crate) fn has_slots_for(&self, keys: u64) -> bool {
+        let capacity = self.geometry.capacity() as f64 * (1.0 + CAPACITY_SLACK);
+        self.entries.saturating_add(keys) <= capacity as u64
     }
 
     /// What the answers hold.
@@ -260,22 +279,17 @@ impl MultiLevelCuckoo {
         }
     }
 
-    /// Answers at most [`BATCH`] questions: first reads all buckets, then looks at them.
+    /// Answers at most [`BATCH`] questions: first has all buckets fetched, then looks at them.
     #[inline]
     fn answer<W: Word>(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
-        let mut fetched = [([W::from(0); 2], 0); BATCH];
-        for (fetched, &hash) in fetched.iter_mut().zip(hashes) {
-            let place = self.geometry.place(hash_of(hash));
-            *fetched = (self.fetch(place), place.fingerprint);
+        let mut places = [Place::default(); BATCH];
+        for (place, &hash) in places.iter_mut().zip(hashes) {
+            *place = self.geometry.place(hash_of(hash));
+            self.geometry.prefetch(&self.buckets, *place);
         }
-        answers.extend(
-            hashes
-                .iter()
-                .zip(fetched)
-                .map(|(&hash, (buckets, fingerprint))| {
-                    self.runs_in(buckets, fingerprint, hash_of(hash))
-                }),
-        );
+        answers.extend(hashes.iter().zip(places).map(|(&hash, place)| {
+            self.runs_in::<W>(self.fetch(place), place.fingerprint, hash_of(hash))
+        }));
     }
 
     #[inline]
@@ -325,15 +339,30 @@ impl MultiLevelCuckoo {
     /// # Errors
     /// The same.
     pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<()> {
+        self.begin_run()?;
+        self.grow(keys);
+        Ok(())
+    }
+
+    /// From now on keys are those of a further run, the newest.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are as many runs as the filter was made for.
+    pub(crate) fn begin_run(&mut self) -> Result<()> {
+        self.ring.push().map(drop)
+    }
+
+    /// Inserts more keys of the newest run, which the run has not had yet.
+    pub(crate) fn grow(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) {
         if self.geometry.is_narrow() {
-            self.push_as::<u64>(keys)
+            self.grow_as::<u64>(keys);
         } else {
-            self.push_as::<u128>(keys)
+            self.grow_as::<u128>(keys);
         }
     }
 
-    fn push_as<W: Word>(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<()> {
-        let number = self.ring.push()?;
+    fn grow_as<W: Word>(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) {
+        let number = u32::from(self.ring.newest());
         let secondary_max = (self.geometry.capacity() as f64 * SECONDARY_SHARE_MAX) as usize;
         let mut filling = Filling::<W>::new(self.geometry, &mut self.buckets);
         let mut keys = keys.into_iter();
@@ -345,7 +374,7 @@ impl MultiLevelCuckoo {
                 (hash, prior, place)
             }));
             if batch.is_empty() {
-                return Ok(());
+                return;
             }
             filling.fetch(batch.iter().map(|(_, _, place)| *place));
             for &(hash, prior, place) in &batch {
@@ -443,7 +472,8 @@ impl Probe for MultiLevelCuckoo {
     }
 
     fn touch(&self, hash: KeyHash) {
-        std::hint::black_box(self.fetch::<u64>(self.geometry.place(hash_of(hash))));
+        let place = self.geometry.place(hash_of(hash));
+        self.geometry.prefetch(&self.buckets, place);
     }
 
     fn memory_bytes(&self) -> usize {

@@ -180,7 +180,8 @@ impl<T: Facts> Shape<T> {
             let group = &mut self.levels[usize::from(level)].groups[group as usize];
             group.stale_share.take();
             // They know nothing of the tables that it gets.
-            group.probes.retain(|probe| !probe.runs.contains(&run));
+            group.probes.retain_mut(|it| it.forget(run));
+            group.forget_probes();
             let at = match group.place_of(run) {
                 Ok(at) => at,
                 Err(at) => {

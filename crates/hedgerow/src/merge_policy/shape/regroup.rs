@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::merge_policy::edit::Placement;
 use crate::table::TableMeta;
 
-use super::{Facts, Level, RANGES_MAX, RunId, Shape, range_of};
+use super::{Facts, GROUPS_MAX, Level, RANGES_MAX, RunId, Shape, range_of};
 
 impl<T: Facts> Level<T> {
     /// Whether every table lies within one of so many ranges: whether the level can be cut into them.
@@ -26,9 +26,10 @@ pub(crate) fn is_within(table: &TableMeta, ranges: u32) -> bool {
 impl<T: Facts> Shape<T> {
     pub(super) fn regroup(&mut self, level: usize, ranges: u32) -> Result<()> {
         let depth = self.depth();
+        let all = self.levels.iter().map(Level::ranges).sum::<u32>();
         let found = self.levels.get_mut(level);
         let found = found.ok_or_else(|| super::apply::no_level(level, depth))?;
-        check_ranges(ranges)?;
+        check_ranges(ranges, all - found.ranges())?;
         let old = std::mem::replace(found, Level::new(ranges));
         let tables: Vec<(Placement, T)> = old
             .tables()
@@ -40,13 +41,20 @@ impl<T: Facts> Shape<T> {
     }
 }
 
-pub(crate) fn check_ranges(ranges: u32) -> Result<()> {
-    if (1..=RANGES_MAX).contains(&ranges) {
-        return Ok(());
+/// Whether a level may have so many groups beside those of all others.
+pub(crate) fn check_ranges(ranges: u32, others: u32) -> Result<()> {
+    if !(1..=RANGES_MAX).contains(&ranges) {
+        return Err(Error::corruption(format!(
+            "expected a level of 1 to {RANGES_MAX} groups, found {ranges}"
+        )));
     }
-    Err(Error::corruption(format!(
-        "expected a level of 1 to {RANGES_MAX} groups, found {ranges}"
-    )))
+    let all = others.saturating_add(ranges);
+    if all > GROUPS_MAX {
+        return Err(Error::corruption(format!(
+            "expected at most {GROUPS_MAX} groups in the levels of a tree, found {all}"
+        )));
+    }
+    Ok(())
 }
 
 /// Where the tables of one level belong, in the order in which they come, when it is cut into so many

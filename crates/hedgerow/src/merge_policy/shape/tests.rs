@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::entry::{PartitionId, SeqNo};
+use crate::entry::{KeyHash, PartitionId, SeqNo};
+use crate::error::Result;
+use crate::filter::{Probe, RunMask};
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::text::parse_table;
+use crate::page::{Page, PageId, PageSource, Step};
 
 fn table(id: u64, lo: u64, hi: u64) -> TableMeta {
     parse_table(&format!("#{id}[{lo:08}-{hi:08}]@1M")).unwrap()
@@ -66,11 +69,11 @@ fn lookups_find_the_one_table_that_may_hold_a_key() {
     let ids = |tables: &[Arc<TableMeta>]| tables.iter().map(|it| it.id.0).collect::<Vec<_>>();
     for i in 0..100 {
         for offset in [0, 3, 5] {
-            let found = run.table_for(&key(10 * i + offset));
-            assert_eq!(found.map(|it| it.id.0), Some(i + 1));
+            let found = run.place_for(&key(10 * i + offset));
+            assert_eq!(found.map(|at| run.tables[at].id.0), Some(i + 1));
         }
-        assert!(run.table_for(&key(10 * i + 6)).is_none());
-        assert!(run.table_for(&key(10 * i + 9)).is_none());
+        assert!(run.place_for(&key(10 * i + 6)).is_none());
+        assert!(run.place_for(&key(10 * i + 9)).is_none());
     }
     assert_eq!(ids(run.overlapping(&key(15), &key(20))), [2, 3]);
     assert_eq!(ids(run.overlapping(&key(16), &key(19))), [0; 0]);
@@ -116,4 +119,104 @@ fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
     assert!(asks(2, None, "a", &[9]));
     assert_eq!(shape.summary(1, 1).levels[0].runs, 3);
     assert_eq!(shape.table(TableId(1)).unwrap().1.largest_seqno, SeqNo(1));
+}
+
+/// Says of every key that no run holds it.
+#[derive(Debug)]
+struct Denies {
+    newest_only: bool,
+}
+
+impl Probe for Denies {
+    fn candidates(&self, _: KeyHash, _: Option<&Page>) -> Result<Step<RunMask>> {
+        Ok(Step::Done(RunMask::NONE))
+    }
+
+    fn knows_newest_only(&self) -> bool {
+        self.newest_only
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+struct NoPages;
+
+impl PageSource for NoPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        panic!("{id:?} is asked for")
+    }
+}
+
+fn add(
+    shape: &mut Shape<Arc<TableMeta>>,
+    run: u64,
+    table: TableMeta,
+) -> &mut Group<Arc<TableMeta>> {
+    let mut edit = TreeEdit::new(PartitionId(0));
+    let place = Placement {
+        level: 0,
+        group: 0,
+        run: RunId(run),
+    };
+    edit.added = vec![(place, table)];
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    &mut shape.levels[0].groups[0]
+}
+
+/// Whatever its number: that of the run of a leveled level is 0.
+#[test]
+fn a_probe_does_not_answer_for_a_run_that_got_tables() {
+    let left = |group: &Group<_>| {
+        let probes = group.probes.iter();
+        probes.fold(RunMask::all(2), |left, probe| {
+            group.narrowed(left, probe, RunMask::NONE)
+        })
+    };
+    for (newest_only, oldest) in [(false, 0), (false, 7), (true, 0), (true, 7)] {
+        let mut shape = Shape::new(1);
+        add(&mut shape, oldest, table(1, 0, 9));
+        let group = add(&mut shape, oldest + 1, table(2, 0, 9));
+        group.probes.push(GroupProbe {
+            runs: [oldest + 1, oldest].map(RunId).into(),
+            outgrown: RunMask::NONE,
+            filter: Arc::new(Denies { newest_only }),
+            pages: Arc::new(NoPages),
+        });
+        assert_eq!(left(group), RunMask::NONE);
+        let group = add(&mut shape, oldest, table(3, 10, 19));
+        // What names the newest run of a key only leaves out others for it.
+        let expected = if newest_only { 0b11 } else { 0b10 };
+        assert_eq!(left(group), RunMask(expected), "{oldest}");
+        let group = add(&mut shape, oldest + 1, table(4, 10, 19));
+        assert_eq!(left(group), RunMask::all(2));
+        assert!(group.probes.is_empty());
+    }
+}
+
+/// Also of a tree that was one trie after the other, and none of them to the end.
+#[test]
+fn a_tree_has_no_more_groups_than_tries_need() {
+    let of_level = |level| {
+        let ranges = (4..=16_u32).filter_map(|fan_out| fan_out.checked_pow(level));
+        ranges.filter(|ranges| *ranges <= RANGES_MAX).max()
+    };
+    let most: u32 = (0..=8).filter_map(of_level).sum();
+    assert_eq!(of_level(9), None);
+    assert!(most < GROUPS_MAX, "{most}");
+
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(6);
+    let mut cut = |level, ranges| {
+        let mut edit = TreeEdit::new(PartitionId(0));
+        edit.ranges = vec![(level, ranges)];
+        shape.apply(&edit, |meta| Arc::new(meta.clone()))
+    };
+    for level in [1, 2, 3, 3] {
+        cut(level, RANGES_MAX).unwrap();
+    }
+    cut(4, RANGES_MAX / 2).unwrap();
+    let error = cut(5, RANGES_MAX).unwrap_err().to_string();
+    let expected = "expected at most 262144 groups in the levels of a tree, found 294913";
+    assert!(error.contains(expected), "{error}");
 }

@@ -318,9 +318,12 @@ pub(crate) fn write(
             Ok(())
         },
     )?;
-    stored.extend(directory.encode(number, owner));
     pace(stored.len() as u64)?;
     out.write(&stored).map_err(failed)?;
+    // Whoever finds the directory after a loss of power relies on the pages, if the tables were there before.
+    out.sync().map_err(failed)?;
+    out.write(&directory.encode(number, owner))
+        .map_err(failed)?;
     out.sync().map_err(failed)?;
     let synced = context.storage.sync_dir(dir);
     synced.map_err(|e| Error::io("sync", dir, e))?;

@@ -1,0 +1,159 @@
+//! Filters over several runs: reads of pages while the tree changes, and beside indexes in little memory.
+#![allow(clippy::print_stdout, reason = "the measurement is printed")]
+
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Compression, Db, Design, KeyOrder, Keyspace, Layout, PrefixRule};
+
+use crate::support::{builder, key};
+
+const KEYS: u64 = 60_000;
+
+/// The `i`-th key in an order without a pattern.
+fn drawn(i: u64) -> u64 {
+    i * 7919 % KEYS
+}
+
+fn semi_sorted() -> Layout {
+    Layout {
+        order: KeyOrder::SemiSorted(PrefixRule::Bytes(8)),
+        ..Layout::sorted()
+    }
+}
+
+fn opened(filter: &str, (memtable_bytes, table_bytes): (u64, u64), budget: u64) -> (Db, Keyspace) {
+    let db = builder(&SimStorage::new(21)).memory_budget(budget).open();
+    let db = db.unwrap();
+    let design = Design {
+        policy: "tiering:4".parse().unwrap(),
+        compression: Compression::None,
+        filter: filter.parse().unwrap(),
+        index: "three-level".parse().unwrap(),
+        memtable_bytes: Some(memtable_bytes),
+        table_bytes: Some(table_bytes),
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("plain", semi_sorted(), design).unwrap();
+    (db, keyspace)
+}
+
+/// Pages per get of keys that are not there.
+fn reads_per_miss(db: &Db, keyspace: &Keyspace, gets: u64) -> f64 {
+    let before = db.stats().block_reads;
+    for i in 0..gets {
+        let absent = [&key(drawn(i % KEYS))[..], b"?"].concat();
+        assert_eq!(keyspace.get(absent).unwrap(), None);
+    }
+    (db.stats().block_reads - before) as f64 / gets as f64
+}
+
+/// Pages per get of keys that are there, the first `keys` that were written.
+fn reads_per_hit(db: &Db, keyspace: &Keyspace, keys: u64, gets: u64) -> f64 {
+    let before = db.stats().block_reads;
+    for i in 0..gets {
+        let i = drawn(i * 31 % keys);
+        assert_eq!(&*keyspace.get(key(i)).unwrap().unwrap(), [i as u8; 60]);
+    }
+    (db.stats().block_reads - before) as f64 / gets as f64
+}
+
+/// Flushes come, levels are merged, some piece by piece, and no read asks a run without a filter.
+#[test]
+fn runs_are_covered_as_soon_as_they_are_there() {
+    for filter in ["mlcf:14", "mlcf:14,unique"] {
+        let (db, keyspace) = opened(filter, (32 << 10, 32 << 10), 64 << 20);
+        let (mut missed, mut hit, mut rounds) = (0.0, 0.0, 0.0);
+        for i in 0..KEYS {
+            keyspace.put(key(drawn(i)), [drawn(i) as u8; 60]).unwrap();
+            if i % 16 == 15 {
+                missed += reads_per_miss(&db, &keyspace, 8);
+                hit += reads_per_hit(&db, &keyspace, i + 1, 8);
+                rounds += 1.0;
+            }
+        }
+        let (missed, hit) = (missed / rounds, hit / rounds);
+        let merges = db.stats().merges;
+        println!("{filter}: {missed:.4} pages per miss, {hit:.4} per hit beside {merges} merges");
+        assert!(merges > 20, "{merges}");
+        assert!(missed <= 0.01, "{missed}");
+        assert!(hit <= 1.01, "{hit}");
+    }
+}
+
+/// Filters take the share of the budget that they have with indexes, and more: three-level indexes are so small that
+/// they stay in memory nevertheless.
+#[test]
+fn small_indexes_stay_in_memory_beside_large_filters() {
+    let budget = 1 << 20;
+    let (db, keyspace) = opened("mlcf:14", (64 << 10, 256 << 10), budget);
+    for i in 0..KEYS {
+        keyspace.put(key(drawn(i)), [drawn(i) as u8; 60]).unwrap();
+        if i % 1000 == 0 {
+            let memory = db.stats().memory;
+            assert!(memory.total() <= budget, "{memory:?}");
+        }
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let hit = reads_per_hit(&db, &keyspace, KEYS, 50_000);
+    let missed = reads_per_miss(&db, &keyspace, 50_000);
+    let memory = db.stats().memory;
+    println!("{hit:.4} pages per hit, {missed:.4} per miss, {memory:?}");
+    assert!(memory.filters + memory.indexes > budget / 8, "{memory:?}");
+    assert!(memory.indexes > 0 && memory.total() <= budget, "{memory:?}");
+    assert!(hit <= 1.01, "{hit}");
+    assert!(missed <= 0.01, "{missed}");
+}
+
+/// With room for fewer runs, or not at all.
+#[test]
+fn filters_of_several_runs_take_half_of_the_memory_at_most() {
+    let budget = 1 << 20;
+    let (db, keyspace) = opened("mlcf:24", (64 << 10, 256 << 10), budget);
+    for i in 0..KEYS {
+        keyspace.put(key(drawn(i)), [drawn(i) as u8; 60]).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let hit = reads_per_hit(&db, &keyspace, KEYS, 10_000);
+    let memory = db.stats().memory;
+    println!("{hit:.4} pages per hit, {memory:?}");
+    assert!(
+        memory.filters > 0 && memory.filters <= budget / 2,
+        "{memory:?}"
+    );
+    assert!(memory.total() <= budget, "{memory:?}");
+}
+
+/// Tables come to a run that a filter knows, while no level has such filters any more: leveled levels have one run, of
+/// the same number each time.
+#[test]
+fn tables_that_a_filter_does_not_know_are_found() {
+    let design = |policy: &str, filter: &str| Design {
+        policy: policy.parse().unwrap(),
+        filter: filter.parse().unwrap(),
+        memtable_bytes: Some(4 << 10),
+        table_bytes: Some(4 << 10),
+        ..Design::default()
+    };
+    let db = builder(&SimStorage::new(22)).open().unwrap();
+    let leveled = design("leveling:3", "bloom:10");
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted(), leveled.clone())
+        .unwrap();
+    let write = |from: u64, to: u64| {
+        for i in from..to {
+            keyspace.put(key(i), [i as u8; 60]).unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+    };
+    write(0, 1000);
+    keyspace.retune(design("tiering:3", "mlcf:8")).unwrap();
+    keyspace.wait_until_merged().unwrap();
+    keyspace.retune(leveled).unwrap();
+    write(1000, 2000);
+    for i in 0..2000 {
+        let found = keyspace.get(key(i)).unwrap();
+        assert_eq!(found.as_deref(), Some(&[i as u8; 60][..]), "{i}");
+    }
+}
