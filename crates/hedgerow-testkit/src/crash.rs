@@ -14,23 +14,25 @@
 //! * Opening succeeds unless there is a fault in it, however often it is cut short; then `verify`
 //!   finds nothing, and everything that was found stays.
 
+mod adoptions;
 mod oracle;
 mod reads;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Db, Design, Durability, Error, ErrorKind, Keyspace};
+use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
 use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers, designs};
 use crate::model::Map;
 use crate::random::{Random, mix};
+use crate::run::ask_often;
 use crate::setup::{Setup, suited};
 
+use adoptions::{Adoptions, Designs, Told};
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 use reads::read_everything;
 
@@ -61,22 +63,17 @@ pub struct Outcome {
 /// # Errors
 /// What was wrong, after everything that was done.
 pub fn run(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
+    Harness::new(seed).run(troubles)
+}
+
+/// The same with keyspaces that tune themselves, which are asked so much that they do.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_self_tuning(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
     let mut harness = Harness::new(seed);
-    let rounds = harness.random.range(2, 6);
-    for _ in 0..rounds {
-        let trouble = *harness.random.pick(troubles);
-        if let Err(wrong) = harness.round(trouble) {
-            let transcript = &harness.transcript;
-            let from = transcript.len().saturating_sub(150);
-            let recent = transcript[from..].join("\n");
-            return Err(format!("setup: {}\n{recent}\n{wrong}", harness.setup));
-        }
-    }
-    harness.fold_trace();
-    Ok(Outcome {
-        trace_hash: harness.trace_hash,
-        transcript: harness.transcript,
-    })
+    harness.setup.tune_itself();
+    harness.run(troubles)
 }
 
 const DIR: &str = "/db";
@@ -97,8 +94,8 @@ struct Harness {
     oracle: Oracle,
     /// What a reader sees now.
     live: Contents,
-    /// The designs that a keyspace may have: one, unless it is not known how a call ended.
-    designs: BTreeMap<String, Vec<Design>>,
+    designs: Designs,
+    adoptions: Adoptions,
     transcript: Vec<String>,
     trace_hash: u64,
     written: u64,
@@ -145,13 +142,32 @@ impl Harness {
             setup,
             oracle: Oracle::settled(Contents::new()),
             live: Contents::new(),
-            designs: BTreeMap::new(),
+            designs: Designs::default(),
+            adoptions: Adoptions::default(),
             transcript: Vec::new(),
             trace_hash: 0,
             written: 0,
             copies: 0,
             moves,
         }
+    }
+
+    fn run(mut self, troubles: &[Trouble]) -> Result<Outcome, String> {
+        let rounds = self.random.range(2, 6);
+        for _ in 0..rounds {
+            let trouble = *self.random.pick(troubles);
+            if let Err(wrong) = self.round(trouble) {
+                let transcript = &self.transcript;
+                let from = transcript.len().saturating_sub(150);
+                let recent = transcript[from..].join("\n");
+                return Err(format!("setup: {}\n{recent}\n{wrong}", self.setup));
+            }
+        }
+        self.fold_trace();
+        Ok(Outcome {
+            trace_hash: self.trace_hash,
+            transcript: self.transcript,
+        })
     }
 
     fn round(&mut self, trouble: Trouble) -> Result<(), String> {
@@ -180,6 +196,7 @@ impl Harness {
         }
         for _ in 0..ops {
             self.step(&mut round)?;
+            self.hear();
             if self.disk.power_lost() {
                 break;
             }
@@ -213,7 +230,8 @@ impl Harness {
         let mut builder = Db::builder(DIR)
             .memory_budget(self.setup.budget_bytes)
             .workers(self.setup.workers.unwrap_or(0))
-            .environment(Environment::simulated(&self.disk, self.seed));
+            .environment(Environment::simulated(&self.disk, self.seed))
+            .listener(self.adoptions.listener());
         if self.moves && self.random.one_in(2) {
             let paths = *self.random.pick(&PATHS);
             self.note(format!("opened with the paths `{paths}`"));
@@ -239,9 +257,13 @@ impl Harness {
             let made = db.keyspace_with(name, self.setup.layout(), self.setup.design.clone());
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
             self.live.insert(name.to_owned(), Map::new());
-            self.designs
-                .insert(name.to_owned(), vec![self.setup.design.clone()]);
+            self.designs.set(name, vec![self.setup.design.clone()]);
             self.oracle.begin(name, true, true);
+        }
+        if self.setup.self_tuning {
+            let all = NAMES.iter().filter_map(|name| db.existing_keyspace(name));
+            let set = { all.into_iter() }.try_for_each(|it| it.set_self_tuning(true));
+            set.map_err(|e| format!("expected to let keyspaces tune themselves, found {e}"))?;
         }
         Ok(db)
     }
@@ -463,6 +485,12 @@ impl Harness {
                 let Some((name, keyspace)) = self.keyspace(round) else {
                     return Ok(());
                 };
+                if self.setup.self_tuning
+                    && self.random.one_in(2)
+                    && let Err(error) = ask_often(&keyspace)
+                {
+                    self.allowed(round, &error)?;
+                }
                 let result = keyspace.flush();
                 self.maintained(round, &format!("flush {name}"), result, false)
             }
@@ -617,16 +645,14 @@ impl Harness {
                     false => drop(self.live.remove(name)),
                 }
                 if what != "clear" {
-                    self.designs
-                        .insert(name.to_owned(), vec![self.setup.design.clone()]);
+                    self.designs.set(name, vec![self.setup.design.clone()]);
                 }
             }
             Ended::NotDone => {}
             Ended::Unknown => {
                 self.oracle.begin(name, exists, false);
                 if what == "create" {
-                    let may_have = self.designs.entry(name.to_owned()).or_default();
-                    may_have.push(self.setup.design.clone());
+                    self.designs.add(name, self.setup.design.clone());
                 }
             }
         }
@@ -648,26 +674,30 @@ impl Harness {
             Ended::NotDone => return Ok(()),
             Ended::Unknown => vec![keyspace.design(), design],
         };
-        if keyspace.design() != may_have[0] {
-            return Err(format!("`{name}` has the design {:?}", keyspace.design()));
-        }
-        self.designs.insert(name.to_owned(), may_have);
-        Ok(())
+        self.designs.set(name, may_have);
+        self.hear();
+        self.designs.check(name, &keyspace.design())
     }
 
     /// Every keyspace has a design that it may have, and has just this one from now on.
     fn check_designs(&mut self, db: &Db) -> Result<(), String> {
+        self.hear();
         for name in db.keyspaces() {
             let keyspace = db.existing_keyspace(&name).ok_or("a keyspace is gone")?;
-            let (found, may_have) = (keyspace.design(), self.designs.get(&name));
-            if !may_have.is_some_and(|designs| designs.contains(&found)) {
-                return Err(format!(
-                    "`{name}`: expected one of {may_have:?}, found {found:?}"
-                ));
-            }
-            self.designs.insert(name, vec![found]);
+            self.designs.check(&name, &keyspace.design())?;
+            self.designs.set(&name, vec![keyspace.design()]);
         }
         Ok(())
+    }
+
+    /// What keyspaces did by themselves.
+    fn hear(&mut self) {
+        for told in self.adoptions.take() {
+            if let Told::Adopted(name) = &told {
+                self.note(format!("`{name}` adopts a design"));
+            }
+            self.designs.hear(told);
+        }
     }
 
     fn conclude(&mut self, ended: Ended, commit: Vec<Change>, durable: bool) {

@@ -121,7 +121,7 @@ fn compare(
 ///
 /// # Errors
 /// The first that a call fails with.
-fn ask_often(keyspace: &Keyspace) -> Result<()> {
+pub(crate) fn ask_often(keyspace: &Keyspace) -> Result<()> {
     let times = 2 * Operations::window(0);
     (0..times).try_for_each(|_| keyspace.contains_key(b"\x02n/absent").map(drop))
 }

@@ -1,6 +1,9 @@
 //! Power cuts, kills, faults and full disks, each from thousands of seeds.
+#![allow(clippy::print_stdout, reason = "what was adopted is printed")]
 
-use hedgerow_testkit::crash::{Trouble, run};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hedgerow_testkit::crash::{Trouble, run, run_self_tuning};
 use hedgerow_testkit::seeds::for_seeds;
 
 fn survives(name: &str, usual: u64, troubles: &[Trouble]) {
@@ -40,6 +43,33 @@ fn full_disks_stop_writes_until_there_is_room() {
         "full_disks_stop_writes_until_there_is_room",
         500,
         &[Trouble::FullDisk, Trouble::FullDisk, Trouble::PowerCut],
+    );
+}
+
+#[test]
+fn keyspaces_that_tune_themselves_survive_like_others() {
+    let all = [
+        Trouble::PowerCut,
+        Trouble::PowerCut,
+        Trouble::Kill,
+        Trouble::Faults,
+        Trouble::FullDisk,
+    ];
+    let (adopted, runs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let name = "keyspaces_that_tune_themselves_survive_like_others";
+    for_seeds(name, 60, |seed| {
+        let outcome = run_self_tuning(seed, &all)?;
+        let adopts = |line: &&String| line.ends_with("adopts a design");
+        let adoptions = outcome.transcript.iter().filter(adopts).count();
+        adopted.fetch_add(adoptions, Ordering::Relaxed);
+        runs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let (adopted, runs) = (adopted.into_inner(), runs.into_inner());
+    println!("{adopted} designs adopted in {runs} runs");
+    assert!(
+        runs < 20 || adopted > 0,
+        "nothing was adopted in {runs} runs"
     );
 }
 
