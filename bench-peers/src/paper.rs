@@ -1,16 +1,16 @@
 //! The experiments of papers, on all stores that they name.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use hedgerow::advisor::Device;
 use hedgerow::io::ReadMode;
-use hedgerow_bench::experiments::autumn::Size;
-use hedgerow_bench::experiments::{EXPERIMENTS, Engine, Paper, Runner, Step, Trial, summary};
+use hedgerow_bench::experiments::{EXPERIMENTS, Engine, Paper, Runner, Size, Step, Trial, summary};
 use hedgerow_bench::{Open, Result, device, read_results};
+use serde_json::Value;
 
 use crate::group::{self, Group};
 use crate::machine;
@@ -54,16 +54,16 @@ pub(crate) struct PaperArguments {
     #[arg(long, default_value_t)]
     io: ReadMode,
     /// A directory for the stores, which are removed afterwards
-    #[arg(long)]
-    dir: PathBuf,
+    #[arg(long, required_unless_present = "from")]
+    dir: Option<PathBuf>,
     /// Prints a JSON object per row instead of a table
     #[arg(long)]
     json: bool,
     /// Writes a page with charts, and all rows, to this directory
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Rows of earlier runs, for the table and the page
-    #[arg(long, num_args = 1..)]
+    /// Shows rows of earlier runs instead of running any
+    #[arg(long, num_args = 1.., conflicts_with_all = ["dir", "limit"])]
     from: Vec<PathBuf>,
 }
 
@@ -92,15 +92,26 @@ impl PaperArguments {
                 &text.map_err(|e| format!("{}: {e}", path.display()))?,
             )?);
         }
-        std::fs::create_dir_all(&self.dir)?;
-        let machine = machine::describe(&self.dir)?;
+        if let Some(dir) = &self.dir {
+            self.measure(paper, dir, &mut rows)?;
+        }
+        if !self.json {
+            write!(std::io::stdout(), "{}", summary::table(&rows))?;
+        }
+        self.report.map_or(Ok(()), |dir| report::write(&dir, &rows))
+    }
+
+    /// Adds a row per step of each trial.
+    fn measure(&self, paper: Paper, dir: &Path, rows: &mut Vec<Value>) -> Result<()> {
+        std::fs::create_dir_all(dir)?;
+        let machine = machine::describe(dir)?;
         let runner = Runner {
-            dir: self.dir.clone(),
+            dir: dir.to_owned(),
             rounds: self.rounds,
             only: self.only.clone(),
             trial_time_max: self.minutes.map(|it| Duration::from_secs(60 * it)),
             device: match self.measure_device {
-                true => device::measure(&self.dir, DEVICE_FILE_BYTES, DEVICE_TIME)?,
+                true => device::measure(dir, DEVICE_FILE_BYTES, DEVICE_TIME)?,
                 false => Device::nvme(),
             },
             open: &open,
@@ -124,10 +135,7 @@ impl PaperArguments {
                 Ok(())
             })?;
         }
-        if !self.json {
-            write!(std::io::stdout(), "{}", summary::table(&rows))?;
-        }
-        self.report.map_or(Ok(()), |dir| report::write(&dir, &rows))
+        Ok(())
     }
 }
 

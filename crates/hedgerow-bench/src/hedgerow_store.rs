@@ -1,11 +1,11 @@
 //! Hedgerow as a store under test.
 
-use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats, WorkerStats};
+use hedgerow::{Db, DbStats, Durability, Keyspace, MemoryStats, Pending, Slice, WorkerStats};
 use serde_json::json;
 
 use crate::session::Open;
 use crate::store::{
-    Asynchronous, Begun, Counters, Description, OpenOptions, QueueCounters, Result, Store,
+    Asynchronous, Begun, Counters, Description, Found, OpenOptions, QueueCounters, Result, Store,
 };
 
 /// A keyspace of a Hedgerow database.
@@ -203,26 +203,51 @@ impl Asynchronous for HedgerowStore {
             (_, Some(value)) => keyspace.put_async_with(key, value, durability),
             (_, None) => keyspace.delete_async_with(key, durability),
         };
-        Ok(Some(Box::new(move |_| {
-            pending.wait()?;
-            Ok(false)
-        })))
+        Ok(Some(Box::new(move |_| Ok(pending.wait()?))))
+    }
+
+    fn begin_update(&self, key: &[u8], value: &[u8]) -> Begun<'_> {
+        let value = value.to_vec();
+        let new = move |old: Option<&[u8]>| old.map(|_| value.clone());
+        begun(self.keyspace.update_async(key, new), one)
     }
 
     fn begin_get(&self, key: &[u8]) -> Begun<'_> {
-        let pending = self.keyspace.get_async(key);
-        Box::new(move |found| {
-            let value = pending.wait()?;
-            if let Some(value) = &value {
-                found(value);
+        begun(self.keyspace.get_async(key), one)
+    }
+
+    fn begin_multi_get(&self, keys: &[Vec<u8>]) -> Begun<'_> {
+        begun(self.keyspace.multi_get_async(keys), |values, found| {
+            for (i, value) in values.iter().enumerate() {
+                value.iter().for_each(|value| found(i, value));
             }
-            Ok(value.is_some())
+        })
+    }
+
+    fn begin_scan(&self, from: &[u8], limit: usize) -> Begun<'_> {
+        let page = self.keyspace.scan_page_async(from.., limit);
+        begun(page, |pairs, found| {
+            for (i, (_, value)) in pairs.iter().enumerate() {
+                found(i, value);
+            }
         })
     }
 
     fn barrier(&self) -> Result<()> {
         Ok(self.db.barrier().wait()?)
     }
+}
+
+/// What is told of a result when it is there.
+fn begun<'a, T: Send + 'a>(pending: Pending<T>, tell: fn(&T, &mut Found<'_>)) -> Begun<'a> {
+    Box::new(move |found| {
+        tell(&pending.wait()?, found);
+        Ok(())
+    })
+}
+
+fn one(value: &Option<Slice>, found: &mut Found<'_>) {
+    value.iter().for_each(|value| found(0, value));
 }
 
 fn queue(workers: &[WorkerStats]) -> QueueCounters {

@@ -43,6 +43,7 @@ pub use records::RecordShape;
 pub use report::read_results;
 pub use session::{Open, Opened, Session};
 pub use store::{
-    Asynchronous, Begun, Counters, Description, Error, OpenOptions, QueueCounters, Result, Store,
+    Asynchronous, Begun, Counters, Description, Error, Found, OpenOptions, QueueCounters, Result,
+    Store,
 };
 pub use workload::{Part, Settings, Workload};

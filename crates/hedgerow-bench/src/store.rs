@@ -111,9 +111,11 @@ pub trait Store: Sync {
     fn describe(&self) -> Description;
 }
 
-/// The rest of a call that was begun: waits for its end and calls `found` with the value, if it is a get
-/// that found one; whether it did.
-pub type Begun<'a> = Box<dyn FnOnce(&mut dyn FnMut(&[u8])) -> Result<bool> + Send + 'a>;
+/// Hears of each value that a call found, and its place among the keys of the call or in its scan.
+pub type Found<'a> = dyn FnMut(usize, &[u8]) + 'a;
+
+/// The rest of a call that was begun: waits for its end and tells what it found.
+pub type Begun<'a> = Box<dyn FnOnce(&mut Found<'_>) -> Result<()> + Send + 'a>;
 
 /// Calls of a [`Store`] that return before they have ended. Of one thread's calls for one key each takes
 /// effect after those before it.
@@ -125,8 +127,17 @@ pub trait Asynchronous: Sync {
     /// The engine's.
     fn begin_write(&self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Begun<'_>>>;
 
+    /// Begins to give a key that has a value another one, which is found.
+    fn begin_update(&self, key: &[u8], value: &[u8]) -> Begun<'_>;
+
     /// Begins a get.
     fn begin_get(&self, key: &[u8]) -> Begun<'_>;
+
+    /// Begins a get of several keys.
+    fn begin_multi_get(&self, keys: &[Vec<u8>]) -> Begun<'_>;
+
+    /// Begins to read the first key at or after `from`, and those that follow, `limit` in all.
+    fn begin_scan(&self, from: &[u8], limit: usize) -> Begun<'_>;
 
     /// Waits until every write that was begun before has been made.
     ///

@@ -1,6 +1,6 @@
 //! One thread that makes asynchronous calls, several of which are under way at once.
 //!
-//! Gets, and writes that are synced, are in a window: when it is full, the oldest is waited for. Other
+//! Gets, scans, updates, and writes that are synced, are in a window: when it is full, the oldest is waited for. Other
 //! writes are given away, and a barrier ends them. The time of a call in the window is that from its
 //! beginning until its result is taken; of a write that is given away, until it is in a queue.
 #![allow(
@@ -28,9 +28,10 @@ pub(crate) fn check<'a>(
     workload: Workload,
     settings: &Settings,
 ) -> Result<&'a dyn Asynchronous> {
-    if !workload.may_be_asynchronous() || workload.ops_per_call(settings) > 1 {
+    let is_of_batches = workload.writes() && workload.ops_per_call(settings) > 1;
+    if !workload.may_be_asynchronous() || is_of_batches {
         return Err(invalid(format!(
-            "expected single gets, puts or deletes as asynchronous calls, found {workload} of {} per call",
+            "expected gets, scans, or single writes as asynchronous calls, found {workload} of {} per call",
             workload.ops_per_call(settings)
         )));
     }
@@ -53,6 +54,7 @@ pub(crate) struct WindowedClient<'a> {
     user_bytes: u64,
     // Kept, so that they are not allocated again.
     key: Vec<u8>,
+    keys: Vec<Vec<u8>>,
     value: Vec<u8>,
 }
 
@@ -66,8 +68,10 @@ struct UnderWay<'a> {
 enum Expected {
     /// It is a write.
     Nothing,
-    /// A value of the key with this index.
-    ValueOf(u64),
+    /// A value of the key with this index, and this many of any behind it.
+    ValueOf(u64, u64),
+    /// A value of each key with one of these indexes.
+    ValuesOf(Vec<u64>),
     /// No value of this key.
     Missing(Vec<u8>),
 }
@@ -90,13 +94,14 @@ impl<'a> DbBench<'a> {
             latency: Latency::new(),
             user_bytes: 0,
             key: Vec::new(),
+            keys: Vec::new(),
             value: Vec::new(),
         }
     }
 }
 
 impl Client for WindowedClient<'_> {
-    fn call(&mut self, place: u64, _count: u64) -> Result<()> {
+    fn call(&mut self, place: u64, count: u64) -> Result<()> {
         let num = self.shared.settings.records.num;
         match self.workload {
             Workload::FillSeq => self.put(place, 0),
@@ -109,7 +114,21 @@ impl Client for WindowedClient<'_> {
                 let version = self.rng.u64(..);
                 self.put(self.shared.order.at(place), version)
             }
+            Workload::ReadAll if count > 1 => {
+                let order = self.shared.order;
+                self.multi_get(
+                    (place..place + count)
+                        .map(|place| order.at(place))
+                        .collect(),
+                )
+            }
             Workload::ReadAll => self.get(self.shared.order.at(place)),
+            Workload::MultiReadRandom => {
+                let indexes = (0..count).map(|_| self.rng.u64(..num)).collect();
+                self.multi_get(indexes)
+            }
+            Workload::UpdateRandom => self.update(num),
+            Workload::SeekRandom => self.scan(num, self.shared.settings.seek_nexts),
             Workload::DeleteRandom => self.delete(num),
             Workload::ReadMissing => self.get_missing(num),
             Workload::ReadHot => {
@@ -153,6 +172,37 @@ impl WindowedClient<'_> {
         self.written(began, begun)
     }
 
+    fn update(&mut self, num: u64) -> Result<()> {
+        let (index, version) = (self.rng.u64(..num), self.rng.u64(..));
+        let records = &self.shared.records;
+        records.key(index, &mut self.key);
+        records.value(index, version, &mut self.value);
+        self.user_bytes += (self.key.len() + self.value.len()) as u64;
+        let began = Instant::now();
+        let rest = self.calls.begin_update(&self.key, &self.value);
+        self.enter(began, Expected::ValueOf(index, 0), rest)
+    }
+
+    fn multi_get(&mut self, indexes: Vec<u64>) -> Result<()> {
+        self.keys.resize_with(indexes.len(), Vec::new);
+        for (key, index) in self.keys.iter_mut().zip(&indexes) {
+            self.shared.records.key(*index, key);
+        }
+        let began = Instant::now();
+        let rest = self.calls.begin_multi_get(&self.keys);
+        self.enter(began, Expected::ValuesOf(indexes), rest)
+    }
+
+    /// From a key that is there, as many steps as there are.
+    fn scan(&mut self, num: u64, nexts: u64) -> Result<()> {
+        let index = self.rng.u64(..num);
+        self.shared.records.key(index, &mut self.key);
+        let nexts = nexts.min(num - index - 1);
+        let began = Instant::now();
+        let rest = self.calls.begin_scan(&self.key, nexts as usize + 1);
+        self.enter(began, Expected::ValueOf(index, nexts), rest)
+    }
+
     fn delete(&mut self, num: u64) -> Result<()> {
         let index = self.rng.u64(..num);
         self.shared.records.key(index, &mut self.key);
@@ -164,7 +214,7 @@ impl WindowedClient<'_> {
 
     fn get(&mut self, index: u64) -> Result<()> {
         self.shared.records.key(index, &mut self.key);
-        self.begin_get(Expected::ValueOf(index))
+        self.begin_get(Expected::ValueOf(index, 0))
     }
 
     fn get_missing(&mut self, num: u64) -> Result<()> {
@@ -214,15 +264,29 @@ impl<'a> WindowedClient<'a> {
             return Ok(());
         };
         let records = &self.shared.records;
-        let mut right = false;
-        let found = rest(&mut |value| {
-            right = matches!(expected, Expected::ValueOf(index) if records.is_value(index, value));
+        let (mut seen, mut right) = (0, 0);
+        rest(&mut |place, value| {
+            seen += 1;
+            let index = match &expected {
+                Expected::ValueOf(index, _) => (place == 0).then_some(*index),
+                Expected::ValuesOf(indexes) => indexes.get(place).copied(),
+                Expected::Nothing | Expected::Missing(_) => None,
+            };
+            right += u64::from(index.is_some_and(|index| records.is_value(index, value)));
         })?;
         self.latency.record(began.elapsed());
-        match expected {
-            Expected::Nothing => Ok(()),
-            Expected::ValueOf(index) => self.shared.expect(index, found, right),
-            Expected::Missing(key) => expect_missing(&key, found),
+        let (index, wanted, nexts) = match &expected {
+            Expected::Nothing => return Ok(()),
+            Expected::Missing(key) => return expect_missing(key, seen > 0),
+            Expected::ValueOf(index, nexts) => (*index, 1, *nexts),
+            Expected::ValuesOf(indexes) => (indexes[0], indexes.len() as u64, 0),
+        };
+        self.shared.expect(index, seen > 0, right == wanted)?;
+        if seen != wanted + nexts {
+            return Err(
+                format!("expected {} values of a call, found {seen}", wanted + nexts).into(),
+            );
         }
+        Ok(())
     }
 }

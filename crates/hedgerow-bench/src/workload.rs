@@ -181,7 +181,7 @@ impl Workload {
         }
     }
 
-    /// Whether it is made of single gets, puts or deletes that do not depend on each other.
+    /// Whether each of its calls is one of the asynchronous ones.
     pub(crate) fn may_be_asynchronous(self) -> bool {
         matches!(
             self,
@@ -194,6 +194,9 @@ impl Workload {
                 | Workload::ReadAll
                 | Workload::UpdateAll
                 | Workload::DeleteRandom
+                | Workload::UpdateRandom
+                | Workload::MultiReadRandom
+                | Workload::SeekRandom
         )
     }
 

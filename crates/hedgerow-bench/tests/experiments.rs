@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use hedgerow::advisor::Device;
 use hedgerow::io::ReadMode;
 use hedgerow_bench::Result;
-use hedgerow_bench::experiments::autumn::Size;
-use hedgerow_bench::experiments::{Paper, Runner, ours, summary};
+use hedgerow_bench::experiments::{Paper, Runner, Size, autumn, ours, summary};
 use hedgerow_bench::report::page;
 use serde_json::Value;
 
@@ -107,8 +106,11 @@ fn figure_2_has_all_workloads_and_predicts_entry_writes() {
 fn figure_3_goes_over_c_and_t() {
     let rows = rows(&SIZE, 2, "");
     let cases = names(&rows, "case");
-    assert_eq!(cases, BTreeSet::from(["T = 3", "T = 5", "c = 0.8"]));
-    assert_eq!(names(&rows, "design").len(), 12);
+    assert_eq!(
+        cases,
+        BTreeSet::from(["700 memtables", "T = 3", "T = 5", "c = 0.8"])
+    );
+    assert_eq!(names(&rows, "design").len(), 12 + 8);
     expect_shown(&rows);
 }
 
@@ -150,7 +152,7 @@ fn the_models_truth_is_told_of_each_mix() {
         scale: 0.002,
         ..SIZE
     };
-    let experiment = size.experiment(5, &Device::nvme()).unwrap();
+    let experiment = autumn::experiment(&size, 5, &Device::nvme()).unwrap();
     assert_eq!(experiment.trials.len(), 24 + 5);
     let mut rows = rows(&size, 5, "leveling:5");
     rows.extend(self::rows(&size, 5, summary::ADVISED));
@@ -239,15 +241,19 @@ fn slimdb_5_is_the_papers_model() {
 
 #[test]
 fn what_is_not_there_is_said() {
-    let error = SIZE.experiment(6, &Device::nvme()).unwrap_err().to_string();
+    let error = autumn::experiment(&SIZE, 6, &Device::nvme())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("expected an experiment of 1 to 5, found 6"),
         "{error}"
     );
     let none = Size { scale: 0.0, ..SIZE };
-    let error = none.experiment(1, &Device::nvme()).unwrap_err().to_string();
+    let error = autumn::experiment(&none, 1, &Device::nvme())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("expected a scale"), "{error}");
-    let experiment = SIZE.experiment(2, &Device::nvme()).unwrap();
+    let experiment = autumn::experiment(&SIZE, 2, &Device::nvme()).unwrap();
     let runner = Runner {
         dir: std::env::temp_dir(),
         rounds: 1,

@@ -89,8 +89,8 @@ pub(crate) struct Arguments {
     /// Waits for each commit to be on the disk
     #[arg(long)]
     sync: bool,
-    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, and writes with
-    /// --sync, of which each thread has at most so many under way [default of the number: 64]
+    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, multi-gets, seeks, updates, and
+    /// writes with --sync, of which each thread has at most so many under way [default of the number: 64]
     #[arg(long = "async", value_name = "CALLS", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "64")]
     window: Option<usize>,

@@ -111,7 +111,7 @@ fn every_flag_is_in_force() {
 #[test]
 fn calls_are_asynchronous_with_a_window() {
     let results = results(&[
-        "fillrandom,readrandom",
+        "fillrandom,readrandom,multireadrandom,seekrandom,updaterandom,deleterandom",
         "--num",
         "500",
         "--async=7",
@@ -128,7 +128,7 @@ fn calls_are_asynchronous_with_a_window() {
     let shown = bench(&["fillrandom", "--num", "500", "--async", "--workers", "1"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.contains("  queues: "), "{text}");
-    let refused = bench(&["seekrandom", "--num", "500", "--async"]);
+    let refused = bench(&["mixed", "--num", "500", "--async"]);
     assert_eq!(refused.status.code(), Some(2));
 }
 

@@ -12,8 +12,8 @@ mod targets;
 use hedgerow::{Design, KeyOrder, Layout, Residency, Simulation, TableSpec, advisor, simulate};
 use serde_json::{Value, json};
 
-use super::autumn::{Base, Size};
 use super::micro::Micro;
+use super::size::{Base, Size};
 use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::median::median;
 use crate::store::Result;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Runner;
-use super::autumn::Size;
+use super::size::Size;
 use crate::store::Result;
 
 /// What gathers the rows of one.

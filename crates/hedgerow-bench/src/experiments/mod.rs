@@ -16,8 +16,12 @@ pub mod lsm_trie;
 mod micro;
 pub mod model;
 pub mod parallel;
+mod size;
 pub mod slimdb;
 pub mod summary;
+mod targets;
+
+pub use size::Size;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -205,14 +209,18 @@ impl Paper {
     /// A number or a scale that is none, and those of [`Runner::run`].
     pub fn run(
         self,
-        size: &autumn::Size,
+        size: &Size,
         number: u8,
         runner: &Runner<'_>,
         begun: &mut dyn FnMut(&Trial, &Step),
         done: &mut dyn FnMut(Value) -> Result<()>,
     ) -> Result<()> {
         match self {
-            Paper::Autumn => runner.run(&size.experiment(number, &runner.device)?, begun, done),
+            Paper::Autumn => runner.run(
+                &autumn::experiment(size, number, &runner.device)?,
+                begun,
+                done,
+            ),
             Paper::SlimDb => slimdb::run(size, number, runner, begun, done),
             Paper::Parallel => runner.run(&parallel::experiment(size, number)?, begun, done),
             Paper::LsmTrie => lsm_trie::run(size, number, runner, begun, done),
@@ -301,6 +309,7 @@ impl Runner<'_> {
             .ok_or_else(|| format!("expected {name} to be there, found it gone"))?;
         let mut session = Session::new(open, options, trial.settings)?;
         let mut growth = Growth::default();
+        let mut debt = model::Debt::default();
         let beside = OwnRate::new(dir.path(), &trial.settings.records);
         let began = Instant::now();
         for step in &trial.steps {
@@ -333,7 +342,7 @@ impl Runner<'_> {
             if step.part != Part::WHOLE {
                 growth.add(&mut row);
             }
-            model::add(&mut row, trial, step, &self.device)?;
+            model::add(&mut row, trial, step, &self.device, &mut debt)?;
             row["workload"] = json!(step.name);
             row["design"] = json!(trial.design);
             row["case"] = json!(trial.case);

@@ -13,19 +13,29 @@ use crate::workload::{Part, Workload};
 /// - `levels`: how many levels below level 0 hold tables;
 /// - after random puts of all new keys, `entry_writes`: how often an entry was written to tables, `measured`,
 ///   `simulated`, and of the advisor's `closed_form`;
-/// - after a mix, `cost_us`: what an operation took, what it left to flush and to merge included,
+/// - after YCSB's load, `device_writes`: the `share` of what the device can write that was written meanwhile, and `of` which;
+/// - after a mix, `cost_us`: what an operation took, [what puts leave](Debt) to flush and to merge included,
 ///   `measured`, `counted`, which is its reads of the device and its bytes of flushes and merges at the device's price, and
 ///   `predicted` by the advisor. What the system's cache holds is read in no time, but counts.
 ///
 /// # Errors
 /// What simulator and advisor refuse.
-pub(super) fn add(row: &mut Value, trial: &Trial, step: &Step, device: &Device) -> Result<()> {
+pub(super) fn add(
+    row: &mut Value,
+    trial: &Trial,
+    step: &Step,
+    device: &Device,
+    debt: &mut Debt,
+) -> Result<()> {
     if let Some(levels) = row["level_bytes"].as_array() {
         let below = levels.iter().skip(1);
         row["levels"] = json!(below.filter(|bytes| bytes.as_u64() > Some(0)).count());
     }
     if trial.engine.name != "hedgerow" {
         return Ok(());
+    }
+    if step.workload == Workload::YcsbLoad {
+        row["device_writes"] = json!({ "of": device.name, "share": write_share(row, device) });
     }
     // What is simulated is one tree.
     let is_one_tree = trial.options.layout.partitioning.count() == 1;
@@ -35,10 +45,15 @@ pub(super) fn add(row: &mut Value, trial: &Trial, step: &Step, device: &Device) 
         Workload::FillRandom | Workload::YcsbLoad => {
             row["entry_writes"] = entry_writes(row, trial, device)?;
         }
-        Workload::Mixed => row["cost_us"] = cost_us(row, trial, step, device)?,
+        Workload::Mixed => row["cost_us"] = cost_us(row, trial, step, device, debt)?,
         _ => {}
     }
     Ok(())
+}
+
+fn write_share(row: &Value, device: &Device) -> Option<f64> {
+    let rate = row["storage_write_bytes"].as_f64()? / row["seconds"].as_f64()?;
+    Some(rate / device.write_bytes_per_s)
 }
 
 fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
@@ -63,17 +78,48 @@ fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
     }))
 }
 
-fn cost_us(row: &Value, trial: &Trial, step: &Step, device: &Device) -> Result<Value> {
-    let seconds = ["seconds", "settle_seconds"].map(|name| row[name].as_f64().unwrap_or(0.0));
-    let measured = seconds.iter().sum::<f64>() * 1e6 / row["ops"].as_f64().unwrap_or(1.0);
+/// What a put leaves to flush and to merge, in microseconds, as found in that mix of a trial which put most: merges come
+/// in lumps, which a mix of few puts meets or not.
+#[derive(Debug, Default)]
+pub(super) struct Debt {
+    puts: f64,
+    measured_us: f64,
+    counted_us: f64,
+}
+
+impl Debt {
+    fn learn(&mut self, row: &Value, puts: f64, device: &Device) {
+        if puts <= self.puts {
+            return;
+        }
+        let number = |name: &str| row[name].as_f64().unwrap_or(0.0);
+        let written = number("flush_bytes") + number("merge_write_bytes");
+        let counted = written / device.write_bytes_per_s
+            + number("merge_read_bytes") / device.read_bytes_per_s;
+        *self = Debt {
+            puts,
+            measured_us: 1e6 * number("settle_seconds") / puts,
+            counted_us: 1e6 * counted / puts,
+        };
+    }
+}
+
+fn cost_us(
+    row: &Value,
+    trial: &Trial,
+    step: &Step,
+    device: &Device,
+    debt: &mut Debt,
+) -> Result<Value> {
     let number = |name: &str| row[name].as_f64().unwrap_or(0.0);
-    let written = number("flush_bytes") + number("merge_write_bytes");
-    let counted_us = number("device_reads") * device.read_us
-        + 1e6 * written / device.write_bytes_per_s
-        + 1e6 * number("merge_read_bytes") / device.read_bytes_per_s;
-    let counted = counted_us / row["ops"].as_f64().unwrap_or(1.0);
-    let predicted = predict(trial, step.mix, step.seek_nexts, device)?.cost_us;
-    Ok(json!({ "measured": measured, "counted": counted, "predicted": predicted }))
+    let ops = number("ops").max(1.0);
+    let share = step.mix.put;
+    debt.learn(row, share * ops, device);
+    Ok(json!({
+        "measured": 1e6 * number("seconds") / ops + share * debt.measured_us,
+        "counted": number("device_reads") / ops * device.read_us + share * debt.counted_us,
+        "predicted": predict(trial, step.mix, step.seek_nexts, device)?.cost_us,
+    }))
 }
 
 fn predict(

@@ -13,7 +13,7 @@ pub(super) use targets::{is_of_paper, targets};
 use hedgerow::Layout;
 use hedgerow::io::ReadMode;
 
-use super::autumn::{Base, Size};
+use super::size::{Base, Size};
 use super::{Experiment, Step, Trial, unknown};
 use crate::store::Result;
 use crate::workload::Workload;

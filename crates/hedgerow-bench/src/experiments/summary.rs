@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{lsm_trie, parallel, slimdb};
+use super::parallel;
+use super::targets::targets;
 use crate::median::{mean, median};
 
 /// What the names of designs begin with that the advisor chose for a mix, whose name follows.
@@ -74,12 +75,7 @@ pub fn table(rows: &[Value]) -> String {
     for truth in truths(rows) {
         let _ = writeln!(table, "\n{truth}");
     }
-    let targets = [
-        lsm_trie::targets(rows),
-        parallel::targets(rows),
-        slimdb::targets::targets(rows),
-    ];
-    for target in targets.concat() {
+    for target in targets(rows) {
         let _ = writeln!(table, "{target}");
     }
     table
@@ -120,9 +116,11 @@ fn truth(mix: &str, rows: &[Value], which: &str) -> Option<String> {
         let Some((found, predicted)) = cost(&rows, which).zip(cost(&rows, "predicted")) else {
             continue;
         };
-        match design[0].starts_with(ADVISED) {
-            true => advised = Some(found),
-            false => designs.push((found, predicted, design[0].clone())),
+        match design[0].strip_prefix(ADVISED) {
+            Some(of) if of == mix => advised = Some(found),
+            // What was chosen for another mix.
+            Some(_) => {}
+            None => designs.push((found, predicted, design[0].clone())),
         }
     }
     let (best_us, _, best) = designs.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;

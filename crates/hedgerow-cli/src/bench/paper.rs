@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hedgerow::io::ReadMode;
-use hedgerow_bench::experiments::autumn::Size;
-use hedgerow_bench::experiments::{EXPERIMENTS, Paper, Runner, ours, summary};
+use hedgerow_bench::experiments::{EXPERIMENTS, Paper, Runner, Size, ours, summary};
 
 use super::{failure, read_all, write_report};
 use crate::advise::profile;

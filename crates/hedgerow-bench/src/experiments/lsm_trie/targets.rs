@@ -3,31 +3,33 @@
 use serde_json::Value;
 
 use super::{KEY_BYTES, POLICY, VALUE_BYTES};
+use crate::experiments::targets::Bound;
 
 /// Of the reference implementation with two threads, SHA-1 and no log, records of 8 + 100 bytes.
 const REFERENCE_PUTS: f64 = 350_000.0;
 const RIVAL: &str = "rocksdb";
 
-/// A line for each store of a trie that rows have something to say of.
+/// A line for each target of which rows of a trie have something to say.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     let of_paper = |row: &&Value| text(row, "title").starts_with("LSM-trie");
     let rows: Vec<&Value> = rows.iter().filter(of_paper).collect();
     let tries = { rows.iter() }.filter(|row| text(row, "design").starts_with(POLICY));
     let lines = tries.flat_map(|row| {
-        let lines = [
+        let told = [
             grown(row).filter(|_| is_largest(&rows, row)),
             puts(&rows, row),
             pages(row),
             memory(row),
         ];
-        let store = format!("{}, {}, {}", text(row, "title"), case(row), row["round"]);
-        lines
-            .into_iter()
-            .flatten()
-            .map(move |line| format!("{store}: {line}"))
+        let of = format!("{}, {}, {}", text(row, "title"), case(row), row["round"]);
+        let told = told.into_iter().flatten().flatten();
+        told.map(move |(bound, what, found)| bound.told(&format!("{of}: {what}"), found))
     });
     lines.collect()
 }
+
+/// What is wanted, and what was found.
+type Told = Vec<(Bound, String, f64)>;
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_default()
@@ -56,7 +58,7 @@ fn is_largest(rows: &[&Value], row: &Value) -> bool {
 }
 
 /// How often and how large entries have been written.
-fn grown(row: &Value) -> Option<String> {
+fn grown(row: &Value) -> Option<Told> {
     let writes = number(row, "/grown/entry_writes")?;
     let bytes = number(row, "/grown/write_amplification")?;
     let filters = number(row, "/grown/filter_write_amplification")?;
@@ -65,13 +67,21 @@ fn grown(row: &Value) -> Option<String> {
     let depth = levels
         .iter()
         .rposition(|bytes| bytes.as_f64() > Some(0.0))?;
-    Some(format!(
-        "{gigabytes:.2} GB: {writes:.3} entry writes at depth {depth} (at most {}), {:.3} bytes of tables per byte and \
-         write (1.15), {:.3} of clusters (0.2)",
-        depth + 1,
-        (bytes - filters) / writes,
-        filters / writes,
-    ))
+    let most = depth as f64 + 1.0;
+    let of = |what: &str| format!("{what} at {gigabytes:.2} GB");
+    Some(vec![
+        (Bound::Most(most), of("entry writes"), writes),
+        (
+            Bound::Most(1.15),
+            of("bytes of tables per byte and write"),
+            (bytes - filters) / writes,
+        ),
+        (
+            Bound::Most(0.2),
+            of("bytes of clusters per byte and write"),
+            filters / writes,
+        ),
+    ])
 }
 
 /// Puts per second, merges included.
@@ -81,7 +91,7 @@ fn put_rate(row: &Value) -> Option<f64> {
 }
 
 /// Beside the peer's at the largest size that both have reached.
-fn puts(rows: &[&Value], row: &Value) -> Option<String> {
+fn puts(rows: &[&Value], row: &Value) -> Option<Told> {
     let part = ["title", "case", "workload", "round"];
     let rivals = rows.iter().filter(|other| text(other, "design") == RIVAL);
     let rivals: Vec<&&Value> = rivals
@@ -96,17 +106,19 @@ fn puts(rows: &[&Value], row: &Value) -> Option<String> {
         return None;
     }
     let (ours, theirs) = (put_rate(row)?, put_rate(rival)?);
-    Some(format!(
-        "{:.0} thousand puts per second with their merges, {:.2} times those of {RIVAL} (4), {:.2} times the \
-         reference's (1)",
-        ours / 1e3,
-        ours / theirs,
-        ours / REFERENCE_PUTS,
-    ))
+    let puts = |over| format!("puts per second with their merges over {over}");
+    Some(vec![
+        (Bound::Least(4.0), puts(RIVAL), ours / theirs),
+        (
+            Bound::Least(1.0),
+            puts("the reference implementation's"),
+            ours / REFERENCE_PUTS,
+        ),
+    ])
 }
 
 /// Of a get.
-fn pages(row: &Value) -> Option<String> {
+fn pages(row: &Value) -> Option<Told> {
     let pages = number(row, "/block_reads")? / number(row, "/ops")?;
     let resident = text(row, "case").starts_with("all");
     let target = match (text(row, "workload"), resident) {
@@ -115,21 +127,18 @@ fn pages(row: &Value) -> Option<String> {
         ("readmissing", false) => 1.06,
         _ => return None,
     };
-    Some(format!("{pages:.4} pages per get ({target})"))
+    Some(vec![(
+        Bound::Most(target),
+        "pages per get".to_owned(),
+        pages,
+    )])
 }
 
 /// Where tables have been read.
-fn memory(row: &Value) -> Option<String> {
+fn memory(row: &Value) -> Option<Told> {
     let marks = number(row, "/memory_per_terabyte/indexes").filter(|bytes| *bytes > 0.0)?;
-    let filters = number(row, "/memory_per_terabyte/filters")?;
-    let tables = number(row, "/memory_per_terabyte/tables")?;
-    Some(format!(
-        "for a terabyte of {KEY_BYTES} + {VALUE_BYTES} bytes {:.0} MB of marks (400), {:.0} MB of filters, {:.0} MB of \
-         descriptions of tables",
-        marks / 1e6,
-        filters / 1e6,
-        tables / 1e6,
-    ))
+    let what = format!("MB of marks for a terabyte of {KEY_BYTES} + {VALUE_BYTES} bytes");
+    Some(vec![(Bound::Most(400.0), what, marks / 1e6)])
 }
 
 #[cfg(test)]
@@ -159,12 +168,16 @@ mod tests {
             part("rocksdb", 2, 7.5),
         ];
         let told = targets(&rows);
-        assert_eq!(told.len(), 2, "{told:?}");
-        let first = "0.23 GB: 1.500 entry writes at depth 1 (at most 2), 1.100 bytes of tables per byte and write (1.15), 0.100";
-        assert!(told[0].contains(first), "{told:?}");
-        let second =
-            "500 thousand puts per second with their merges, 4.00 times those of rocksdb (4), 1.43";
-        assert!(told[1].contains(second), "{told:?}");
+        let of = "LSM-trie 1. Growing, trie cluster:16, fillrandom to 2/2, 0";
+        let expected = [
+            "target reached: {of}: entry writes at 0.23 GB: 1.500, at most 2",
+            "target reached: {of}: bytes of tables per byte and write at 0.23 GB: 1.100, at most 1.15",
+            "target reached: {of}: bytes of clusters per byte and write at 0.23 GB: 0.100, at most 0.2",
+            "target reached: {of}: puts per second with their merges over rocksdb: 4.000, at least 4",
+            "target reached: {of}: puts per second with their merges over the reference implementation's: \
+             1.429, at least 1",
+        ];
+        assert_eq!(told, expected.map(|line| line.replace("{of}", of)));
 
         let get = json!({
             "title": "LSM-trie 4. Gets", "case": "the small levels' filters in memory", "design": "trie cluster:16",
@@ -172,7 +185,16 @@ mod tests {
             "memory_per_terabyte": { "indexes": 3.8e8, "filters": 1e9, "tables": 1e7 },
         });
         let told = targets(&[get]);
-        assert!(told[0].contains("1.9800 pages per get (2.05)"), "{told:?}");
-        assert!(told[1].contains("380 MB of marks (400)"), "{told:?}");
+        let expected = [
+            "pages per get: 1.980, at most 2.05",
+            "16 + 100 bytes: 380.000, at most 400",
+        ];
+        for (line, end) in told.iter().zip(expected) {
+            assert!(
+                line.starts_with("target reached") && line.ends_with(end),
+                "{told:?}"
+            );
+        }
+        assert_eq!(told.len(), 2);
     }
 }

@@ -1,11 +1,9 @@
 //! What is wanted of the experiments on two processors, and what was found.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{DIRECT, OUT_OF_MEMORY, TITLE};
-use crate::median::mean;
+use crate::experiments::targets::{Bound, Found, Measured};
 
 /// Whether a row of this title is of this paper's experiments.
 pub(in crate::experiments) fn is_of_paper(title: &str) -> bool {
@@ -34,59 +32,21 @@ pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     .collect()
 }
 
-/// What is measured of a design in a case: the mean over rounds.
-struct Mean {
-    experiment: u64,
-    case: String,
-    workload: String,
-    design: String,
-    ops_per_second: f64,
-    p999_us: f64,
-    threads: u64,
-    /// Of the device, measured beside it.
-    device: Option<f64>,
-}
-
-impl Mean {
-    fn label(&self) -> String {
-        match self.case.as_str() {
-            "" => self.design.clone(),
-            case => format!("{}, {case}", self.design),
-        }
-    }
-}
-
-struct Means(Vec<Mean>);
+/// What is measured of ours.
+struct Means(Vec<Measured>);
 
 impl Means {
     fn of(rows: &[Value]) -> Means {
-        let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
-        let ours = rows.iter().filter(|row| row["store"] == "hedgerow");
-        let mut rounds: BTreeMap<_, Vec<&Value>> = BTreeMap::new();
-        for row in ours.filter(|row| is_of_paper(&text(row, "title"))) {
-            let names = ["case", "workload", "design"].map(|field| text(row, field));
-            let experiment = row["experiment"].as_u64().unwrap_or_default();
-            rounds.entry((experiment, names)).or_default().push(row);
-        }
-        let means = rounds.into_iter().map(|((experiment, names), rounds)| {
-            let of = |path: &str| mean(rounds.iter().filter_map(|row| row.pointer(path)?.as_f64()));
-            let [case, workload, design] = names;
-            Mean {
-                experiment,
-                case,
-                workload,
-                design,
-                ops_per_second: of("/ops_per_second").unwrap_or_default(),
-                p999_us: of("/latency_us/p999").unwrap_or_default(),
-                threads: rounds[0]["threads"].as_u64().unwrap_or_default(),
-                device: of("/device/depth_32"),
-            }
-        });
-        Means(means.collect())
+        let steps = Found::of(rows, TITLE).0.into_iter();
+        Means(
+            steps
+                .filter(|step| step.text("/store") == "hedgerow")
+                .collect(),
+        )
     }
 
-    fn step(&self, experiment: u64, workload: &str) -> impl Iterator<Item = &Mean> {
-        let is_it = move |row: &&Mean| row.experiment == experiment && row.workload == workload;
+    fn step(&self, experiment: u64, workload: &str) -> impl Iterator<Item = &Measured> {
+        let is_it = move |row: &&Measured| row.experiment == experiment && row.workload == workload;
         self.0.iter().filter(is_it)
     }
 
@@ -94,7 +54,7 @@ impl Means {
     fn best(&self, experiment: u64, what: &str, workload: &str, target: f64) -> Option<String> {
         let best = fastest(self.step(experiment, workload))?;
         let what = format!("experiment {experiment}, {what} per second");
-        Some(told(&what, best.ops_per_second, target, &best.label()))
+        Some(told(&what, rate(best), target, &best.label()))
     }
 
     /// Asynchronous puts over synchronous ones.
@@ -106,14 +66,15 @@ impl Means {
         let direct = rows().find(|row| row.design == DIRECT)?;
         let best = fastest(rows().filter(|row| row.design != DIRECT))?;
         let what = format!("asynchronous puts of {case} over synchronous ones");
-        let found = best.ops_per_second / direct.ops_per_second;
+        let found = rate(best) / rate(direct);
         Some(told(&what, found, times, &best.design))
     }
 
     /// Asynchronous gets over what the device gives.
     fn of_device(&self) -> Option<String> {
-        let is_it = |row: &&Mean| row.case == OUT_OF_MEMORY && row.workload.contains("window");
-        let share = |row: &Mean| row.ops_per_second / row.device.unwrap_or(f64::INFINITY);
+        let is_it = |row: &&Measured| row.case == OUT_OF_MEMORY && row.workload.contains("window");
+        let share =
+            |row: &Measured| rate(row) / row.mean("/device/depth_32").unwrap_or(f64::INFINITY);
         let rows = self.0.iter().filter(is_it);
         let best = rows.max_by(|a, b| share(a).total_cmp(&share(b)))?;
         let by = format!("{}, {}", best.design, best.workload);
@@ -125,52 +86,52 @@ impl Means {
     fn processors(&self) -> Vec<String> {
         let on = |count| format!("{DIRECT}, on {count}");
         let two = self.0.iter().filter(|row| row.design == on(2));
-        let one = |two: &Mean| self.step(5, &two.workload).find(|row| row.design == on(1));
+        let one = |two: &Measured| self.step(5, &two.workload).find(|row| row.design == on(1));
         let both = two.filter_map(|two| Some((one(two)?, two)));
         both.map(|(one, two)| {
             let what = format!("{} of 16 clients on 2 processors over 1", two.workload);
-            told(&what, two.ops_per_second / one.ops_per_second, 1.7, DIRECT)
+            told(&what, rate(two) / rate(one), 1.7, DIRECT)
         })
         .collect()
     }
 
     /// The longest 99.9th percentile of 16 clients' direct calls, one or 16 keys each.
     fn longest(&self) -> Option<String> {
-        let is_direct = |row: &&Mean| row.experiment == 1 || row.design.starts_with(DIRECT);
-        let rows = self.0.iter().filter(|row| row.threads == 16);
+        let is_direct = |row: &&Measured| row.experiment == 1 || row.design.starts_with(DIRECT);
+        let rows = self
+            .0
+            .iter()
+            .filter(|row| row.mean("/threads") == Some(16.0));
         let longest = rows
             .filter(is_direct)
-            .max_by(|a, b| a.p999_us.total_cmp(&b.p999_us))?;
+            .max_by(|a, b| p999_ms(a).total_cmp(&p999_ms(b)))?;
         let by = format!(
             "experiment {}, {}, {}",
             longest.experiment,
             longest.workload,
             longest.label()
         );
-        let (found, target) = (longest.p999_us / 1e3, 20.0);
-        let reached = verdict(found < target);
-        Some(format!(
-            "target {reached}: longest p99.9 of 16 clients, ms: {found:.2}, at most {target} ({by})"
-        ))
+        let what = "longest p99.9 of 16 clients, ms";
+        let told = Bound::Most(20.0).told(what, p999_ms(longest));
+        Some(format!("{told} ({by})"))
     }
 }
 
-fn fastest<'a>(rows: impl Iterator<Item = &'a Mean>) -> Option<&'a Mean> {
-    rows.max_by(|a, b| a.ops_per_second.total_cmp(&b.ops_per_second))
+fn fastest<'a>(rows: impl Iterator<Item = &'a Measured>) -> Option<&'a Measured> {
+    rows.max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
-fn verdict(reached: bool) -> &'static str {
-    match reached {
-        true => "reached",
-        false => "missed",
-    }
+fn rate(step: &Measured) -> f64 {
+    step.mean("/ops_per_second").unwrap_or_default()
+}
+
+fn p999_ms(step: &Measured) -> f64 {
+    step.mean("/latency_us/p999").unwrap_or_default() / 1e3
 }
 
 /// What is to be at least `target`.
 fn told(what: &str, found: f64, target: f64, by: &str) -> String {
-    let decimals = if target < 100.0 { 2 } else { 0 };
-    let reached = verdict(found >= target);
-    format!("target {reached}: {what}: {found:.decimals$}, at least {target} ({by})")
+    format!("{} ({by})", Bound::Least(target).told(what, found))
 }
 
 #[cfg(test)]
@@ -224,11 +185,11 @@ mod tests {
         let told = targets(&rows);
         let expected = [
             "target reached: experiment 1, inserts per second: 650000, at least 600000 (default, 1 partition)",
-            "target missed: asynchronous puts of 1 client over synchronous ones: 1.40, at least 1.5 (1 worker)",
-            "target reached: asynchronous gets of 1 client over the device's random reads at depth 32: 0.85, \
+            "target missed: asynchronous puts of 1 client over synchronous ones: 1.400, at least 1.5 (1 worker)",
+            "target reached: asynchronous gets of 1 client over the device's random reads at depth 32: 0.850, \
              at least 0.8 (1 worker, gets, window of 32)",
-            "target reached: readall of 16 clients on 2 processors over 1: 1.90, at least 1.7 (direct calls)",
-            "target missed: longest p99.9 of 16 clients, ms: 30.00, at most 20 (experiment 1, fillrandom, \
+            "target reached: readall of 16 clients on 2 processors over 1: 1.900, at least 1.7 (direct calls)",
+            "target missed: longest p99.9 of 16 clients, ms: 30.000, at most 20 (experiment 1, fillrandom, \
              default, 2 partitions)",
         ];
         assert_eq!(told, expected);

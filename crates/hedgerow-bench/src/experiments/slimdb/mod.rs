@@ -11,16 +11,18 @@ mod filter;
 mod index;
 mod leveldb_index;
 mod model;
-pub(super) mod targets;
+mod targets;
 
 use hedgerow::{KeyOrder, Layout, PrefixRule};
 use serde_json::Value;
 
-use super::autumn::{Base, Size};
 use super::micro::Micro;
+use super::size::{Base, Size};
 use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::store::Result;
 use crate::workload::{Settings, Workload};
+
+pub(super) use targets::targets;
 
 const MIB: u64 = 1 << 20;
 

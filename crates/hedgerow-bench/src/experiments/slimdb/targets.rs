@@ -1,216 +1,144 @@
 //! What is wanted of SlimDB's experiments, and what was found.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use crate::median::median;
+use crate::experiments::targets::{Bound, Found};
 
 /// A line for each target of which there are rows, with medians over rounds.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
-    let found = Found::of(rows);
-    let mut lines = found.indexes();
-    lines.extend(found.filters());
-    for (part, case) in found.parts() {
-        lines.extend(found.stores(part, &case));
+    let found = Found::of(rows, "SlimDB");
+    let mut lines = indexes(&found);
+    lines.extend(filters(&found));
+    for (part, case) in parts(&found) {
+        lines.extend(stores(&found, part, &case));
     }
     lines
 }
 
-/// Experiment, case, workload, design.
-type Key = (u64, String, String, String);
-
-struct Found(BTreeMap<Key, Vec<Value>>);
-
-/// Which side of a bound is wanted.
-#[derive(Clone, Copy)]
-enum Bound {
-    Least(f64),
-    Most(f64),
+/// The experiments with stores, and their cases.
+fn parts(found: &Found) -> Vec<(u64, String)> {
+    let stores = { found.0.iter() }.filter(|step| matches!(step.experiment, 3 | 4));
+    let mut parts: Vec<_> = stores
+        .map(|step| (step.experiment, step.case.clone()))
+        .collect();
+    parts.dedup();
+    parts
 }
 
-fn told(what: &str, found: f64, bound: Bound) -> String {
-    let (reached, side, target) = match bound {
-        Bound::Least(target) => (found >= target, "at least", target),
-        Bound::Most(target) => (found <= target, "at most", target),
-    };
-    let reached = if reached { "reached" } else { "missed" };
-    let decimals = match target {
-        target if target >= 1e3 => 0,
-        target if target < 0.05 => 4,
-        _ => 3,
-    };
-    format!("target {reached}: {what}: {found:.decimals$}, {side} {target}")
+fn indexes(found: &Found) -> Vec<String> {
+    let targets = [
+        ("16", 0.92, 3e6),
+        ("32", 0.80, 3e6),
+        ("64", 0.75, 3e6),
+        ("zipf", 0.70, 1.5e6),
+    ];
+    let each = targets.into_iter().flat_map(|(groups, bits, rate)| {
+        let case = format!("groups of {groups}");
+        let number = |path| found.number((1, &case), ["locate", "three-level"], path);
+        let bits = number("/bits_per_key").map(|it| {
+            Bound::Most(bits).told(&format!("three-level index, {case}, bits per key"), it)
+        });
+        let rate = number("/ops_per_second").map(|it| {
+            Bound::Least(rate).told(
+                &format!("three-level index, {case}, lookups per second"),
+                it,
+            )
+        });
+        bits.into_iter().chain(rate)
+    });
+    each.collect()
 }
 
-impl Found {
-    fn of(rows: &[Value]) -> Found {
-        let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
-        let mut rounds: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
-        for row in rows
-            .iter()
-            .filter(|row| text(row, "title").starts_with("SlimDB"))
-        {
-            let [case, workload, design] = ["case", "workload", "design"].map(|it| text(row, it));
-            let experiment = row["experiment"].as_u64().unwrap_or_default();
-            let key = (experiment, case, workload, design);
-            rounds.entry(key).or_default().push(row.clone());
-        }
-        Found(rounds)
-    }
-
-    /// The median over rounds of what a path, or a ratio of two, leads to.
-    fn number(&self, (experiment, case): (u64, &str), step: [&str; 2], path: &str) -> Option<f64> {
-        let [workload, design] = step.map(str::to_owned);
-        let rows = self
-            .0
-            .get(&(experiment, case.to_owned(), workload, design))?;
-        let (path, by) = path.split_once(" by ").unwrap_or((path, ""));
-        median(rows.iter().filter_map(|row| {
-            let number = |path: &str| row.pointer(path)?.as_f64();
-            match by {
-                "" => number(path),
-                by => Some(number(path)? / number(by)?),
-            }
-        }))
-    }
-
-    /// The experiments with stores, and their cases.
-    fn parts(&self) -> Vec<(u64, String)> {
-        let stores = self.0.keys().filter(|key| matches!(key.0, 3 | 4));
-        let mut parts: Vec<_> = stores.map(|key| (key.0, key.1.clone())).collect();
-        parts.dedup();
-        parts
-    }
-
-    fn indexes(&self) -> Vec<String> {
-        let targets = [
-            ("16", 0.92, 3e6),
-            ("32", 0.80, 3e6),
-            ("64", 0.75, 3e6),
-            ("zipf", 0.70, 1.5e6),
-        ];
-        let each = targets.into_iter().flat_map(|(groups, bits, rate)| {
-            let case = format!("groups of {groups}");
-            let number = |path| self.number((1, &case), ["locate", "three-level"], path);
-            let bits = number("/bits_per_key").map(|it| {
-                told(
-                    &format!("three-level index, {case}, bits per key"),
-                    it,
-                    Bound::Most(bits),
-                )
-            });
-            let rate = number("/ops_per_second").map(|it| {
-                told(
-                    &format!("three-level index, {case}, lookups per second"),
-                    it,
-                    Bound::Least(rate),
-                )
-            });
-            bits.into_iter().chain(rate)
+fn filters(found: &Found) -> Vec<String> {
+    let targets = [
+        ("insert", "/bits_per_key", "bits per key", Bound::Most(16.0)),
+        ("insert", "/ops_per_second", "per second", Bound::Least(4e6)),
+        (
+            "absent, 64 at a time",
+            "/false_positives",
+            "false positives",
+            Bound::Most(0.002),
+        ),
+        (
+            "present, 64 at a time",
+            "/ops_per_second",
+            "per second",
+            Bound::Least(10e6),
+        ),
+        (
+            "absent, 64 at a time",
+            "/ops_per_second",
+            "per second",
+            Bound::Least(10e6),
+        ),
+        (
+            "present, one at a time",
+            "/ops_per_second",
+            "per second",
+            Bound::Least(10e6),
+        ),
+    ];
+    let each = targets
+        .into_iter()
+        .filter_map(|(workload, path, what, bound)| {
+            let found = found.number((2, "0 % duplicates"), [workload, "mlcf:12"], path)?;
+            Some(bound.told(&format!("multi-level cuckoo, {workload}, {what}"), found))
         });
-        each.collect()
-    }
+    each.collect()
+}
 
-    fn filters(&self) -> Vec<String> {
-        let targets = [
-            ("insert", "/bits_per_key", "bits per key", Bound::Most(16.0)),
-            ("insert", "/ops_per_second", "per second", Bound::Least(4e6)),
-            (
-                "absent, 64 at a time",
-                "/false_positives",
-                "false positives",
-                Bound::Most(0.002),
-            ),
-            (
-                "present, 64 at a time",
-                "/ops_per_second",
-                "per second",
-                Bound::Least(10e6),
-            ),
-            (
-                "absent, 64 at a time",
-                "/ops_per_second",
-                "per second",
-                Bound::Least(10e6),
-            ),
-            (
-                "present, one at a time",
-                "/ops_per_second",
-                "per second",
-                Bound::Least(10e6),
-            ),
-        ];
-        let each = targets
-            .into_iter()
-            .filter_map(|(workload, path, what, bound)| {
-                let found = self.number((2, "0 % duplicates"), [workload, "mlcf:12"], path)?;
-                Some(told(
-                    &format!("multi-level cuckoo, {workload}, {what}"),
-                    found,
-                    bound,
-                ))
-            });
-        each.collect()
-    }
-
-    fn stores(&self, experiment: u64, case: &str) -> Vec<String> {
-        let of = |workload, design, path| self.number((experiment, case), [workload, design], path);
-        let beside = |workload, path| {
-            Some(of(workload, "stepped merge", path)? / of(workload, "rocksdb", path)?)
-        };
-        let pages = "/block_reads by /ops";
-        let lines = [
-            (
-                "creating, stepped merge over RocksDB",
-                beside("fillrandom", "/ops_per_second"),
-                Bound::Least(3.0),
-            ),
-            (
-                "entry writes, stepped merge",
-                of("fillrandom", "stepped merge", "/entry_writes/measured"),
-                Bound::Most(3.8),
-            ),
-            (
-                "random reads, stepped merge over RocksDB",
-                beside("readrandom", "/ops_per_second"),
-                Bound::Least(1.5),
-            ),
-            (
-                "pages per hit, stepped merge",
-                of("readrandom", "stepped merge", pages),
-                Bound::Most(1.01),
-            ),
-            (
-                "pages per miss, stepped merge",
-                of("readmissing", "stepped merge", pages),
-                Bound::Most(0.01),
-            ),
-            (
-                "pages per hit, mixed",
-                of("readrandom", "mixed", pages),
-                Bound::Most(1.02),
-            ),
-            (
-                "p99.9 of reads while writing, stepped merge over RocksDB",
-                beside("readwhilewriting", "/latency_us/p999"),
-                Bound::Most(0.5),
-            ),
-        ];
-        let place = if case.is_empty() {
-            String::new()
-        } else {
-            format!("{case}, ")
-        };
-        let found = lines.into_iter().filter_map(|(what, found, bound)| {
-            Some(told(
-                &format!("experiment {experiment}, {place}{what}"),
-                found?,
-                bound,
-            ))
-        });
-        found.collect()
-    }
+fn stores(found: &Found, experiment: u64, case: &str) -> Vec<String> {
+    let of = |workload, design, path| found.number((experiment, case), [workload, design], path);
+    let beside = |workload, path| {
+        Some(of(workload, "stepped merge", path)? / of(workload, "rocksdb", path)?)
+    };
+    let pages = "/block_reads by /ops";
+    let lines = [
+        (
+            "creating, stepped merge over RocksDB",
+            beside("fillrandom", "/ops_per_second"),
+            Bound::Least(3.0),
+        ),
+        (
+            "entry writes, stepped merge",
+            of("fillrandom", "stepped merge", "/entry_writes/measured"),
+            Bound::Most(3.8),
+        ),
+        (
+            "random reads, stepped merge over RocksDB",
+            beside("readrandom", "/ops_per_second"),
+            Bound::Least(1.5),
+        ),
+        (
+            "pages per hit, stepped merge",
+            of("readrandom", "stepped merge", pages),
+            Bound::Most(1.01),
+        ),
+        (
+            "pages per miss, stepped merge",
+            of("readmissing", "stepped merge", pages),
+            Bound::Most(0.01),
+        ),
+        (
+            "pages per hit, mixed",
+            of("readrandom", "mixed", pages),
+            Bound::Most(1.02),
+        ),
+        (
+            "p99.9 of reads while writing, stepped merge over RocksDB",
+            beside("readwhilewriting", "/latency_us/p999"),
+            Bound::Most(0.5),
+        ),
+    ];
+    let place = if case.is_empty() {
+        String::new()
+    } else {
+        format!("{case}, ")
+    };
+    let found = lines.into_iter().filter_map(|(what, found, bound)| {
+        Some(bound.told(&format!("experiment {experiment}, {place}{what}"), found?))
+    });
+    found.collect()
 }
 
 #[cfg(test)]

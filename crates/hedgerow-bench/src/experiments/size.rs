@@ -1,0 +1,151 @@
+//! How large experiments are, and what their trials share.
+
+use hedgerow::io::ReadMode;
+use hedgerow::{Compression, Design};
+
+use crate::experiments::{Engine, Step, Trial};
+use crate::records::RecordShape;
+use crate::store::{OpenOptions, Result};
+use crate::workload::{Part, Settings};
+
+/// How large the experiments are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Size {
+    /// Of data and memory; 1 is the size that the module says.
+    pub scale: f64,
+    /// Operations per step that reads, instead of what the scale says.
+    pub reads: Option<u64>,
+    /// What keys and choices are derived from.
+    pub seed: u64,
+    /// How ours reads its tables. The paper's reads are direct, and the model's are of the device.
+    pub read_mode: ReadMode,
+}
+
+const MIB: u64 = 1 << 20;
+/// The least that memory shrinks to, for all and for a memtable or table.
+const BUDGET_BYTES_MIN: u64 = 4 * MIB;
+pub(super) const TABLE_BYTES_MIN: u64 = 64 << 10;
+
+impl Size {
+    /// # Errors
+    /// A scale that is none.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.scale > 0.0 && self.scale <= 1000.0 {
+            return Ok(());
+        }
+        Err(format!("expected a scale of up to 1000, found {}", self.scale).into())
+    }
+
+    /// What trials of an experiment share; `bytes` are those of the budget, of memtables and tables.
+    pub(super) fn base(
+        &self,
+        num: u64,
+        key_bytes: usize,
+        value_bytes: usize,
+        steps: Vec<Step>,
+        bytes: (u64, u64, u64),
+    ) -> Result<Base> {
+        let settings = Settings {
+            records: RecordShape {
+                num,
+                key_bytes,
+                value_bytes,
+                group_size: 1,
+                seed: self.seed,
+            },
+            reads: None,
+            part: Part::WHOLE,
+            threads: 1,
+            batch_size: None,
+            window: None,
+            seek_nexts: 10,
+            mix: Settings::MIX_EVEN,
+        };
+        let options = OpenOptions {
+            memory_budget: self.bytes(bytes.0, BUDGET_BYTES_MIN),
+            design: Design {
+                compression: Compression::None,
+                filter: "none".parse()?,
+                memtable_bytes: Some(self.bytes(bytes.1, TABLE_BYTES_MIN)),
+                table_bytes: Some(self.bytes(bytes.2, TABLE_BYTES_MIN)),
+                ..Design::default()
+            },
+            read_mode: self.read_mode,
+            ..OpenOptions::new("".as_ref(), &settings)
+        };
+        Ok(Base(Trial {
+            design: String::new(),
+            case: String::new(),
+            engine: Engine {
+                name: "hedgerow",
+                options: String::new(),
+            },
+            options,
+            settings,
+            steps,
+            processors: None,
+        }))
+    }
+
+    pub(super) fn count(&self, at_full_scale: u64) -> u64 {
+        ((at_full_scale as f64 * self.scale) as u64).max(1000)
+    }
+
+    pub(super) fn reads(&self, at_full_scale: u64) -> u64 {
+        self.reads.unwrap_or_else(|| self.count(at_full_scale))
+    }
+
+    pub(super) fn bytes(&self, at_full_scale: u64, min: u64) -> u64 {
+        ((at_full_scale as f64 * self.scale) as u64).max(min)
+    }
+}
+
+/// A trial without its design.
+pub(super) struct Base(pub(super) Trial);
+
+impl Base {
+    /// One of ours.
+    pub(super) fn of(&self, case: &str, policy: &str, filter: &str) -> Result<Trial> {
+        let mut trial = self.0.clone();
+        trial.case = case.to_owned();
+        trial.design = match filter {
+            "none" => policy.to_owned(),
+            filter => format!("{policy} {filter}"),
+        };
+        trial.options.design.policy = policy.parse()?;
+        trial.options.design.filter = filter.parse()?;
+        Ok(trial)
+    }
+
+    /// A peer with the sizes of memtables and tables that ours has.
+    pub(super) fn peer_of_our_sizes(
+        &self,
+        case: &str,
+        name: &'static str,
+        filter: &str,
+    ) -> Result<Trial> {
+        let design = &self.0.options.design;
+        let options = match (name, design.memtable_bytes, design.table_bytes) {
+            ("rocksdb", Some(memtable), Some(table)) => {
+                format!("write_buffer_size={memtable};target_file_size_base={table}")
+            }
+            _ => String::new(),
+        };
+        let mut trial = self.peer(case, name, "", &options);
+        trial.design = name.to_owned();
+        trial.options.design.filter = filter.parse()?;
+        Ok(trial)
+    }
+
+    pub(super) fn peer(&self, case: &str, name: &'static str, how: &str, options: &str) -> Trial {
+        Trial {
+            case: case.to_owned(),
+            design: format!("{name} {how}"),
+            engine: Engine {
+                name,
+                options: options.to_owned(),
+            },
+            ..self.0.clone()
+        }
+    }
+}
