@@ -260,8 +260,9 @@ mod tests {
         offsets: &[u64],
     ) -> Vec<Result<Vec<u8>, io::ErrorKind>> {
         let mut reads = PoolReads::new(readers.clone());
+        let file: Arc<dyn RandomRead> = file.clone();
         for (tag, &offset) in offsets.iter().enumerate() {
-            reads.begin(Read::new(file, offset, 16, tag));
+            reads.begin(Read::new(&file, offset, 16, tag));
         }
         let mut found = vec![None; offsets.len()];
         while let Some((tag, bytes)) = reads.next() {
