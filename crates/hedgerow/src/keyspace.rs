@@ -488,14 +488,16 @@ impl Keyspace {
     }
 
     /// Waits until the background has nothing left to flush or to merge: for tests, benches and
-    /// tools. The active memtables stay as they are.
+    /// tools. The active memtables stay as they are; files that nobody reads any more are gone then.
     ///
     /// # Errors
     /// The error of a merge that failed; `Closed`.
     pub fn wait_until_merged(&self) -> Result<()> {
         let at = self.engine.writer()?.commit().next_seqno;
         flush::wait_for(&self.engine, &self.cell.state.load().partitions, at)?;
-        compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)
+        compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)?;
+        self.engine.remove_obsolete();
+        Ok(())
     }
 
     /// Gives it another design, which is in force when this returns, and durable; the same one again

@@ -318,14 +318,15 @@ fn assign(
 ) -> Memtables {
     // Full memtables are sealed below the whole batch, so that no seal divides it.
     for op in ops {
-        if op.partition.tree().active.reserved_bytes()
-            >= op.partition.keyspace.design().memtable_bytes
-        {
-            seal(engine, op.partition, first);
+        let keyspace = &op.partition.keyspace;
+        if keyspace.active.load(Ordering::Relaxed) >= keyspace.design().memtables_bytes {
+            seal_largest(engine, first, |partition| {
+                partition.keyspace.id == keyspace.id
+            });
         }
     }
     if engine.memory.active.load(Ordering::Relaxed) >= engine.memory.plan.active() {
-        seal_largest(engine, first);
+        seal_largest(engine, first, |_| true);
     }
     let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
     for (i, op) in ops.iter().enumerate() {
@@ -343,8 +344,9 @@ fn assign(
         let bytes = op.memtable_bytes();
         let tree = op.partition.tree();
         tree.active.reserve(bytes, log_end);
-        let active = &engine.memory.active;
-        active.fetch_add(bytes as u64, Ordering::Relaxed);
+        for active in [&engine.memory.active, &op.partition.keyspace.active] {
+            active.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         if ops.len() == 1 {
             return Memtables::One(tree);
         }
@@ -403,17 +405,18 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
         engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
         return false;
     }
-    engine.memory.active.fetch_sub(bytes, Ordering::Relaxed);
+    for active in [&engine.memory.active, &partition.keyspace.active] {
+        active.fetch_sub(bytes, Ordering::Relaxed);
+    }
     flush::schedule(engine, partition.id);
     true
 }
 
-/// The active memtables of all partitions take what they may: the largest goes.
-fn seal_largest(engine: &Arc<Engine>, at: SeqNo) {
+/// The active memtables of these partitions take what they may: the largest goes.
+fn seal_largest(engine: &Arc<Engine>, at: SeqNo, is_one: impl Fn(&Partition) -> bool) {
     let catalog = engine.catalog.load();
-    let largest = catalog
-        .partitions
-        .values()
+    let largest = { catalog.partitions.values() }
+        .filter(|partition| is_one(partition))
         .max_by_key(|p| p.tree().active.reserved_bytes());
     if let Some(partition) = largest {
         seal(engine, partition, at);

@@ -82,6 +82,8 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) order: Box<dyn Order>,
     pub(crate) router: Box<dyn Router>,
     design: ArcSwap<DesignInForce>,
+    /// Bytes of the active memtables of all partitions, changed by every write.
+    pub(crate) active: Apart<AtomicU64>,
     pub(crate) operations: OperationCounters,
     /// It adopts the advisor's design.
     pub(crate) tunes_itself: AtomicBool,
@@ -94,8 +96,11 @@ pub(crate) struct KeyspaceFacts {
 pub(crate) struct DesignInForce {
     pub(crate) design: Design,
     pub(crate) policy: Arc<dyn Policy>,
-    /// The size at which one partition's memtable is flushed.
+    /// A partition's part of the memory of active memtables, where all are written alike.
     pub(crate) memtable_bytes: u64,
+    /// When the active memtables of all partitions have this size, the largest is flushed: a busy partition has
+    /// the memory of the others.
+    pub(crate) memtables_bytes: u64,
     pub(crate) table_bytes: u64,
 }
 
@@ -116,6 +121,7 @@ impl DesignInForce {
             design,
             policy,
             memtable_bytes,
+            memtables_bytes: memtable_bytes * partitions,
             table_bytes,
         })
     }
@@ -136,6 +142,7 @@ impl KeyspaceFacts {
             router: router(&layout, keyspace.seed),
             layout,
             design: ArcSwap::new(design),
+            active: Apart::default(),
             operations: OperationCounters::new(keyspace.operations),
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),
             looked_at: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Keyspaces divided into trees: what is told from outside of how they are divided.
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, Keyspace, Layout};
+use hedgerow::{Db, Design, Keyspace, Layout};
 
 use crate::support::{Contents, builder, contents, key, open, small, value};
 
@@ -167,4 +167,27 @@ fn a_batch_over_partitions_is_whole_after_every_crash() {
         }
         assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
     }
+}
+
+/// The memory of active memtables goes to the trees that are written: where one is, it flushes as often as if it
+/// were alone.
+#[test]
+fn a_busy_partition_has_the_memory_of_all() {
+    let flushes = |layout: Layout| {
+        let db = open(&SimStorage::new(71));
+        let design = Design {
+            memtable_bytes: Some(32 << 10),
+            ..small()
+        };
+        let keyspace = db.keyspace_with("plain", layout, design).unwrap();
+        for i in 0..4000 {
+            keyspace.put(key(i), [7; 100]).unwrap();
+        }
+        keyspace.wait_until_merged().unwrap();
+        db.stats().flushes
+    };
+    let alone = flushes(Layout::sorted());
+    let splits: Vec<Vec<u8>> = (1..8).map(|i| key(1_000_000 + i)).collect();
+    assert!(alone >= 10, "{alone}");
+    assert_eq!(flushes(Layout::sorted().range(splits)), alone);
 }
