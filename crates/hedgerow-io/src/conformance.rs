@@ -1,7 +1,7 @@
 //! What every backend promises, asked of each of them.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::sim::{NoSpawn, SimClock, SimStorage};
 use crate::{
     Advice, Background, Clock, Environment, OsClock, OsSpawn, OsStorage, RandomRead, ReadMode,
-    SegmentMode, Spawn, Storage,
+    SegmentMode, SequentialWrite, Spawn, Storage,
 };
 
 /// A backend and an empty directory on it.
@@ -48,9 +48,16 @@ impl Case {
         self.root.join(name)
     }
 
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
+        match self.read_mode {
+            ReadMode::Direct => self.storage.create_direct(path),
+            ReadMode::Pread | ReadMode::Mmap => self.storage.create(path),
+        }
+    }
+
     fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
-        let mut file = self.storage.create(&path).unwrap();
+        let mut file = self.create(&path).unwrap();
         file.write(bytes).unwrap();
         file.sync().unwrap();
         path
@@ -88,7 +95,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[track_caller]
-fn assert_kind<T>(result: std::io::Result<T>, kind: ErrorKind) {
+fn assert_kind<T>(result: io::Result<T>, kind: ErrorKind) {
     assert_eq!(result.err().map(|error| error.kind()), Some(kind));
 }
 
@@ -186,10 +193,7 @@ fn missing_names_are_not_found(case: &Case) {
     assert_kind(case.storage.link(&missing, &other), ErrorKind::NotFound);
     assert_kind(case.storage.list(&missing), ErrorKind::NotFound);
     assert_kind(case.storage.sync_dir(&missing), ErrorKind::NotFound);
-    assert_kind(
-        case.storage.create(&missing.join("file")),
-        ErrorKind::NotFound,
-    );
+    assert_kind(case.create(&missing.join("file")), ErrorKind::NotFound);
     assert_kind(
         case.storage.create_segment(&missing.join("file"), 512),
         ErrorKind::NotFound,
@@ -241,7 +245,7 @@ fn lock_keeps_what_is_in_the_file(case: &Case) {
 
 fn create_refuses_a_taken_name(case: &Case) {
     let path = case.put("file", b"kept");
-    assert_kind(case.storage.create(&path), ErrorKind::AlreadyExists);
+    assert_kind(case.create(&path), ErrorKind::AlreadyExists);
     assert_eq!(case.read(&path), b"kept");
 }
 
@@ -250,7 +254,7 @@ fn written_bytes_are_read_back(case: &Case) {
     for part in [1, 999, 4096, 100_000, 262_144, 300_000, 1 << 20] {
         let bytes = pattern(3_000_000);
         let path = case.path("file");
-        let mut file = case.storage.create(&path).unwrap();
+        let mut file = case.create(&path).unwrap();
         for part in bytes.chunks(part).take(5000) {
             file.write(part).unwrap();
         }
@@ -267,7 +271,7 @@ fn written_bytes_are_read_back(case: &Case) {
 
 fn flushed_bytes_are_visible_and_counted(case: &Case) {
     let path = case.path("file");
-    let mut file = case.storage.create(&path).unwrap();
+    let mut file = case.create(&path).unwrap();
     file.write(b"abc").unwrap();
     file.write(b"").unwrap();
     file.flush().unwrap();
@@ -281,7 +285,7 @@ fn flushed_bytes_are_visible_and_counted(case: &Case) {
 
 fn unflushed_file_can_be_dropped(case: &Case) {
     let path = case.path("file");
-    let mut file = case.storage.create(&path).unwrap();
+    let mut file = case.create(&path).unwrap();
     file.write(b"abc").unwrap();
     drop(file);
     case.storage.remove(&path).unwrap();

@@ -52,8 +52,8 @@ pub enum ReadMode {
     Pread,
     /// A memory map with random advice, so that the kernel reads no pages ahead.
     Mmap,
-    /// Past the system's page cache: each read is one of the device, and what the engine caches is in
-    /// memory once. For data much larger than memory. Linux only, and not on every file system.
+    /// Past the system's page cache, tables' writes, too: each read is one of the device, and what the engine caches is
+    /// in memory once. For data much larger than memory. Linux only, and not on every file system.
     Direct,
 }
 
@@ -136,6 +136,10 @@ pub trait Storage: Debug + Send + Sync + 'static {
     }
     /// Creates a file to be written from front to back; `AlreadyExists` if there is one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>>;
+    /// As [`Storage::create`], of a file that the system's page cache is to leave alone, where it can.
+    fn create_direct(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
+        self.create(path)
+    }
     /// Creates a log segment of `bytes` bytes, all of them zero and allocated on the medium, so
     /// that writing inside it cannot run out of space. `StorageFull` leaves no file behind.
     fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>>;

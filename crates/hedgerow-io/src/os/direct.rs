@@ -1,4 +1,4 @@
-//! Reads past the system's page cache.
+//! Reads and writes past the system's page cache.
 //!
 //! A direct read moves whole sectors between the device and memory that begins at one, so it goes into
 //! memory of our own first. The copy out of it takes the place of the one out of the page cache; what
@@ -14,12 +14,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::read::check_bounds;
+use super::write::Steps;
 use crate::RandomRead;
 
 /// No device that we know of has larger sectors.
 const SECTOR_BYTES: usize = 4096;
-/// A thread keeps memory for reads of so many bytes; longer ones allocate.
-const KEPT_BYTES: usize = 64 << 10;
+/// A thread keeps memory for reads of so many bytes, as long as those of merges; longer ones allocate. What is not used of it
+/// is not there.
+const KEPT_BYTES: usize = (256 << 10) + 2 * SECTOR_BYTES;
 
 thread_local! {
     static BOUNCE: RefCell<Sectors> = RefCell::new(Sectors::new(KEPT_BYTES));
@@ -34,9 +36,17 @@ pub(super) struct DirectFile {
 
 /// Opens a file for direct reads; `Unsupported` where there are none.
 pub(super) fn open(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+/// Creates a file for direct writes; `Unsupported` where there are none, and it may be there then.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().write(true).create_new(true), path)
+}
+
+fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
-    return OpenOptions::new()
-        .read(true)
+    return options
         .custom_flags(libc::O_DIRECT)
         .open(path)
         .map_err(|error| match error.kind() {
@@ -50,7 +60,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 fn unsupported() -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
-        "expected a file system with direct reads, found one without",
+        "expected a file system with direct reads and writes, found one without",
     )
 }
 
@@ -95,6 +105,74 @@ impl DirectFile {
         }
         buf.copy_from_slice(&into[span.wanted.clone()]);
         Ok(())
+    }
+}
+
+/// Bytes written past the system's cache at once. The device takes as long for them as for a few small writes.
+const DIRECT_BYTES: usize = 512 << 10;
+
+/// A file opened with `O_DIRECT`, which takes whole sectors.
+#[derive(Debug)]
+pub(super) struct DirectWriter {
+    file: File,
+    /// What follows `start`.
+    sectors: Sectors,
+    held_bytes: usize,
+    /// A multiple of a sector.
+    start: u64,
+}
+
+impl DirectWriter {
+    /// Writes to an empty file.
+    pub(super) fn new(file: File) -> DirectWriter {
+        DirectWriter {
+            file,
+            sectors: Sectors::new(DIRECT_BYTES),
+            held_bytes: 0,
+            start: 0,
+        }
+    }
+}
+
+impl Steps for DirectWriter {
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let room = &mut self.sectors.bytes_mut()[self.held_bytes..];
+            let (part, rest) = bytes.split_at(bytes.len().min(room.len()));
+            room[..part.len()].copy_from_slice(part);
+            self.held_bytes += part.len();
+            bytes = rest;
+            if self.held_bytes == DIRECT_BYTES {
+                self.hand_over()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last sector is filled up and then cut off; it stays here, to be written again with what follows.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let tail_bytes = self.held_bytes % SECTOR_BYTES;
+        let whole_bytes = self.held_bytes - tail_bytes;
+        let sectors = self.sectors.bytes_mut();
+        let padded_bytes = self.held_bytes.next_multiple_of(SECTOR_BYTES);
+        sectors[self.held_bytes..padded_bytes].fill(0);
+        self.file
+            .write_all_at(&sectors[..padded_bytes], self.start)?;
+        if tail_bytes > 0 {
+            self.file.set_len(self.start + self.held_bytes as u64)?;
+            sectors.copy_within(whole_bytes..padded_bytes, 0);
+        }
+        self.start += whole_bytes as u64;
+        self.held_bytes = tail_bytes;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.start + self.held_bytes as u64
     }
 }
 

@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use crate::{DirEntry, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage};
 use reads::OsReads;
+use write::{PacedWriter, UntilFailure};
 
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
@@ -152,7 +153,19 @@ impl Storage for OsStorage {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Box::new(write::PacedWriter::new(file)))
+        Ok(Box::new(UntilFailure::new(PacedWriter::new(file))))
+    }
+
+    fn create_direct(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
+        match direct::create(path) {
+            Ok(file) => Ok(Box::new(UntilFailure::new(direct::DirectWriter::new(file)))),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                // Some systems create the file and then find that they cannot write it so.
+                let _ = fs::remove_file(path);
+                self.create(path)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>> {

@@ -5,8 +5,11 @@
 //! [`WINDOW_BYTES`] has been handed over, its write-back starts, and the one before is waited for.
 //! At any time at most two windows and the buffer are not on their way to the disk.
 //!
-//! After an error the writer refuses everything: how much of the file is there is unknown.
+//! What is written past the system's cache ([`super::direct::DirectWriter`]) is on its way to the disk at once.
+//!
+//! After an error a writer refuses everything: how much of the file is there is unknown.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -30,8 +33,6 @@ pub(super) struct PacedWriter {
     handed_bytes: u64,
     /// The range being written back; what is after it has not been asked for.
     window: Range<u64>,
-    /// A step failed: how much of the file is there is unknown.
-    failed: bool,
 }
 
 impl PacedWriter {
@@ -42,10 +43,25 @@ impl PacedWriter {
             buffer: Vec::new(),
             handed_bytes: 0,
             window: 0..0,
-            failed: false,
         }
     }
 
+    fn handed(&mut self, len: usize) -> io::Result<()> {
+        self.handed_bytes += len as u64;
+        if self.handed_bytes - self.window.end < WINDOW_BYTES {
+            return Ok(());
+        }
+        let next = self.window.end..self.handed_bytes;
+        system::start_write_back(&self.file, next.clone())?;
+        if !self.window.is_empty() {
+            system::wait_for_write_back(&self.file, self.window.clone())?;
+        }
+        self.window = next;
+        Ok(())
+    }
+}
+
+impl Steps for PacedWriter {
     fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.buffer.capacity() == 0 {
             self.buffer.reserve_exact(BUFFER_BYTES);
@@ -75,53 +91,69 @@ impl PacedWriter {
         self.handed(len)
     }
 
-    fn handed(&mut self, len: usize) -> io::Result<()> {
-        self.handed_bytes += len as u64;
-        if self.handed_bytes - self.window.end < WINDOW_BYTES {
-            return Ok(());
-        }
-        let next = self.window.end..self.handed_bytes;
-        system::start_write_back(&self.file, next.clone())?;
-        if !self.window.is_empty() {
-            system::wait_for_write_back(&self.file, self.window.clone())?;
-        }
-        self.window = next;
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.window = self.handed_bytes..self.handed_bytes;
         Ok(())
     }
 
-    /// Runs a step unless an earlier one failed.
-    fn unless_failed(
-        &mut self,
-        step: impl FnOnce(&mut PacedWriter) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn bytes(&self) -> u64 {
+        self.handed_bytes + self.buffer.len() as u64
+    }
+}
+
+/// What a writer does, each step after the last one succeeded.
+pub(super) trait Steps: Debug + Send {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// What was appended goes to the system.
+    fn hand_over(&mut self) -> io::Result<()>;
+    /// What was handed over becomes durable.
+    fn sync(&mut self) -> io::Result<()>;
+    fn bytes(&self) -> u64;
+}
+
+/// A writer that takes no step after one that failed.
+#[derive(Debug)]
+pub(super) struct UntilFailure<S> {
+    steps: S,
+    failed: bool,
+}
+
+impl<S: Steps> UntilFailure<S> {
+    pub(super) fn new(steps: S) -> UntilFailure<S> {
+        UntilFailure {
+            steps,
+            failed: false,
+        }
+    }
+
+    fn take(&mut self, step: impl FnOnce(&mut S) -> io::Result<()>) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier write of this file failed"));
         }
-        let result = step(self);
+        let result = step(&mut self.steps);
         self.failed = result.is_err();
         result.map_err(system::full_error)
     }
 }
 
-impl SequentialWrite for PacedWriter {
+impl<S: Steps> SequentialWrite for UntilFailure<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.unless_failed(|writer| writer.append(bytes))
+        self.take(|steps| steps.append(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.unless_failed(PacedWriter::hand_over)
+        self.take(S::hand_over)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.unless_failed(|writer| {
-            writer.hand_over()?;
-            writer.file.sync_data()?;
-            writer.window = writer.handed_bytes..writer.handed_bytes;
-            Ok(())
+        self.take(|steps| {
+            steps.hand_over()?;
+            steps.sync()
         })
     }
 
     fn bytes(&self) -> u64 {
-        self.handed_bytes + self.buffer.len() as u64
+        self.steps.bytes()
     }
 }

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hedgerow_io::ReadMode;
+
 use crate::engine::{Engine, lock};
 use crate::entry::{KeyHash, SeqNo};
 use crate::error::{Error, Result};
@@ -242,7 +244,11 @@ impl<'a> OutputTables<'a> {
         let path = self.engine.tables_dir(place).join(table_name(id));
         // Also what fails to be created may have left a file.
         self.written.push(path.clone());
-        let file = self.engine.environment.storage.create(&path);
+        let storage = &self.engine.environment.storage;
+        let file = match self.engine.tables.read_mode {
+            ReadMode::Direct => storage.create_direct(&path),
+            ReadMode::Pread | ReadMode::Mmap => storage.create(&path),
+        };
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         let facts = &self.partition.keyspace;
         let design = &self.design.design;

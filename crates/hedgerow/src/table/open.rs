@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow_io::{RandomRead, ReadMode};
+use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
@@ -215,14 +215,11 @@ pub(crate) const STREAM_BYTES_MAX: usize = 256 << 10;
 /// And at least, however many inputs share the memory of merges.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 10;
 
-/// The pages of one table from front to back, read in long pieces by way of the system's cache, which may
-/// have what was written lately. Those of a merge are not kept in the cache. Pages out of order are
-/// read one by one.
+/// The pages of one table from front to back, read in long pieces. Those of a merge are not kept in the cache. Pages
+/// out of order are read one by one.
 pub(crate) struct StreamedPages {
     table: Arc<Table>,
     stream_bytes: usize,
-    /// Another one than the table's if that is read past the system's cache.
-    file: OnceLock<Arc<dyn RandomRead>>,
     window: Mutex<Window>,
 }
 
@@ -260,7 +257,6 @@ impl StreamedPages {
         StreamedPages {
             table,
             stream_bytes,
-            file: OnceLock::new(),
             window: Mutex::new(Window {
                 start: 0,
                 bytes: 0,
@@ -271,20 +267,6 @@ impl StreamedPages {
 }
 
 impl StreamedPages {
-    fn file(&self) -> Result<&Arc<dyn RandomRead>> {
-        let context = self.table.context();
-        if context.read_mode != ReadMode::Direct {
-            return self.table.pages.file();
-        }
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let path = self.table.path();
-        let opened = context.storage.open(path, ReadMode::Pread);
-        let file = opened.map_err(|e| Error::io("open", path, e))?;
-        Ok(self.file.get_or_init(|| file))
-    }
-
     /// Brings a block into the cache, where it is not yet. False where the index, as it is in memory,
     /// knows of no such block.
     pub(crate) fn cache_block(&self, block: usize) -> Result<bool> {
@@ -308,7 +290,11 @@ impl StreamedPages {
             }
             self.table.context().stats.device_reads.add(1);
             window
-                .fill(&**self.file()?, id.handle.offset, self.stream_bytes)
+                .fill(
+                    &**self.table.pages.file()?,
+                    id.handle.offset,
+                    self.stream_bytes,
+                )
                 .map_err(|e| Error::io("read", self.table.path(), e))?;
         }
         match window.of(id.handle) {
