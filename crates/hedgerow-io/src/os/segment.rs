@@ -18,6 +18,10 @@
 //! helps with both: it makes a range of pages ready and dirty, and the next sync writes and notes
 //! them all at once, so that commits in a new segment cost what they cost in a recycled one.
 //!
+//! Before it writes a page the kernel takes it from the map, and each time it interrupts all processors to make them
+//! forget where the page was: 13 % of the processors' time of a load with two writers and small memtables, on a
+//! virtual machine. `release` takes a whole range from the map first, with one interruption for every 2 MiB.
+//!
 //! # Failure
 //!
 //! A write through a map has no result: a page that cannot be read or allocated ends the process
@@ -111,6 +115,22 @@ impl Segment for MappedSegment {
             let _ = self
                 .map
                 .advise_range(memmap2::Advice::PopulateWrite, range.start, range.len());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+    }
+
+    fn release(&self, range: Range<u64>) {
+        #[cfg(target_os = "linux")]
+        if let Some(range) = clip(&range, self.map.len()) {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the map is shared and of a file, and no reference into it exists: its pages stay in the page
+            // cache with what was written, and are found there when the range is touched again, by a writer
+            // at the same time, too.
+            let _ = unsafe {
+                self.map
+                    .unchecked_advise_range(advice, range.start, range.len())
+            };
         }
         #[cfg(not(target_os = "linux"))]
         let _ = range;

@@ -33,6 +33,8 @@ use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHead
 /// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
 /// it is not the whole segment.
 const PREPARED_BYTES: u64 = 1 << 20;
+/// Syncs of less leave the segment as it is: the next records go to the same pages.
+const RELEASED_BYTES_MIN: u64 = 256 << 10;
 /// About so many bytes of segments are prepared ahead: a system that is busy with the writes of a
 /// flush takes some hundred milliseconds for it, and commits should not have to wait.
 const SPARE_BYTES: u64 = 32 << 20;
@@ -339,6 +341,17 @@ impl Log {
             .collect();
         for segment in segments {
             self.syncs.fetch_add(1, Ordering::Relaxed);
+            let from = match segment.number == durable.segment {
+                true => u64::from(durable.offset),
+                false => 0,
+            };
+            let to = match segment.number == target.segment {
+                true => u64::from(target.offset),
+                false => segment.file.capacity_bytes(),
+            };
+            if to.saturating_sub(from) >= RELEASED_BYTES_MIN {
+                segment.file.release(from..to);
+            }
             segment
                 .file
                 .sync()
