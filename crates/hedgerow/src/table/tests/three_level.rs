@@ -67,7 +67,7 @@ fn tables() -> Vec<Entries> {
     ]
 }
 
-/// Whatever is in the table or not: a hit reads one page, a miss one at most, beside that of a paged
+/// Whatever is in the table or not: a hit reads one page, a miss one at most (T8), beside that of a paged
 /// index.
 #[test]
 fn a_lookup_reads_one_page() {

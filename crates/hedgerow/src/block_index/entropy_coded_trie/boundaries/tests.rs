@@ -14,6 +14,7 @@ fn groups(bits: &[bool]) -> Vec<Group> {
     .collect()
 }
 
+/// Each boundary is behind the one before, and there are as many as groups (T7).
 #[test]
 fn groups_are_found_by_rank_and_by_block() {
     let random = &mut SplitMix(4);

@@ -26,6 +26,7 @@ fn node(keys: usize, left: usize) -> String {
     text(out.bytes(), out.bits())
 }
 
+/// T1 of the entropy-coded trie.
 #[test]
 fn codewords_are_those_of_the_reference() {
     for (keys, line) in (2..).zip(STRONG.lines()) {

@@ -191,7 +191,7 @@ fn check_lower_bound(blocks: &[Vec<Hashes>], wanted: Hashes, found: Bracket) {
     }
 }
 
-/// Random tables over a tiny space of hashes, each asked for all pairs of hashes.
+/// Random tables over a tiny space of hashes, each asked for all pairs of hashes (T9).
 #[test]
 fn every_pair_of_hashes_is_answered_exactly() {
     let random = &mut SplitMix(21);
@@ -225,6 +225,7 @@ fn every_pair_of_hashes_is_answered_exactly() {
     }
 }
 
+/// One entry, one block, one prefix over all blocks, blocks of one entry; below the first and above the last (T11).
 #[test]
 fn the_borders_of_segments() {
     let random = &mut SplitMix(22);

@@ -166,7 +166,7 @@ impl Table {
     }
 }
 
-/// Bits per key, and every entry and as many others looked up: never more than one block.
+/// Bits per key, and every entry and as many others looked up: never more than one block (T10).
 #[test]
 fn the_tables_of_the_paper_are_small_and_exact() {
     let expected = [

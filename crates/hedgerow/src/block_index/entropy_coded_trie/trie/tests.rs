@@ -38,6 +38,7 @@ const VECTORS: [(usize, u64, usize, &str); 8] = [
     ),
 ];
 
+/// T2.
 #[test]
 fn tries_are_those_of_the_reference() {
     for (count, seed, bits, expected) in VECTORS {
@@ -49,7 +50,7 @@ fn tries_are_those_of_the_reference() {
     assert_eq!(text(out.bytes(), out.bits()), "1100110");
 }
 
-/// SILT's expected sizes, which its table has to six digits.
+/// SILT's expected sizes, which its table has to six digits (T3).
 #[test]
 fn random_keys_cost_what_the_theory_says() {
     let mut random = SplitMix(99);
@@ -86,6 +87,7 @@ impl Kind for Ranked {
     }
 }
 
+/// A member's leaf has its rank (T4), others are told of the rank beside them (T5), and to skip a trie ends where it does (T6).
 fn check_places<K: Kind>(keys: &[u64], leaf_bits: usize, asked: impl Iterator<Item = u64>) {
     let mut out = BitWriter::default();
     encode::<K>(keys, &mut out, &mut |rank, _, out| {
