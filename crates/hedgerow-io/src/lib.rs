@@ -175,6 +175,8 @@ pub trait SequentialWrite: Debug + Send {
     fn sync(&mut self) -> io::Result<()>;
     /// The number of bytes written.
     fn bytes(&self) -> u64;
+    /// The memory that it takes until it is dropped, in bytes.
+    fn memory_bytes(&self) -> usize;
 }
 
 /// A preallocated log segment: a fixed number of bytes, written at any offset by any thread.

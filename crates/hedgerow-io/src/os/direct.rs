@@ -174,6 +174,10 @@ impl Steps for DirectWriter {
     fn bytes(&self) -> u64 {
         self.start + self.held_bytes as u64
     }
+
+    fn memory_bytes(&self) -> usize {
+        DIRECT_BYTES
+    }
 }
 
 /// The whole sectors around a range of a file.

@@ -100,6 +100,10 @@ impl Steps for PacedWriter {
     fn bytes(&self) -> u64 {
         self.handed_bytes + self.buffer.len() as u64
     }
+
+    fn memory_bytes(&self) -> usize {
+        BUFFER_BYTES
+    }
 }
 
 /// What a writer does, each step after the last one succeeded.
@@ -110,6 +114,7 @@ pub(super) trait Steps: Debug + Send {
     /// What was handed over becomes durable.
     fn sync(&mut self) -> io::Result<()>;
     fn bytes(&self) -> u64;
+    fn memory_bytes(&self) -> usize;
 }
 
 /// A writer that takes no step after one that failed.
@@ -155,5 +160,9 @@ impl<S: Steps> SequentialWrite for UntilFailure<S> {
 
     fn bytes(&self) -> u64 {
         self.steps.bytes()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.steps.memory_bytes()
     }
 }

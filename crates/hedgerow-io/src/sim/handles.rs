@@ -179,6 +179,10 @@ impl SequentialWrite for Writer {
     fn bytes(&self) -> u64 {
         self.handed_bytes + self.buffer.len() as u64
     }
+
+    fn memory_bytes(&self) -> usize {
+        Writer::BUFFER_BYTES
+    }
 }
 
 /// A log segment.

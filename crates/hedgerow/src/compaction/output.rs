@@ -271,13 +271,14 @@ impl<'a> OutputTables<'a> {
         };
         self.overlap_bytes = 0;
         let writer = table::writer(file, &path, options);
+        let buffers = self.engine.memory.buffers(writer.memory_bytes());
         Ok(Current {
             id,
             writer,
             columns: self.filter.columns(),
             path,
             paced_bytes: 0,
-            buffers: self.engine.memory.buffers(0),
+            buffers,
         })
     }
 

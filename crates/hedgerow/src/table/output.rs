@@ -162,7 +162,7 @@ impl Output {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.stored.capacity()
+        self.stored.capacity() + self.file.memory_bytes()
     }
 
     /// Appends facts and footer, and makes the file durable.

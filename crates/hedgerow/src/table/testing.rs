@@ -38,6 +38,10 @@ impl SequentialWrite for MemoryWrite {
     fn bytes(&self) -> u64 {
         self.0.lock().unwrap().len() as u64
     }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// An immutable file.
