@@ -289,12 +289,18 @@ impl Addition {
     }
 
     fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {
-        let mut filter = match self.base.as_ref().and_then(counted) {
+        let base = self.base.as_ref().and_then(counted);
+        // Memory for it first.
+        let bytes = match base {
+            Some(base) => base.filter.memory_bytes(),
+            None => self.sizing.memory_bytes().unwrap_or(0) as usize,
+        };
+        let mut buffers = engine.memory.buffers(bytes);
+        let mut filter = match base {
             Some(base) => base.filter.copy(),
             None => MultiLevelCuckoo::new(self.sizing)?,
         };
         let mut ids: Vec<RunId> = self.base.iter().flat_map(|b| b.runs.to_vec()).collect();
-        let mut buffers = engine.memory.buffers(filter.memory_bytes());
         for (at, run) in self.runs.iter().enumerate() {
             if !self.grows {
                 filter.begin_run()?;
@@ -323,7 +329,6 @@ impl Addition {
             }
         }
         drop(buffers);
-        let base = self.base.as_ref().and_then(counted);
         let mut stored = base.map_or_else(Stored::default, |base| lock(&base.stored).clone());
         stored.unwritten_bytes += self.runs.iter().map(Run::bytes).sum::<u64>();
         let filter = Counted::new(filter, engine.memory.clone(), stored);
