@@ -612,9 +612,7 @@ fn retire_state(
         let tree = partition.tree();
         let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
         engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
-        for active in [&engine.memory.active, &old.facts.active] {
-            active.fetch_sub(tree.active.reserved_bytes(), Ordering::Relaxed);
-        }
+        (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
     }
     engine.catalog.store(Arc::new(catalog));
     engine.routing_epoch.fetch_add(1, Ordering::AcqRel);

@@ -73,7 +73,7 @@ impl MemoryPlan {
         let coming = if held.writing {
             self.active().saturating_sub(held.active) + self.retained()
         } else {
-            0
+            held.retained
         };
         let beside = held.memtables + coming + held.others + 2 * self.step();
         self.budget.saturating_sub(beside).max(CACHE_BYTES_MIN)
@@ -88,6 +88,9 @@ struct Held {
     others: u64,
     /// All memtables as they are, those among them that only cursors still hold.
     memtables: u64,
+    /// Chunks of former ones that are kept for the next: a memtable that a reader held may be dropped long after the
+    /// last write.
+    retained: u64,
     /// What was written to the active ones.
     active: u64,
     /// There are writes, or were a moment ago.
@@ -208,6 +211,19 @@ impl Memory {
         used as f64 / self.plan.memtables as f64
     }
 
+    /// So many bytes more are in active memtables, counted here and for their keyspace.
+    #[inline]
+    pub(crate) fn add_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
+        self.active.fetch_add(bytes, Ordering::Relaxed);
+        of_keyspace.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A memtable of so many bytes is active no more.
+    pub(crate) fn remove_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
+        self.active.fetch_sub(bytes, Ordering::Relaxed);
+        of_keyspace.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// A write is about to come. True if the memory has to be divided again for it.
     #[inline]
     pub(crate) fn begin_writing(&self) -> bool {
@@ -262,6 +278,7 @@ impl Memory {
         self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
             others,
             memtables,
+            retained: self.pool.retained_bytes() as u64,
             active,
             writing: self.writing.load(Ordering::Relaxed),
         }));
@@ -334,6 +351,8 @@ impl Drop for MergeMemory<'_> {
 
 #[cfg(test)]
 mod tests {
+    use hedgerow_mem::OrderedMap;
+
     use super::*;
 
     #[test]
@@ -346,12 +365,13 @@ mod tests {
                         let held = Held {
                             others,
                             memtables,
+                            retained: plan.retained() / 2,
                             active: memtables.min(plan.active()),
                             writing,
                         };
                         let coming = match writing {
                             true => plan.active() - held.active + plan.retained(),
-                            false => 0,
+                            false => held.retained,
                         };
                         let cache = plan.cache_bytes(held);
                         let all = memtables + coming + others + cache;
@@ -362,6 +382,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn chunks_that_are_kept_count_also_when_nobody_writes() {
+        let memory = Memory::new(64 << 20);
+        let fill = || {
+            let map = OrderedMap::new(memory.pool.clone());
+            for i in 0..4000u64 {
+                map.insert(&i.to_be_bytes(), i, 0, &[7; 1000]);
+            }
+            map
+        };
+        let map = fill();
+        let _merge = memory.merge();
+        let (held, capacity) = (
+            memory.pool.held_bytes() as u64,
+            memory.cache.capacity_bytes(),
+        );
+        drop(map);
+        memory.balance();
+        let kept = memory.pool.retained_bytes() as u64;
+        assert!(kept > 0);
+        let room = memory.cache.capacity_bytes() - capacity;
+        assert_eq!(room + kept, held);
     }
 
     #[test]

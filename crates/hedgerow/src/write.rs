@@ -344,9 +344,7 @@ fn assign(
         let bytes = op.memtable_bytes();
         let tree = op.partition.tree();
         tree.active.reserve(bytes, log_end);
-        for active in [&engine.memory.active, &op.partition.keyspace.active] {
-            active.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
+        (engine.memory).add_active(&op.partition.keyspace.active, bytes as u64);
         if ops.len() == 1 {
             return Memtables::One(tree);
         }
@@ -405,9 +403,7 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
         engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
         return false;
     }
-    for active in [&engine.memory.active, &partition.keyspace.active] {
-        active.fetch_sub(bytes, Ordering::Relaxed);
-    }
+    (engine.memory).remove_active(&partition.keyspace.active, bytes);
     flush::schedule(engine, partition.id);
     true
 }
