@@ -175,10 +175,13 @@ impl Memory {
         held.saturating_add(bytes) <= self.plan.resident
     }
 
-    /// Whether a filter over several runs of `bytes` more may be built.
+    /// Whether a filter over several runs of `bytes` more may be built. The last eighth of what such filters may
+    /// take is for small ones: each run that a filter knows saves the same reads, however small it is.
     pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
+        let share = self.plan.budget / 2;
+        let of_large = if bytes > share / 8 { share / 8 } else { 0 };
         let filters = self.filters.load(Ordering::Relaxed);
-        filters.saturating_add(bytes) <= self.plan.budget / 2
+        filters.saturating_add(bytes) <= share - of_large
     }
 
     /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads

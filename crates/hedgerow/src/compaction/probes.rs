@@ -46,6 +46,12 @@ use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::version::Version;
 use stored::Stored;
 
+/// Fingerprints get shorter, down to this, as long as a filter takes more than half of what is left for filters: an answer
+/// names a run in vain for 8 of 256 absent keys.
+const FAIR_FINGERPRINT_BITS: u8 = 8;
+/// And down to this as long as it does not fit.
+const SHORT_FINGERPRINT_BITS: u8 = 6;
+
 /// Begins to build the filters that a tree lacks, and to write those whose turn it is, if nobody does.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     {
@@ -151,9 +157,8 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     let design = partition.keyspace.design();
     let version = &partition.tree().version;
     let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
-    let lacking = lacking(&design, version);
-    let fitted = lacking.and_then(|addition| addition.fitted(engine, &design));
-    fitted.map(NextStep::Add).or_else(task)
+    let addition = lacking(engine, &design, version);
+    addition.map(NextStep::Add).or_else(task)
 }
 
 /// The filter that the runs of a level share: bits of a fingerprint, and the mode that it begins with.
@@ -170,7 +175,8 @@ fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
     }
 }
 
-fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
+/// The first filter that is lacking and has room.
+fn lacking(engine: &Engine, design: &DesignInForce, version: &Version) -> Option<Addition> {
     let mut levels = (0..version.depth())
         .filter_map(|level| Some((level, shared(design, level)?)))
         .peekable();
@@ -182,7 +188,9 @@ fn lacking(design: &DesignInForce, version: &Version) -> Option<Addition> {
             return None;
         }
         let mut groups = 0..version.levels[level].groups.len();
-        groups.find_map(|group| addition(version, (level, group), kind, runs_max))
+        groups.find_map(|group| {
+            addition(version, (level, group), kind, runs_max)?.fitted(engine, design)
+        })
     })
 }
 
@@ -274,18 +282,41 @@ impl Addition {
         }
     }
 
-    /// With room for fewer runs that are to come, if it is a new filter and there is not the memory for all; nothing if
-    /// not even those fit that are there.
+    /// What there is the memory for, of a new filter: with room for fewer of the runs that are to come, so that half of what is
+    /// left stays for other filters; else with shorter fingerprints; else without the oldest runs. Nothing if
+    /// not even the newest fits.
     fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
-        let has_room = |bytes| engine.memory.has_room_for_shared_filter(bytes);
-        let always = self.base.is_some() || design.design.residency == Residency::Resident;
-        while !always && !self.sizing.memory_bytes().is_none_or(has_room) {
-            if self.sizing.entries <= self.entries {
+        if self.base.is_some() || design.design.residency == Residency::Resident {
+            return Some(self);
+        }
+        let has_room = |sizing: &Sizing, times| {
+            let bytes = sizing.memory_bytes();
+            bytes.is_none_or(|bytes| engine.memory.has_room_for_shared_filter(times * bytes))
+        };
+        let spec = self.sizing;
+        loop {
+            while self.sizing.entries > self.entries && !has_room(&self.sizing, 2) {
+                self.sizing.entries = self.entries.max(self.sizing.entries / 2);
+            }
+            for (bits_min, times) in [(FAIR_FINGERPRINT_BITS, 2), (SHORT_FINGERPRINT_BITS, 1)] {
+                let is_long = |sizing: &Sizing| sizing.fingerprint_bits > bits_min;
+                while is_long(&self.sizing) && !has_room(&self.sizing, times) {
+                    self.sizing.fingerprint_bits -= 1;
+                }
+            }
+            if has_room(&self.sizing, 1) {
+                return Some(self);
+            }
+            if self.runs.len() <= 1 {
                 return None;
             }
-            self.sizing.entries = self.entries.max(self.sizing.entries / 2);
+            let oldest = self.runs.remove(0);
+            self.entries -= entries_of(&oldest.tables).min(self.entries);
+            self.sizing = Sizing {
+                entries: self.entries,
+                ..spec
+            };
         }
-        Some(self)
     }
 
     fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {
@@ -361,7 +392,14 @@ impl Addition {
         let fits = self.fits(group);
         if fits {
             group.probes.retain(|probe| !self.is_base(probe));
-            group.probes.insert(0, probe);
+            // Newest first: where runs without a filter get theirs later, newer ones may have one.
+            let newest = probe.runs.iter().max();
+            let older = group
+                .probes
+                .iter()
+                .position(|it| it.runs.iter().max() < newest);
+            let place = older.unwrap_or(group.probes.len());
+            group.probes.insert(place, probe);
         }
         fits
     }

@@ -104,6 +104,31 @@ fn small_indexes_stay_in_memory_beside_large_filters() {
     assert!(missed <= 0.01, "{missed}");
 }
 
+/// Fingerprints of 24 bits would take 1.6 times what filters may: shorter ones are better than none. And what does not
+/// fit at all leaves newer runs theirs.
+#[test]
+fn little_memory_shortens_fingerprints() {
+    let budget = 1 << 20;
+    let (db, keyspace) = opened("mlcf:24", (32 << 10, 128 << 10), budget);
+    let (mut missed, mut hit, mut rounds) = (0.0, 0.0, 0.0);
+    for i in 0..4 * KEYS {
+        let first = i / KEYS * KEYS;
+        let (key, value) = (key(first + drawn(i)), [drawn(i) as u8; 60]);
+        keyspace.put(key, value).unwrap();
+        if i % 64 == 63 {
+            missed += reads_per_miss(&db, &keyspace, 8);
+            hit += reads_per_hit(&db, &keyspace, KEYS.min(i + 1), 8);
+            rounds += 1.0;
+        }
+    }
+    let (missed, hit) = (missed / rounds, hit / rounds);
+    let memory = db.stats().memory;
+    println!("{missed:.4} pages per miss, {hit:.4} per hit, {memory:?}");
+    assert!(memory.filters <= budget / 2, "{memory:?}");
+    assert!(missed <= 0.1, "{missed}");
+    assert!(hit <= 1.1, "{hit}");
+}
+
 /// With room for fewer runs, or not at all.
 #[test]
 fn filters_of_several_runs_take_half_of_the_memory_at_most() {

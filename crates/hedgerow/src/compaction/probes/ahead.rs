@@ -106,11 +106,6 @@ fn addition(
         return None;
     }
     let here = version.levels.get(level)?.groups.get(group)?;
-    let mut others = here.runs.iter().filter(|it| it.id != run);
-    if others.any(|it| !here.is_covered(it.id)) {
-        // The job for what lacks filters makes one for all.
-        return None;
-    }
     let new = entries_of(&tables);
     let found = here.run(run).map_or(0, |run| entries_of(&run.tables));
     let whole = (found + new).max(found + to_come(version, level));
