@@ -434,11 +434,11 @@ fn segment_keeps_what_was_written(case: &Case) {
     let bytes = case.read(&path);
     assert_eq!(bytes[4_000..4_200], pattern(200));
     assert_eq!(bytes[9_997..], *b"end");
-    segment.release(0..9_000);
+    segment.write_back(0..9_000);
     segment.sync().unwrap();
     assert_eq!(case.read(&path), bytes);
     segment.write_at(4_000, b"again").unwrap();
-    segment.release(0..u64::MAX);
+    segment.write_back(0..u64::MAX);
     drop(segment);
     assert_eq!(case.read(&path)[4_000..4_005], *b"again");
     assert_eq!(case.read(&path)[4_005..], bytes[4_005..]);
@@ -478,7 +478,7 @@ fn segment_takes_disjoint_writes_of_many_threads(case: &Case) {
                         .unwrap();
                     if index % 1000 == 0 {
                         // While others write there.
-                        segment.release(0..segment.capacity_bytes());
+                        segment.write_back(0..segment.capacity_bytes());
                         segment.sync().unwrap();
                     }
                 }

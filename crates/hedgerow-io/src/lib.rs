@@ -192,9 +192,10 @@ pub trait Segment: Debug + Send + Sync {
     /// Prepares a range to be written soon, so that the writers need not wait for the system.
     /// The next `sync` may write the whole range: ask for a mebibyte or so at a time.
     fn prepare(&self, _range: Range<u64>) {}
-    /// The writers are done with a range, which is about to be synced: what was made ready for them need not be
-    /// kept, and a sync of much costs less without it. Writing there again is slower, not wrong.
-    fn release(&self, _range: Range<u64>) {}
+    /// The writers are done with a range: what was made ready for them need not be kept, and the range begins to go to
+    /// the medium, so that a later sync finds little to do. Nothing is durable by that. Writing there again is
+    /// slower, not wrong.
+    fn write_back(&self, _range: Range<u64>) {}
 }
 
 /// Time. `now` never goes backwards.

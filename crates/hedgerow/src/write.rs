@@ -137,7 +137,10 @@ pub(crate) fn commit(
     // A failed commit lets its successors go on to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);
-    written?;
+    if let Some(filled) = written? {
+        let write_back = || filled.write_back();
+        engine.scheduler.submit(Priority::Log, write_back);
+    }
     writer.log.check_poison()?;
 
     if durability == Durability::Synced {

@@ -16,6 +16,7 @@
 //! Lock order: the commit's lock, then `segments`; `sync` is never held together with either.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,8 +34,8 @@ use super::record::{self, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHead
 /// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
 /// it is not the whole segment.
 const PREPARED_BYTES: u64 = 1 << 20;
-/// Syncs of less leave the segment as it is: the next records go to the same pages.
-const RELEASED_BYTES_MIN: u64 = 256 << 10;
+/// Syncs of less leave the segment's pages to the writers: the next records go to the same ones.
+const WRITTEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// About so many bytes of segments are prepared ahead: a system that is busy with the writes of a
 /// flush takes some hundred milliseconds for it, and commits should not have to wait.
 const SPARE_BYTES: u64 = 32 << 20;
@@ -91,6 +92,21 @@ impl Reservation {
             segment: self.segment.number,
             offset: self.end as u32,
         }
+    }
+}
+
+/// A part of a segment that has no room for further records.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    segment: Arc<LiveSegment>,
+    range: Range<u64>,
+}
+
+impl Filled {
+    /// Has it written to the medium, but does not wait for that. A flush syncs the log first: all of a memtable's
+    /// records at once would keep the device from reads for as long as it takes to write them.
+    pub(crate) fn write_back(self) {
+        self.segment.file.write_back(self.range);
     }
 }
 
@@ -254,14 +270,15 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies a record to its place. Outside every lock.
+    /// Copies a record to its place. Outside every lock. Tells what it has filled, now and then: to be written
+    /// back by somebody who has the time.
     pub(crate) fn write(
         &self,
         place: &Reservation,
         payload: &[u8],
         ops: u32,
         first_seqno: SeqNo,
-    ) -> Result<()> {
+    ) -> Result<Option<Filled>> {
         let number = place.segment.number;
         let at = LogPosition {
             segment: number,
@@ -283,14 +300,20 @@ impl Log {
             .and_then(|()| place.segment.file.write_at(place.offset, &header));
         written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
         self.bytes_written.add(place.end - place.offset);
-        if place.offset / PREPARED_BYTES != place.end / PREPARED_BYTES {
-            let start = place.end.next_multiple_of(PREPARED_BYTES);
-            let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
-            if start < end {
-                place.segment.file.prepare(start..end);
-            }
+        let passed = |offset| offset / PREPARED_BYTES * PREPARED_BYTES;
+        let filled = passed(place.offset)..passed(place.end);
+        if filled.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        let start = place.end.next_multiple_of(PREPARED_BYTES);
+        let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
+        if start < end {
+            place.segment.file.prepare(start..end);
+        }
+        Ok(Some(Filled {
+            segment: Arc::clone(&place.segment),
+            range: filled,
+        }))
     }
 
     /// Everything before this is durable.
@@ -349,8 +372,8 @@ impl Log {
                 true => u64::from(target.offset),
                 false => segment.file.capacity_bytes(),
             };
-            if to.saturating_sub(from) >= RELEASED_BYTES_MIN {
-                segment.file.release(from..to);
+            if to.saturating_sub(from) >= WRITTEN_BACK_BYTES_MIN {
+                segment.file.write_back(from..to);
             }
             segment
                 .file
