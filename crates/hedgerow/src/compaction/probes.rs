@@ -9,7 +9,7 @@
 //!
 //! The filters of a group are *generations*: a run is added to the newest one (a copy, with the
 //! run's keys inserted) as long as there is room and none of its runs is going down; otherwise it
-//! begins the next. What does not fit the memory is not built.
+//! begins the next. What does not fit the memory is made smaller, or not at all ([`Addition::fitted`]).
 //!
 //! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
 //! also of what was written blindly and of deleted keys, of which no flag of an entry could.
@@ -18,7 +18,7 @@
 //!
 //! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
 //! older runs; and a copy of the filter.
-//! Memory: a filter is made for the full group at once, since fingerprints do not say where their
+//! Memory: a filter is made for the full group at once if it can be, since fingerprints do not say where their
 //! keys would go in a larger one; twice that while it is copied, and the hashes of one table's keys.
 
 pub(crate) mod ahead;
@@ -286,12 +286,15 @@ impl Addition {
     /// left stays for other filters; else with shorter fingerprints; else without the oldest runs. Nothing if
     /// not even the newest fits.
     fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
-        if self.base.is_some() || design.design.residency == Residency::Resident {
+        if self.base.is_some() {
             return Some(self);
         }
+        let is_resident = design.design.residency == Residency::Resident;
+        let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
+        // A filter of so many keys need not be possible at all.
         let has_room = |sizing: &Sizing, times| {
             let bytes = sizing.memory_bytes();
-            bytes.is_none_or(|bytes| engine.memory.has_room_for_shared_filter(times * bytes))
+            bytes.is_some_and(|bytes| has_memory(times * bytes))
         };
         let spec = self.sizing;
         loop {

@@ -124,12 +124,16 @@ pub(crate) struct MultiLevelCuckoo {
 }
 
 impl Sizing {
-    /// The memory of such a filter, if it can be.
+    /// The memory of such a filter in bytes, if it can be.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        self.parts().map(|(_, geometry)| geometry.bytes())
+    }
+
+    fn parts(&self) -> Option<(Ring, Geometry)> {
         let ring = Ring::for_runs(self.runs_max)?;
         let buckets = u32::try_from(Geometry::buckets_for(self.entries)).ok()?;
         let geometry = Geometry::new(buckets, self.fingerprint_bits, ring.bits()).ok()?;
-        Some(geometry.bytes())
+        (geometry.bytes() <= TABLE_BYTES_MAX).then_some((ring, geometry))
     }
 }
 
@@ -139,20 +143,12 @@ impl MultiLevelCuckoo {
     /// # Errors
     /// `InvalidArgument` for more than [`TABLE_BYTES_MAX`], or parameters out of range.
     pub(crate) fn new(sizing: Sizing) -> Result<MultiLevelCuckoo> {
-        let invalid = |found: String| {
+        let (ring, geometry) = sizing.parts().ok_or_else(|| {
             Error::invalid(format!(
                 "expected a filter of 1 to 64 runs with fingerprints of 4 to 24 bits, in at most \
-             {TABLE_BYTES_MAX} bytes, found {found}"
+                 {TABLE_BYTES_MAX} bytes, found {sizing:?}"
             ))
-        };
-        let ring = Ring::for_runs(sizing.runs_max).ok_or_else(|| invalid(format!("{sizing:?}")))?;
-        let buckets = u32::try_from(Geometry::buckets_for(sizing.entries));
-        let geometry = buckets
-            .map_err(|_| invalid(format!("{sizing:?}")))
-            .and_then(|buckets| Geometry::new(buckets, sizing.fingerprint_bits, ring.bits()))
-            .ok()
-            .filter(|geometry| geometry.bytes() <= TABLE_BYTES_MAX)
-            .ok_or_else(|| invalid(format!("{sizing:?}")))?;
+        })?;
         Ok(MultiLevelCuckoo {
             geometry,
             buckets: Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES),

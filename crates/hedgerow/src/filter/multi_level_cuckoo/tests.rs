@@ -56,6 +56,23 @@ fn runs_of(filter: &MultiLevelCuckoo, hash: u64) -> RunMask {
     }
 }
 
+#[test]
+fn who_asks_for_the_size_of_a_filter_hears_whether_it_can_be() {
+    for (bits, runs, entries, can_be) in [
+        (12, 8, 1000, true),
+        (12, 64, 0, true),
+        (12, 65, 1000, false),
+        (25, 8, 1000, false),
+        (12, 8, 1_200_000_000, false),
+        (12, 8, u64::MAX, false),
+    ] {
+        let sizing = sizing(bits, runs, entries, Mode::Set);
+        assert_eq!(sizing.memory_bytes().is_some(), can_be, "{sizing:?}");
+        let filter = MultiLevelCuckoo::new(sizing);
+        assert_eq!(filter.is_ok(), can_be, "{sizing:?}");
+    }
+}
+
 /// Table of section 3.7 of the specification: 8 runs, filled to 95 %.
 #[test]
 fn false_positives_and_sizes_are_those_of_the_specification() {
