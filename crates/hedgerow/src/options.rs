@@ -183,7 +183,9 @@ pub enum FilterSpec {
     /// key takes `(fingerprint_bits + log2(runs)) / 0.95` bits of a full level, and one in
     /// `2^fingerprint_bits / 7.6` absent keys passes, however many runs there are (Ren, Zheng,
     /// Arulraj, Gibson, "SlimDB", 2017, section 3.2). Levels of one run have a cuckoo filter per
-    /// table. It is in memory wherever indexes and other filters are.
+    /// table. It is in memory wherever indexes and other filters are; unless they are resident, filters take half
+    /// of the budget at most, with shorter fingerprints where that is little, and with none for the oldest runs where
+    /// it is too little for those.
     MultiLevelCuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
