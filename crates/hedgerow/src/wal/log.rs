@@ -8,6 +8,7 @@
 //! * A segment that has no room for the next record ends with a *seal*: a record without
 //!   operations. Replay goes on to the next segment only behind a seal, so that a crash which lost
 //!   the end of one segment but kept the next cannot leave a hole in the order.
+//! * What is [`Filled`] begins to go to the device, a mebibyte at a time: the sync before a flush finds little to do.
 //! * [`Log::sync_through`] is shared: whoever finds no sync under way syncs for all who wait.
 //! * A segment knows the highest number that each partition wrote into it, and is retired when all
 //!   of these are flushed. Retired segments are renamed and used again; spares are prepared ahead,
