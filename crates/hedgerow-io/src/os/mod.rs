@@ -33,6 +33,7 @@ pub use spawn::OsSpawn;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -221,6 +222,13 @@ fn or_current(dir: &Path) -> &Path {
     } else {
         dir
     }
+}
+
+/// The part of a range that is in a map of `len` bytes.
+fn clip(range: &Range<u64>, len: usize) -> Option<Range<usize>> {
+    let start = usize::try_from(range.start).ok()?;
+    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
+    (start < end).then_some(start..end)
 }
 
 #[cfg(test)]

@@ -93,15 +93,6 @@ impl MappedFile {
         let _ = map.advise(memmap2::Advice::Random);
         Ok(MappedFile { map, file })
     }
-
-    /// The part of a range that is in the file, as offset and length in the map.
-    fn clip(&self, range: &Range<u64>) -> Option<(usize, usize)> {
-        let start = usize::try_from(range.start).ok()?;
-        let end = usize::try_from(range.end)
-            .unwrap_or(usize::MAX)
-            .min(self.map.len());
-        (start < end).then(|| (start, end - start))
-    }
 }
 
 impl RandomRead for MappedFile {
@@ -119,9 +110,10 @@ impl RandomRead for MappedFile {
     }
 
     fn advise(&self, range: Range<u64>, advice: Advice) {
-        let Some((offset, len)) = self.clip(&range) else {
+        let Some(mapped) = super::clip(&range, self.map.len()) else {
             return;
         };
+        let (offset, len) = (mapped.start, mapped.len());
         match advice {
             Advice::WillNeed => {
                 let _ = self

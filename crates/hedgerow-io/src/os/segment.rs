@@ -111,7 +111,7 @@ impl Segment for MappedSegment {
 
     fn prepare(&self, range: Range<u64>) {
         #[cfg(target_os = "linux")]
-        if let Some(range) = clip(&range, self.map.len()) {
+        if let Some(range) = super::clip(&range, self.map.len()) {
             // A kernel before 5.14 does not know it: the writers then fault the pages in.
             let _ = self
                 .map
@@ -123,7 +123,7 @@ impl Segment for MappedSegment {
 
     fn write_back(&self, range: Range<u64>) {
         #[cfg(target_os = "linux")]
-        if let Some(range) = clip(&range, self.map.len()) {
+        if let Some(range) = super::clip(&range, self.map.len()) {
             let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: the map is shared and of a file, and no reference into it exists: its pages stay in the page
             // cache with what was written, and are found there when the range is touched again, by a writer
@@ -138,14 +138,6 @@ impl Segment for MappedSegment {
         #[cfg(not(target_os = "linux"))]
         let _ = range;
     }
-}
-
-/// The part of a range that is in a map of `len` bytes.
-#[cfg(target_os = "linux")]
-fn clip(range: &Range<u64>, len: usize) -> Option<Range<usize>> {
-    let start = usize::try_from(range.start).ok()?;
-    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
-    (start < end).then_some(start..end)
 }
 
 /// A segment written with a system call per record.

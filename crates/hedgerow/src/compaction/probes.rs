@@ -259,6 +259,26 @@ fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
     each.fold(0, u64::saturating_add)
 }
 
+/// The forms of a filter of at least so many keys, the best first, each with how many times over there is to be memory
+/// for it.
+fn smaller_forms(mut form: Sizing, entries_min: u64) -> Vec<(Sizing, u64)> {
+    let mut forms = vec![(form, 2)];
+    while form.entries > entries_min {
+        form.entries = entries_min.max(form.entries / 2);
+        forms.push((form, 2));
+    }
+    while form.fingerprint_bits > FAIR_FINGERPRINT_BITS {
+        form.fingerprint_bits -= 1;
+        forms.push((form, 2));
+    }
+    forms.push((form, 1));
+    while form.fingerprint_bits > SHORT_FINGERPRINT_BITS {
+        form.fingerprint_bits -= 1;
+        forms.push((form, 1));
+    }
+    forms
+}
+
 impl Addition {
     fn new(
         here: &Group<Arc<Table>>,
@@ -292,33 +312,22 @@ impl Addition {
         let is_resident = design.design.residency == Residency::Resident;
         let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
         // A filter of so many keys need not be possible at all.
-        let has_room = |sizing: &Sizing, times| {
+        let fits = |sizing: &Sizing, times| {
             let bytes = sizing.memory_bytes();
             bytes.is_some_and(|bytes| has_memory(times * bytes))
         };
-        let spec = self.sizing;
         loop {
-            while self.sizing.entries > self.entries && !has_room(&self.sizing, 2) {
-                self.sizing.entries = self.entries.max(self.sizing.entries / 2);
-            }
-            for (bits_min, times) in [(FAIR_FINGERPRINT_BITS, 2), (SHORT_FINGERPRINT_BITS, 1)] {
-                let is_long = |sizing: &Sizing| sizing.fingerprint_bits > bits_min;
-                while is_long(&self.sizing) && !has_room(&self.sizing, times) {
-                    self.sizing.fingerprint_bits -= 1;
-                }
-            }
-            if has_room(&self.sizing, 1) {
+            let forms = smaller_forms(self.sizing, self.entries);
+            if let Some((sizing, _)) = forms.iter().find(|(sizing, times)| fits(sizing, *times)) {
+                self.sizing = *sizing;
                 return Some(self);
             }
             if self.runs.len() <= 1 {
                 return None;
             }
             let oldest = self.runs.remove(0);
-            self.entries -= entries_of(&oldest.tables).min(self.entries);
-            self.sizing = Sizing {
-                entries: self.entries,
-                ..spec
-            };
+            self.entries = self.entries.saturating_sub(entries_of(&oldest.tables));
+            self.sizing.entries = self.entries;
         }
     }
 
