@@ -14,6 +14,14 @@ pub(crate) trait Parts: Send {
     fn len(&self) -> usize;
     /// Order keys that none of a part's is below, and above; `None` if there may be any above.
     fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>);
+    /// The first part that may hold a key or one behind it.
+    fn first_for(&self, key: &[u8]) -> usize {
+        let ends_before = |index| {
+            let (_, largest) = self.bounds(index);
+            largest.is_some_and(|largest| largest < key)
+        };
+        count_while(self.len(), ends_before)
+    }
     /// An iterator over a part. Called when the position enters the part, so in key order while
     /// iterating forward.
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>>;
@@ -98,20 +106,20 @@ impl<T: Parts> ConcatIter<T> {
         let limit = self.limit.as_ref();
         limit.is_some_and(|limit| smallest >= limit.as_slice())
     }
+}
 
-    /// The number of parts at the front for which `test` holds.
-    fn count_while(&self, test: impl Fn((&[u8], Option<&[u8]>)) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.parts.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if test(self.parts.bounds(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+/// How many of some things in order, at their front, a test holds for.
+fn count_while(all: usize, test: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, all);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if test(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        low
     }
+    low
 }
 
 impl<T: Parts> InternalIter for ConcatIter<T> {
@@ -123,13 +131,14 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let first = self.count_while(|(_, largest)| largest.is_some_and(|largest| largest < key));
+        let first = self.parts.first_for(key);
         // Not `seek_first` in the next part: it may begin with newer versions of the key.
         self.forward(first, |iter| iter.seek(key, seqno))
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let end = self.count_while(|(smallest, _)| smallest <= key);
+        let begins_by = |index| self.parts.bounds(index).0 <= key;
+        let end = count_while(self.parts.len(), begins_by);
         self.backward(end, |iter| iter.seek_before(key, seqno))
     }
 

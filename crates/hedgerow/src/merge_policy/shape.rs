@@ -21,6 +21,7 @@ mod apply;
 mod check;
 mod probes;
 mod regroup;
+mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -32,6 +33,7 @@ use crate::table::TableMeta;
 use super::{LevelSummary, Summary};
 pub(crate) use probes::GroupProbe;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
+pub(crate) use run::Run;
 
 /// A group holds at most this many runs: a set of runs is the bits of a `u64`.
 pub(crate) const RUNS_MAX: usize = 64;
@@ -92,41 +94,6 @@ impl Facts for std::sync::Arc<TableMeta> {
 /// The number of a run. In a group a larger number is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
-
-/// Sorted tables that do not overlap.
-#[derive(Debug, Clone)]
-pub(crate) struct Run<T> {
-    pub(crate) id: RunId,
-    /// In key order.
-    pub(crate) tables: Vec<T>,
-}
-
-impl<T: Facts> Run<T> {
-    /// The place of the one table that may hold a key. Cost: a binary search.
-    pub(crate) fn place_for(&self, key: &[u8]) -> Option<usize> {
-        let at = self.first_ending_at_or_after(key);
-        let table = self.tables.get(at)?;
-        (table.meta().smallest_key.as_slice() <= key).then_some(at)
-    }
-
-    /// The tables that overlap the keys from `lo` to `hi`, both inclusive.
-    pub(crate) fn overlapping(&self, lo: &[u8], hi: &[u8]) -> &[T] {
-        let from = self.first_ending_at_or_after(lo);
-        let count =
-            self.tables[from..].partition_point(|table| table.meta().smallest_key.as_slice() <= hi);
-        &self.tables[from..from + count]
-    }
-
-    /// The place of the first table whose largest key is at or after `key`.
-    pub(crate) fn first_ending_at_or_after(&self, key: &[u8]) -> usize {
-        self.tables
-            .partition_point(|table| table.meta().largest_key.as_slice() < key)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        bytes_of(&self.tables)
-    }
-}
 
 /// The size of some tables; sums stop at the largest number.
 pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {
@@ -231,12 +198,10 @@ impl<T: Facts> Level<T> {
         clamp(self.totals.entries)
     }
 
-    /// The group that a key belongs to.
+    /// The group that a key belongs to. Cost: a multiplication.
+    #[inline]
     pub(crate) fn group_for(&self, key: &[u8]) -> usize {
-        let after = self
-            .groups
-            .partition_point(|group| group.lower.as_slice() <= key);
-        after.saturating_sub(1)
+        range_of(key, self.ranges()) as usize
     }
 
     /// The groups that the keys from `lo` to `hi`, both inclusive, belong to.

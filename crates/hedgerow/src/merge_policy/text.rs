@@ -226,7 +226,7 @@ pub(crate) fn print_shape<T: Facts>(shape: &Shape<T>) -> String {
 fn print_runs<T: Facts>(text: &mut String, level: usize, group: &Group<T>) {
     for run in &group.runs {
         let tables: Vec<String> = run.tables.iter().map(|it| print_table(it.meta())).collect();
-        let is_usual = match (level, run.tables.as_slice()) {
+        let is_usual = match (level, &*run.tables) {
             (0, [table]) => table.meta().id.0 == run.id.0,
             (0, _) => false,
             _ => group.runs.len() == 1 && run.id == RunId(0),

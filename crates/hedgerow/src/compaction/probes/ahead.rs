@@ -128,7 +128,7 @@ fn addition(
         entries: whole.saturating_mul(runs_max as u64),
         mode,
     };
-    let runs = vec![Run { id: run, tables }];
+    let runs = vec![Run::new(run, tables)];
     Some(Addition::new(
         here,
         (level, group),

@@ -139,7 +139,7 @@ impl<T: Facts> Shape<T> {
             let group = &mut level.groups[place];
             group.stale_share.take();
             let at = group.place_of(run).expect("found above");
-            remove_places(&mut group.runs[at].tables, &places);
+            group.runs[at].tables.remove(&places);
             if group.runs[at].tables.is_empty() {
                 group.runs.remove(at);
                 group.forget_probes();
@@ -185,8 +185,7 @@ impl<T: Facts> Shape<T> {
             let at = match group.place_of(run) {
                 Ok(at) => at,
                 Err(at) => {
-                    let tables = Vec::new();
-                    group.runs.insert(at, Run { id: run, tables });
+                    group.runs.insert(at, Run::new(run, Vec::new()));
                     at
                 }
             };
@@ -213,42 +212,6 @@ fn check_depth(depth: usize) -> Result<()> {
 
 pub(super) fn no_level(found: usize, depth: usize) -> Error {
     Error::corruption(format!("expected a level below {depth}, found {found}"))
-}
-
-/// Removes the elements at ascending places in one pass.
-fn remove_places<T>(tables: &mut Vec<T>, places: &[usize]) {
-    let mut at = 0;
-    let mut next = places.iter().copied().peekable();
-    tables.retain(|_| {
-        let removed = next.next_if_eq(&at).is_some();
-        at += 1;
-        !removed
-    });
-}
-
-impl<T: Facts> Run<T> {
-    /// Inserts tables that are in key order, in one pass.
-    fn insert_all(&mut self, added: Vec<T>) -> Result<()> {
-        let mut merged = Vec::with_capacity(self.tables.len() + added.len());
-        let mut places = Vec::with_capacity(added.len());
-        let mut old = std::mem::take(&mut self.tables).into_iter();
-        for table in added {
-            let smallest = table.meta().smallest_key.as_slice();
-            let before = old
-                .as_slice()
-                .partition_point(|other| other.meta().smallest_key.as_slice() < smallest);
-            merged.extend(old.by_ref().take(before));
-            places.push(merged.len());
-            merged.push(table);
-        }
-        merged.extend(old);
-        self.tables = merged;
-        for at in places {
-            self.check_neighbours(at.saturating_sub(1))?;
-            self.check_neighbours(at)?;
-        }
-        Ok(())
-    }
 }
 
 impl<T: Facts> Level<T> {
