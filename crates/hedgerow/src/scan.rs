@@ -18,12 +18,14 @@ use std::cell::OnceCell;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::compaction::seeks;
 use crate::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
+use crate::merge_policy::shape::Run;
 use crate::page::PageId;
 use crate::partition::{Covering, KeyBounds};
 use crate::read::has_value;
@@ -220,9 +222,13 @@ struct RunTables {
 }
 
 impl RunTables {
-    fn tables(&self) -> &[Arc<Table>] {
+    fn run(&self) -> &Run<Arc<Table>> {
         let (level, group, run) = self.place;
-        &self.version.levels[level].groups[group].runs[run].tables
+        &self.version.levels[level].groups[group].runs[run]
+    }
+
+    fn tables(&self) -> &[Arc<Table>] {
+        &self.run().tables
     }
 }
 
@@ -234,6 +240,10 @@ impl Parts for RunTables {
     fn bounds(&self, table: usize) -> (&[u8], Option<&[u8]>) {
         let meta = self.tables()[table].meta();
         (&meta.smallest_key, Some(&meta.largest_key))
+    }
+
+    fn first_for(&self, key: &[u8]) -> usize {
+        self.run().first_ending_at_or_after(key)
     }
 
     fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
@@ -565,7 +575,15 @@ impl Cursor {
     fn count_seek(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         self.view.engine.check_open()?;
-        self.view.state.facts.operations.seeks.add(1);
+        let View {
+            engine,
+            state,
+            covering,
+            ..
+        } = &self.view;
+        if state.facts.operations.seeks.add_one_of(seeks::LOOK_EVERY) {
+            seeks::look(engine, state, covering.partitions.clone());
+        }
         Ok(())
     }
 }

@@ -36,7 +36,19 @@ thread_local! {
 impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
-        STRIPE.with(|&stripe| self.stripes[stripe].0.fetch_add(n, Ordering::Relaxed));
+        self.stripe().fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Adds one; whether that is the `n`-th of this thread's, or of those that count with it.
+    #[inline]
+    pub(crate) fn add_one_of(&self, n: u64) -> bool {
+        let before = self.stripe().fetch_add(1, Ordering::Relaxed);
+        (before + 1).is_multiple_of(n)
+    }
+
+    #[inline]
+    fn stripe(&self) -> &AtomicU64 {
+        &self.stripes[STRIPE.with(|stripe| *stripe)].0
     }
 
     pub(crate) fn get(&self) -> u64 {

@@ -10,6 +10,7 @@ pub(crate) mod output;
 pub(crate) mod planner;
 pub(crate) mod probes;
 pub(crate) mod retain;
+pub(crate) mod seeks;
 #[cfg(test)]
 mod simulate;
 mod warming;
@@ -62,7 +63,9 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         let Some(Next { design, plan, job }) = begin(engine, partition) else {
             break;
         };
-        let Some(job) = job else {
+        if let Some(job) = job {
+            submit(engine, partition, design, plan, job);
+        } else {
             if let Err(error) = job::run(engine, partition, &design, &plan) {
                 partition.work().merge_failure = Some(error.clone());
                 engine.tell(&Event::BackgroundError {
@@ -71,38 +74,47 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
                 });
                 break;
             }
-            continue;
-        };
-        let priority = if job.top == 0 {
-            Priority::MergeTop
-        } else {
-            Priority::Merge
-        };
-        let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
-        engine.scheduler.submit(priority, move || {
-            let Some(engine) = engine_ref.upgrade() else {
-                return;
-            };
-            let mut on_panic = OnPanic {
-                partition: &partition,
-                job: &job,
-                armed: true,
-            };
-            let result = job::run(&engine, &partition, &design, &plan);
-            on_panic.armed = false;
-            drop(on_panic);
-            end(&engine, &partition, &job, result.as_ref().err());
-            if result.is_ok() {
-                schedule(&engine, &partition);
-            }
-            // Last, since a file system that tells the device of free blocks may take half a second.
-            engine.remove_obsolete();
-        });
+        }
     }
     probes::schedule(engine, partition);
     end_retune(engine, partition);
     update_pressure(engine);
     warming::schedule(engine);
+}
+
+/// Has the pool carry out a plan of a tree, whose job is among the running ones.
+fn submit(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: Arc<DesignInForce>,
+    plan: Plan,
+    job: RunningJob,
+) {
+    let priority = if job.top == 0 {
+        Priority::MergeTop
+    } else {
+        Priority::Merge
+    };
+    let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
+    engine.scheduler.submit(priority, move || {
+        let Some(engine) = engine_ref.upgrade() else {
+            return;
+        };
+        let mut on_panic = OnPanic {
+            partition: &partition,
+            job: &job,
+            armed: true,
+        };
+        let result = job::run(&engine, &partition, &design, &plan);
+        on_panic.armed = false;
+        drop(on_panic);
+        end(&engine, &partition, &job, result.as_ref().err());
+        if result.is_ok() {
+            schedule(&engine, &partition);
+        }
+        // Last, since a file system that tells the device of free blocks may take half a second.
+        engine.remove_obsolete();
+    });
 }
 
 /// A plan, and the design that it was made for, which it is carried out with.

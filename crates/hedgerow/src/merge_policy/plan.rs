@@ -11,6 +11,8 @@ use super::shape::{Facts, RunId, Shape};
 pub(crate) enum Reason {
     /// Level 0 has as many runs as it may have.
     Runs,
+    /// Level 0 has fewer, and seeks have paid for the merge.
+    Seeks,
     /// A level holds more than its capacity.
     Capacity,
     /// Many of a table's entries are tombstones.

@@ -23,6 +23,7 @@ use crate::filter::cluster::Owner;
 use crate::key_order::{self, Order, SemiSorted};
 use crate::memtable::Memtable;
 use crate::merge_policy::plan::RunningJob;
+use crate::merge_policy::shape::RunId;
 use crate::merge_policy::{self, Policy};
 use crate::options::{Design, KeyOrder, Layout, Partitioning};
 use crate::page::TableId;
@@ -197,6 +198,8 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
+    /// What level 0 was, and how many seeks there had been, when that was last looked at.
+    pub(crate) seeks_since: Option<(RunId, u64)>,
     /// When the tree was given another design, until it has the shape that this wants.
     pub(crate) retuned_at: Option<Duration>,
     /// Steers the bits of filters.

@@ -2,7 +2,7 @@
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn};
-use hedgerow::{Db, ErrorKind, Keyspace, Layout};
+use hedgerow::{Compression, Db, Design, ErrorKind, Keyspace, Layout};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,67 @@ fn merging_goes_on_when_the_database_is_idle() {
         assert!(level.level == 0 || level.bytes <= target, "{level:?}");
     }
     assert_eq!(contents(&keyspace).len(), 6000);
+}
+
+/// 18 MiB below a run of level 0: 1,024 pages of it that seeks have read are 16 MiB of a merge.
+#[test]
+fn seeks_pay_for_a_merge_of_a_level_0_that_is_not_due() {
+    let disk = SimStorage::new(3);
+    let db = builder(&disk).memory_budget(4 << 20).open().unwrap();
+    let design = Design {
+        compression: Compression::None,
+        table_bytes: Some(2 << 20),
+        memtable_bytes: Some(1 << 20),
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    (0..18 << 8).for_each(|i| keyspace.put(key(i), [i as u8; 4000]).unwrap());
+    keyspace.compact::<&[u8]>(..).unwrap();
+    let runs = || keyspace.stats().levels[0].runs;
+    let run = || {
+        for i in [0, 2000, 4600] {
+            keyspace.put(key(i), b"again").unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        assert_eq!(runs(), 1);
+    };
+    let seeks = |count: u64| {
+        let mut cursor = keyspace.cursor().unwrap();
+        for i in 0..count {
+            assert!(cursor.seek(&key(i)).unwrap());
+        }
+        drop(cursor);
+        keyspace.wait_until_merged().unwrap();
+    };
+    run();
+    // Seen first, then paid in part.
+    seeks(2 << 10);
+    assert_eq!(runs(), 1);
+    seeks(1 << 10);
+    assert_eq!(runs(), 0);
+    assert_eq!(
+        keyspace.get(key(2000)).unwrap().as_deref(),
+        Some(&b"again"[..])
+    );
+
+    // Gets pay nothing.
+    run();
+    for i in 0..10_000 {
+        keyspace.get(key(i % 4000)).unwrap();
+    }
+    keyspace.wait_until_merged().unwrap();
+    assert_eq!(runs(), 1);
+
+    // A flush begins the count again.
+    seeks(2 << 10);
+    keyspace.put(key(1), b"again").unwrap();
+    keyspace.flush().unwrap();
+    seeks(1 << 10);
+    assert_eq!(runs(), 2);
+    // Two pages for each seek.
+    seeks(1 << 10);
+    assert_eq!(runs(), 0);
 }
 
 #[test]
@@ -175,10 +236,10 @@ fn rate_limit_of_background_writes_is_kept_by_the_clock() {
         .open()
         .unwrap();
     // Tables large enough to be paced while they are written.
-    let design = hedgerow::Design {
+    let design = Design {
         table_bytes: Some(1 << 20),
         memtable_bytes: Some(80 << 10),
-        compression: hedgerow::Compression::None,
+        compression: Compression::None,
         ..Default::default()
     };
     let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
@@ -202,7 +263,7 @@ fn design_changes_at_open_and_live_and_keeps_the_data() {
     let db = open(&disk);
     let keyspace = filled(&db, 1500);
     let expected = contents(&keyspace);
-    let other = hedgerow::Design {
+    let other = Design {
         policy: "leveling:3,whole-level".parse().unwrap(),
         filter: hedgerow::FilterSpec::None,
         block_bytes: 1024,

@@ -15,6 +15,16 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.runs_down().or_else(|| self.runs_together())
     }
 
+    /// All runs go down although they are not due, so that seeks read a page of one run only; not where
+    /// they become a run of several below, either.
+    pub(super) fn plan_for_seeks(&self) -> Option<Plan> {
+        let next = self.next_level(0)?;
+        if self.target(0).cut == Cut::OldestRuns || self.target(next).runs_max > 1 {
+            return None;
+        }
+        self.merge_down(draft_of(0, self.runs()), next, Reason::Seeks)
+    }
+
     fn runs(&self) -> &'s [Run<T>] {
         &self.shape.levels[0].groups[0].runs
     }

@@ -90,6 +90,15 @@ pub(crate) fn plan_level0<T: Facts>(
     due.then(|| planner.plan_level0()).flatten()
 }
 
+/// A merge of level 0 that is not due, beside no other, where it spares each seek pages for good.
+pub(crate) fn plan_for_seeks<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    limits: &PlanLimits,
+) -> Option<Plan> {
+    Planner::new(shape, targets, &[], limits).plan_for_seeks()
+}
+
 /// The urgency of a level that the design has no use for: before a level 0 that has just come due
 /// (which would otherwise have to be merged into it), after one that is twice over.
 const DRAIN_URGENCY: f64 = 2.0;
