@@ -33,7 +33,7 @@ use crate::table::TableMeta;
 use super::{LevelSummary, Summary};
 pub(crate) use probes::GroupProbe;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
-pub(crate) use run::Run;
+pub(crate) use run::{Run, Tables};
 
 /// A group holds at most this many runs: a set of runs is the bits of a `u64`.
 pub(crate) const RUNS_MAX: usize = 64;

@@ -27,13 +27,21 @@ struct Virtual {
     meta: TableMeta,
     keys: Range<u64>,
     mass: Vec<Mass>,
-    /// How much of the mass is below some keys: in order, to the end of the keys. In between it is
-    /// spread evenly.
-    spread: Vec<(u64, f64)>,
+    /// In order, to the end of the keys.
+    spread: Vec<Even>,
     stands_for: u64,
     /// Into how many equal parts merges from above divide it.
     parts: u64,
     workload: Rc<Workload>,
+}
+
+/// Keys, up to an end, over which the mass of a table is spread evenly: how much is below them, and on each.
+#[derive(Debug, Clone, Copy)]
+struct Even {
+    start: u64,
+    end: u64,
+    below: f64,
+    per_key: f64,
 }
 
 /// What a table is made of.
@@ -63,11 +71,19 @@ impl Table {
             mass,
             pieces,
         } = content;
-        let mut spread: Vec<(u64, f64)> = Vec::new();
+        let mut spread: Vec<Even> = Vec::new();
+        let (mut start, mut below) = (keys.start, 0.0);
         for (end, sum) in pieces {
             let share = sum / bytes;
-            if end == keys.end || share - spread.last().map_or(0.0, |it| it.1) >= SPREAD_STEP {
-                spread.push((end, share));
+            if end == keys.end || share - below >= SPREAD_STEP {
+                let per_key = (share - below) / (end - start) as f64;
+                spread.push(Even {
+                    start,
+                    end,
+                    below,
+                    per_key,
+                });
+                (start, below) = (end, share);
             }
         }
         let sum = |of: fn(&Mass) -> f64| mass.iter().map(of).sum::<f64>();
@@ -112,7 +128,7 @@ impl Table {
 
     /// The keys between which its mass is spread evenly, but for the first.
     pub(super) fn spread_ends(&self) -> impl Iterator<Item = u64> {
-        self.0.spread.iter().map(|(end, _)| *end)
+        self.0.spread.iter().map(|it| it.end)
     }
 
     /// How much of it lies within some of its keys.
@@ -121,13 +137,11 @@ impl Table {
     }
 
     fn share_below(&self, key: u64) -> f64 {
-        let Virtual { keys, spread, .. } = &*self.0;
-        let at = spread.partition_point(|(end, _)| *end <= key);
-        let (from, below) = at.checked_sub(1).map_or((keys.start, 0.0), |i| spread[i]);
-        let Some((to, up_to)) = spread.get(at) else {
+        let spread = &self.0.spread;
+        let Some(at) = spread.iter().find(|it| it.end > key) else {
             return 1.0;
         };
-        below + (up_to - below) * share(&(from..key.max(from)), &(from..*to))
+        at.below + at.per_key * key.saturating_sub(at.start) as f64
     }
 
     /// By class.

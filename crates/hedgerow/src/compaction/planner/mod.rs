@@ -34,9 +34,12 @@ use std::collections::HashSet;
 
 use crate::entry::SeqNo;
 use crate::merge_policy::plan::{Plan, Reason, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, RunId, Shape, is_within};
+use crate::merge_policy::shape::{
+    Facts, Group, Level, RUNS_MAX, Run, RunId, Shape, Tables, is_within,
+};
 use crate::merge_policy::{Cut, LevelTarget, Targets};
 use crate::page::TableId;
+use crate::table::TableMeta;
 
 pub(crate) use debt::{Debt, debt};
 pub(crate) use depth::{fit_depth, fitted_targets};
@@ -357,51 +360,33 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// The table that overlaps the least below for its size; among equals the one with the smallest
     /// number. Cost: looks once at every table of both levels.
     fn plan_one_table(&self, level: usize, next: usize) -> Option<Plan> {
-        let mut candidates: Vec<Candidate<'s, T>> = Vec::new();
-        for (_, run) in self.shape.levels[level].runs() {
-            let tables = run.tables.chunks(1).zip(self.overlaps(next, &run.tables));
-            let idle = tables.filter(|(table, _)| !self.busy.contains(&table[0].meta().id));
-            candidates.extend(idle.map(|(table, overlap_bytes)| Candidate {
-                run: run.id,
-                table,
-                overlap_bytes,
-            }));
-        }
         let plan = |candidate: &Candidate<'s, T>| {
             let mut draft = Draft::default();
             draft.add(level, candidate.run, candidate.table);
             self.merge_down(draft, next, Reason::Capacity)
         };
         // Nearly always the best one can begin; then the others need no order.
-        let best = candidates.iter().min_by(|a, b| a.compare(b))?;
-        if let Some(plan) = plan(best) {
+        let best = self.candidates(level, next).min_by(Candidate::compare)?;
+        if let Some(plan) = plan(&best) {
             return Some(plan);
         }
+        let mut candidates: Vec<_> = self.candidates(level, next).collect();
         candidates.sort_by(Candidate::compare);
         candidates[1..].iter().find_map(plan)
     }
 
-    /// What each of some neighbouring tables overlaps in a level. Both are in key order: the search
-    /// for one goes on where that for the one before began.
-    fn overlaps(&self, level: usize, tables: &[T]) -> Vec<u64> {
-        let mut sums = vec![0_u64; tables.len()];
-        for (_, run) in self.shape.levels[level].runs() {
-            let Some(first) = tables.first() else { break };
-            let from = run.first_ending_at_or_after(&first.meta().smallest_key);
-            let mut below = &run.tables[from..];
-            for (table, sum) in tables.iter().zip(&mut sums) {
-                let (lo, hi) = (&table.meta().smallest_key, &table.meta().largest_key);
-                while let Some((passed, rest)) = below.split_first()
-                    && passed.meta().largest_key < *lo
-                {
-                    below = rest;
-                }
-                let overlapping = below.iter().take_while(|it| it.meta().smallest_key <= *hi);
-                *sum =
-                    overlapping.fold(*sum, |sum, it| it.bytes_within(lo, hi).saturating_add(sum));
-            }
-        }
-        sums
+    /// The idle tables of a level, and what each overlaps in the next.
+    fn candidates(&self, level: usize, next: usize) -> impl Iterator<Item = Candidate<'s, T>> {
+        let levels = &self.shape.levels;
+        levels[level].runs().flat_map(move |(_, run)| {
+            let mut below = Below::new(&levels[next]);
+            let candidates = run.tables.chunks(1).map(move |table| Candidate {
+                run: run.id,
+                table,
+                overlap_bytes: below.overlap_bytes(table[0].meta()),
+            });
+            candidates.filter(|it| !self.busy.contains(&it.table[0].meta().id))
+        })
     }
 
     fn overlap_bytes(&self, level: usize, lo: &[u8], hi: &[u8]) -> u64 {
@@ -575,6 +560,34 @@ impl<'s, T: Facts> Planner<'s, T> {
             target,
             reason,
         })
+    }
+}
+
+/// What some tables, asked for in key order, overlap in a level: the search for one goes on where that for the one
+/// before ended.
+struct Below<'s, T> {
+    /// The runs, and of each the first table that does not end before the one asked for last.
+    runs: Vec<(&'s Tables<T>, usize)>,
+}
+
+impl<'s, T: Facts> Below<'s, T> {
+    fn new(level: &'s Level<T>) -> Self {
+        let runs = level.runs().map(|(_, run)| (&run.tables, 0)).collect();
+        Below { runs }
+    }
+
+    fn overlap_bytes(&mut self, table: &TableMeta) -> u64 {
+        let (lo, hi) = (&table.smallest_key, &table.largest_key);
+        let mut bytes = 0_u64;
+        for (tables, from) in &mut self.runs {
+            while *from < tables.len() && tables.ends_before(*from, lo) {
+                *from += 1;
+            }
+            let overlapping = (*from..tables.len()).take_while(|at| tables.begins_by(*at, hi));
+            let each = overlapping.map(|at| tables[at].bytes_within(lo, hi));
+            bytes = each.fold(bytes, u64::saturating_add);
+        }
+        bytes
     }
 }
 

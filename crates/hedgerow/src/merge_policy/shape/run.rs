@@ -105,13 +105,35 @@ impl<T: Facts> Tables<T> {
 
     #[inline]
     fn place_for(&self, key: &[u8]) -> Option<usize> {
-        let head = head(self.behind_shared(key).ok()?);
-        let at = self.first_with(head, key);
-        let begins_before = match self.heads.get(at)?.smallest.cmp(&head) {
+        let at = self.first_ending_at_or_after(key);
+        (at < self.len() && self.begins_by(at, key)).then_some(at)
+    }
+
+    /// Whether the smallest key of the table at a place is at or before a key.
+    #[inline]
+    pub(crate) fn begins_by(&self, at: usize, key: &[u8]) -> bool {
+        match self.compare(self.heads[at].smallest, key) {
             Ordering::Equal => self.tables[at].meta().smallest_key.as_slice() <= key,
             order => order == Ordering::Less,
-        };
-        begins_before.then_some(at)
+        }
+    }
+
+    /// Whether the largest key of the table at a place is before a key.
+    #[inline]
+    pub(crate) fn ends_before(&self, at: usize, key: &[u8]) -> bool {
+        match self.compare(self.heads[at].largest, key) {
+            Ordering::Equal => self.tables[at].meta().largest_key.as_slice() < key,
+            order => order == Ordering::Less,
+        }
+    }
+
+    /// How the key of a table, of which this is the head, stands to another; equal where heads do not tell.
+    #[inline]
+    fn compare(&self, of_table: u64, key: &[u8]) -> Ordering {
+        match self.behind_shared(key) {
+            Ok(rest) => of_table.cmp(&head(rest)),
+            Err(order) => order.reverse(),
+        }
     }
 
     #[inline]
