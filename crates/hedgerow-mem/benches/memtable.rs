@@ -22,6 +22,8 @@ mod arena;
 mod entry;
 #[path = "../src/pool.rs"]
 mod pool;
+#[path = "../src/prefetch.rs"]
+mod prefetch;
 mod structures;
 #[path = "../src/sync.rs"]
 mod sync;

@@ -3,7 +3,7 @@
 //!
 //! * [`Apart`]: a cache line of its own.
 //! * [`OrderedMap`]: the memtable, a concurrent insert-only map ordered by key and, within a key,
-//!   newest first. [`Cursor`] walks it both ways.
+//!   newest first. [`Cursor`] walks it both ways, [`Approach`] fetches what an insertion will look at.
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
 //! * [`prefetch`]: a hint that something will be read soon.
@@ -26,7 +26,7 @@ mod tree;
 
 pub use apart::Apart;
 pub use entry::EntryRef;
-pub use ordered_map::{Cursor, OrderedMap};
+pub use ordered_map::{Approach, Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
 pub use prefetch::prefetch;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::arena::Arena;
 use crate::entry::{Entry, EntryRef, Position};
 use crate::pool::ChunkPool;
-use crate::tree::{Run, Tree};
+use crate::tree::{self, Run, Tree};
 
 /// A concurrent map from (key ascending, sequence number descending) to (tag, value), to which
 /// entries are only added. Any number of threads insert and read at once; readers take no lock
@@ -47,6 +47,14 @@ impl OrderedMap {
         (entry.key == key).then_some(entry)
     }
 
+    /// The way to the place of a key. When the ways of several keys, of one map or of some, are gone in step before the keys are
+    /// inserted, they wait for memory together and not one after the other.
+    #[must_use]
+    pub fn approach<'a>(&'a self, key: &'a [u8]) -> Approach<'a> {
+        let seqno = u64::MAX;
+        Approach(tree::Approach::new(&self.tree, Position { key, seqno }))
+    }
+
     /// Bytes of the chunks the map holds: what counts against a memory budget.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -60,6 +68,24 @@ impl OrderedMap {
             run: Run::new(),
             map: Arc::clone(self),
         }
+    }
+}
+
+/// A way to the place of a key in an [`OrderedMap`].
+#[derive(Clone, Copy)]
+pub struct Approach<'a>(tree::Approach<'a>);
+
+impl Approach<'_> {
+    /// Goes on to what was asked of memory by the step before, and asks for what comes next; false when it is there.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        self.0.step()
+    }
+}
+
+impl fmt::Debug for Approach<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approach").finish_non_exhaustive()
     }
 }
 

@@ -112,6 +112,18 @@ fn check_get(map: &OrderedMap, key: &str) {
     assert_eq!(entry.value, key.as_bytes());
 }
 
+/// Not checked, but never lost: it meets nodes that are being split, and a root that is replaced.
+#[test]
+fn an_approach_comes_to_an_end_beside_splits() {
+    explore(2, || {
+        insert_beside(&["b", "d", "f"], &["c", "e"], |map| {
+            let mut approach = map.approach(b"e");
+            let steps = (0..9).take_while(|_| approach.step()).count();
+            assert!(steps <= 1, "a tree of two levels");
+        });
+    });
+}
+
 #[test]
 fn tickets_finished_at_once_are_all_published() {
     explore(3, || {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
-use hedgerow_mem::Ticket;
+use hedgerow_mem::{Approach, Ticket};
 
 use crate::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, LogPosition, SeqNo, Tag};
@@ -40,6 +40,11 @@ pub(crate) struct WriteOp<'a> {
 }
 
 impl WriteOp<'_> {
+    fn order_key<'k>(&'k self, scratch: &'k mut Vec<u8>) -> &'k [u8] {
+        let order = &self.partition.keyspace.order;
+        order.borrow(self.user_key, scratch)
+    }
+
     /// What its entry takes in a memtable.
     fn memtable_bytes(&self) -> usize {
         let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
@@ -356,20 +361,33 @@ fn assign(
     Memtables::Each(chosen)
 }
 
+/// So many operations of a batch look for their places at the same time: memory has a queue, too.
+const PIECE: usize = 16;
+
 /// Copies the operations into their memtables.
 fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
-    let mut scratch = Vec::new();
-    for (i, op) in ops.iter().enumerate() {
+    let insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
         let seqno = SeqNo(reserved.first.0 + i as u64);
-        let key = op
-            .partition
-            .keyspace
-            .order
-            .borrow(op.user_key, &mut scratch);
-        reserved
-            .memtables
-            .get(i)
-            .insert(key, seqno, op.tag, op.value);
+        let memtable = reserved.memtables.get(i);
+        memtable.insert(key, seqno, op.tag, op.value);
+    };
+    if let [op] = ops {
+        let mut scratch = Vec::new();
+        return insert(0, op, op.order_key(&mut scratch));
+    }
+    let mut scratch: [Vec<u8>; PIECE] = Default::default();
+    for (piece, first) in ops.chunks(PIECE).zip((0..).step_by(PIECE)) {
+        let mut keys = [&b""[..]; PIECE];
+        let mut ways = [None; PIECE];
+        for (i, (op, scratch)) in piece.iter().zip(&mut scratch).enumerate() {
+            keys[i] = op.order_key(scratch);
+            ways[i] = reserved.memtables.get(first + i).approach(keys[i]);
+        }
+        let step = |on, way: &mut Approach<'_>| way.step() | on;
+        while ways.iter_mut().flatten().fold(false, step) {}
+        for (i, op) in piece.iter().enumerate() {
+            insert(first + i, op, keys[i]);
+        }
     }
 }
 

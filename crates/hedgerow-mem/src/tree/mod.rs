@@ -326,6 +326,37 @@ impl Tree {
     }
 }
 
+/// A way down to the leaf that a position belongs to, a node at a time, each of which was asked for by the step
+/// before: when many keys go down together, memory fetches a node for each of them at once. Beside a split it may end
+/// at a neighbour: what is read is not checked to belong together, and nothing depends on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Approach<'a> {
+    position: Position<'a>,
+    at: NodeRef<'a>,
+}
+
+impl<'a> Approach<'a> {
+    pub(crate) fn new(tree: &'a Tree, position: Position<'a>) -> Self {
+        Self {
+            position,
+            at: tree.root(),
+        }
+    }
+
+    /// Goes down by a node; false if it is at a leaf.
+    #[inline]
+    pub(crate) fn step(&mut self) -> bool {
+        if self.at.level() == 0 {
+            return false;
+        }
+        let view = View::new(self.at);
+        let rank = view.rank(&self.position, Side::Behind);
+        self.at = self.at.child(view.order, rank);
+        self.at.prefetch();
+        true
+    }
+}
+
 /// How many bytes the keys between two bounds share.
 fn shared_bytes(low: Option<Entry<'_>>, high: Option<Entry<'_>>) -> Option<usize> {
     let (low, high) = (low?.key(), high?.key());
@@ -424,6 +455,35 @@ impl<'a> Run<'a> {
                     tree.seek_before(&first.position(), self);
                 }
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::ChunkPool;
+
+    #[test]
+    fn an_approach_ends_at_the_leaf_that_an_insertion_looks_for() {
+        let tree = Tree::new(Arena::new(ChunkPool::new(4096, 0)));
+        // An odd multiplier draws every number once; every second one is a key.
+        let number = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let key = |i: u64| [b"user:", &number(i).to_be_bytes()[..]].concat();
+        for i in 0..20_000 {
+            tree.insert(Entry::write(tree.arena(), &key(2 * i), i, 0, b""));
+        }
+        assert!(tree.root().level() >= 3);
+        for i in 0..40_000 {
+            let key = key(i);
+            let position = Position {
+                key: &key,
+                seqno: u64::MAX,
+            };
+            let mut approach = Approach::new(&tree, position);
+            while approach.step() {}
+            let leaf = tree.descend(&position, 0, Side::Behind, |_| ()).node;
+            assert!(approach.at == leaf);
         }
     }
 }

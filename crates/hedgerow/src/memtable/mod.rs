@@ -11,9 +11,12 @@ pub(crate) use iter::MemtableIter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hedgerow_mem::{Apart, ChunkPool, OrderedMap};
+use hedgerow_mem::{Apart, Approach, ChunkPool, OrderedMap};
 
 use crate::entry::{LogPosition, SeqNo, Tag};
+
+/// Smaller memtables are mostly in the cache of the processor that writes to them.
+const FAR_BYTES: u64 = 2 << 20;
 
 /// One memtable.
 pub(crate) struct Memtable {
@@ -53,6 +56,12 @@ impl Memtable {
         self.announced
             .log_end
             .store(log_end.packed(), Ordering::Relaxed);
+    }
+
+    /// The way to the place of a key, if it leads through memory that no cache of the processor holds.
+    pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8]) -> Option<Approach<'a>> {
+        let is_far = self.reserved_bytes() >= FAR_BYTES;
+        is_far.then(|| self.map.approach(order_key))
     }
 
     pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
