@@ -1,7 +1,10 @@
 //! A page: what is read from a table at once, verified and decompressed.
 
+use std::io;
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
+use hedgerow_io::Reads;
 use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
 
 use crate::error::Result;
@@ -179,5 +182,38 @@ pub(crate) trait PageSource: Send + Sync {
     /// Whether asking for the page reads nothing, as things are.
     fn has_cached(&self, _id: PageId) -> bool {
         false
+    }
+
+    /// The page if that takes no read.
+    fn at_hand(&self, _id: PageId) -> Option<Page> {
+        None
+    }
+
+    /// Who reads its pages into the cache together with those of others; `None` if each is read alone.
+    fn shared(&self) -> Option<Arc<dyn SharedPages>> {
+        None
+    }
+}
+
+/// Pages that can be read while others are.
+pub(crate) trait SharedPages: Send + Sync {
+    /// Begins to read a page among others.
+    fn begin_read(&self, id: PageId, reads: &mut dyn Reads, tag: usize) -> Result<()>;
+    /// Verifies what was read, which the cache has from then on.
+    fn end_read(&self, id: PageId, read: io::Result<&[u8]>) -> Result<Page>;
+}
+
+/// Pages that somebody will ask for.
+pub(crate) type Wanted = Vec<(Arc<dyn SharedPages>, PageId)>;
+
+/// Reads pages into the cache, all at the same time as far as the device can. What cannot be read is told to who asks
+/// for it.
+pub(crate) fn read_together(wanted: &Wanted, mut reads: Box<dyn Reads>) {
+    for (tag, (pages, id)) in wanted.iter().enumerate() {
+        let _ = pages.begin_read(*id, &mut *reads, tag);
+    }
+    while let Some((tag, read)) = reads.next() {
+        let (pages, id) = &wanted[tag];
+        let _ = pages.end_read(*id, read);
     }
 }

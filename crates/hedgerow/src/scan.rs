@@ -26,7 +26,7 @@ use crate::iter::concat::{ConcatIter, Parts};
 use crate::iter::merge::merge;
 use crate::iter::{InternalIter, ValueSource};
 use crate::merge_policy::shape::Run;
-use crate::page::PageId;
+use crate::page::{PageId, Wanted, read_together};
 use crate::partition::{Covering, KeyBounds};
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
@@ -276,6 +276,10 @@ impl Parts for RunTables {
 pub struct Cursor {
     view: View,
     merged: Box<dyn InternalIter>,
+    /// A seek may wait for several pages: it looks into several runs, or up to a limit.
+    prepares: bool,
+    /// Empty but within a seek.
+    wanted: Wanted,
     /// The order key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
@@ -303,6 +307,8 @@ enum Found {
     OutOfLine(PageId, u32),
 }
 
+/// So often pages are read together for one seek: those of indexes, those of data, and none is left.
+const SEEK_ROUNDS: usize = 3;
 /// Roughly what one source of a cursor keeps in memory: a block.
 const SOURCE_BYTES: usize = 4 << 10;
 
@@ -320,6 +326,8 @@ impl Cursor {
         Cursor {
             view,
             merged,
+            prepares: sources > 1,
+            wanted: Wanted::new(),
             key: Vec::new(),
             value: Found::Here,
             long_value: OnceCell::new(),
@@ -332,6 +340,7 @@ impl Cursor {
     /// it.
     fn to(view: View, upper: &Bound<Vec<u8>>) -> Cursor {
         let mut cursor = Cursor::new(view);
+        cursor.prepares |= *upper != Bound::Unbounded;
         match upper {
             Bound::Unbounded => {}
             Bound::Excluded(end) => cursor.merged.limit(end),
@@ -356,9 +365,29 @@ impl Cursor {
         self.seek_at_or_before(&self.encode(key))
     }
 
+    /// The pages that a seek waits for are read together, and those of indexes before.
+    fn prepare(&mut self, order_key: &[u8]) {
+        if !self.prepares {
+            return;
+        }
+        for _ in 0..SEEK_ROUNDS {
+            self.merged.prepare(order_key, &mut self.wanted);
+            let are_several = self.wanted.len() > 1;
+            if are_several {
+                let reads = self.view.engine.environment.storage.reads();
+                read_together(&self.wanted, reads);
+            }
+            self.wanted.clear();
+            if !are_several {
+                break;
+            }
+        }
+    }
+
     /// To the first order key at or after this one. True if there is one.
     fn seek_at(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
+        self.prepare(order_key);
         self.merged.seek(order_key, SeqNo::MAX)?;
         self.settle_forward(false)
     }
@@ -366,6 +395,7 @@ impl Cursor {
     /// To the first order key strictly behind this one. True if there is one.
     fn seek_behind(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
+        self.prepare(order_key);
         self.merged.seek(order_key, SeqNo(0))?;
         self.key.clear();
         self.key.extend_from_slice(order_key);
@@ -375,6 +405,7 @@ impl Cursor {
     /// To the last order key at or before this one. True if there is one.
     fn seek_at_or_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
+        self.prepare(order_key);
         // Behind the oldest version that the key can have.
         self.merged.seek_before(order_key, SeqNo(0))?;
         self.settle_backward()
@@ -383,6 +414,7 @@ impl Cursor {
     /// To the last order key strictly before this one. True if there is one.
     fn seek_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
+        self.prepare(order_key);
         self.merged.seek_before(order_key, SeqNo::MAX)?;
         self.settle_backward()
     }

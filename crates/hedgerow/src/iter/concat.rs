@@ -6,6 +6,7 @@
 
 use crate::entry::SeqNo;
 use crate::error::Result;
+use crate::page::Wanted;
 
 use super::{Entry, InternalIter};
 
@@ -127,6 +128,19 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
         self.limit = Some(end.to_vec());
         if let Some((_, iter)) = &mut self.current {
             iter.limit(end);
+        }
+    }
+
+    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+        let first = self.parts.first_for(key);
+        if first >= self.parts.len() || self.is_beyond_limit(first) {
+            return;
+        }
+        let current = self.current.take().filter(|(index, _)| *index == first);
+        // Who seeks is told of a part that cannot be opened.
+        self.current = current.or_else(|| Some((first, self.open(first).ok()?)));
+        if let Some((_, iter)) = &mut self.current {
+            iter.prepare(key, wanted);
         }
     }
 

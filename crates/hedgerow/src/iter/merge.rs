@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 
 use crate::entry::SeqNo;
 use crate::error::Result;
+use crate::page::Wanted;
 
 use super::{Entry, InternalIter};
 
@@ -254,6 +255,13 @@ impl MergeIter {
 impl InternalIter for MergeIter {
     fn limit(&mut self, end: &[u8]) {
         self.children.iter_mut().for_each(|child| child.limit(end));
+    }
+
+    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+        self.direction = None;
+        for child in &mut self.children {
+            child.prepare(key, wanted);
+        }
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {

@@ -7,7 +7,7 @@ pub(crate) mod model;
 
 use crate::entry::{SeqNo, Tag};
 use crate::error::Result;
-use crate::page::PageId;
+use crate::page::{PageId, Wanted};
 
 /// The value of an entry, which may not have been read yet.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,9 @@ pub(crate) trait InternalIter: Send {
     /// Entries at or after `end` are of no use: going forward, the position may be nowhere instead of at
     /// one, so that nothing is read that only holds such.
     fn limit(&mut self, _end: &[u8]) {}
+    /// A seek to `key` comes next: names the pages that it would wait for, as far as that is known without reading,
+    /// so that those of several iterators are read together. The position is nowhere.
+    fn prepare(&mut self, _key: &[u8], _wanted: &mut Wanted) {}
     /// To the first entry at or after `(key, seqno)`.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// To the last entry strictly before `(key, seqno)`.

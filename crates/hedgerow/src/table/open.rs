@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow_io::RandomRead;
+use hedgerow_io::{RandomRead, Reads};
 use hedgerow_mem::PageMut;
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::memory::Stored;
 use crate::options::Residency;
-use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, TableId};
+use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, SharedPages, TableId};
 
 use super::file::{self, ResidencyChoice};
 use super::page_io;
@@ -206,6 +206,28 @@ pub(crate) struct CachedPages(pub(crate) Arc<Table>);
 impl PageSource for CachedPages {
     fn page(&self, id: PageId) -> Result<Page> {
         self.0.pages.page(id)
+    }
+
+    fn has_cached(&self, id: PageId) -> bool {
+        self.0.pages.has_cached(id)
+    }
+
+    fn at_hand(&self, id: PageId) -> Option<Page> {
+        self.0.pages.at_hand(id)
+    }
+
+    fn shared(&self) -> Option<Arc<dyn SharedPages>> {
+        Some(self.0.clone())
+    }
+}
+
+impl SharedPages for Table {
+    fn begin_read(&self, id: PageId, reads: &mut dyn Reads, tag: usize) -> Result<()> {
+        self.pages.begin_read(id, reads, tag)
+    }
+
+    fn end_read(&self, id: PageId, read: io::Result<&[u8]>) -> Result<Page> {
+        self.pages.end_read(id, read)
     }
 }
 

@@ -139,6 +139,13 @@ impl PagedFile {
         self.context.memory.cache.get(id)
     }
 
+    /// The page if asking for it takes no read.
+    pub(crate) fn at_hand(&self, id: PageId) -> Option<Page> {
+        let page = self.cached(id)?;
+        self.context.stats.pages_asked.add(1);
+        Some(page)
+    }
+
     /// The system hears that the page will be needed.
     pub(crate) fn prefetch(&self, id: PageId) {
         if let Some(file) = self.opened.get() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::{
-    Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec, PrefixRule,
+    Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec, PrefixRule, Residency,
 };
 
 use crate::support::{
@@ -401,6 +401,94 @@ fn multi_get_overlaps_the_reads_of_large_values() {
     assert!(after.reads_in_batches - before.reads_in_batches >= 19);
     // Blocks, then values.
     assert!(after.read_batches - before.read_batches <= 2);
+}
+
+/// The blocks of all runs that a seek looks into are read at the same time, and so are pages of their indexes, before.
+#[test]
+fn a_seek_reads_its_runs_together() {
+    const RUNS: u64 = 5;
+    for (residency, rounds) in [(Residency::Resident, 1), (Residency::Paged, 2)] {
+        let disk = SimStorage::new(12);
+        let opened = || builder(&disk).memory_budget(16 << 20).open().unwrap();
+        let design = Design {
+            policy: "tiering:8".parse().unwrap(),
+            residency,
+            memtable_bytes: Some(2 << 20),
+            table_bytes: None,
+            ..small()
+        };
+        let db = opened();
+        let keyspace = db.keyspace_with("k", Layout::sorted(), design).unwrap();
+        for run in 0..RUNS {
+            for i in 0..10_000 {
+                keyspace.put(key(RUNS * i + run), value(i)).unwrap();
+            }
+            keyspace.flush().unwrap();
+        }
+        assert_eq!(keyspace.stats().levels[0].runs as u64, RUNS);
+        drop((keyspace, db));
+
+        for (i, forward) in [(12_345, true), (23_456, true), (45_678, false)] {
+            let db = opened();
+            let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+            let mut cursor = keyspace.cursor().unwrap();
+            let mut seek = || match forward {
+                true => cursor.seek(&key(i)).unwrap(),
+                false => cursor.seek_for_prev(&key(i)).unwrap(),
+            };
+            // Tables are opened one by one.
+            let before = disk.counters();
+            assert!(seek());
+            let after = disk.counters();
+            let together = after.reads_in_batches - before.reads_in_batches;
+            assert_eq!(together, rounds * RUNS);
+            assert_eq!(after.read_batches - before.read_batches, rounds);
+            assert!(seek());
+            assert_eq!(disk.counters().reads, after.reads, "cached by now");
+            assert_eq!(cursor.key(), Some(&key(i)[..]));
+        }
+    }
+}
+
+/// The blocks of a short scan are read at the same time; those of a long one as it comes to them, for who wants its first
+/// entry only.
+#[test]
+fn a_short_scan_reads_its_blocks_together() {
+    let disk = SimStorage::new(13);
+    let db = builder(&disk).memory_budget(16 << 20).open().unwrap();
+    let design = Design {
+        memtable_bytes: Some(2 << 20),
+        table_bytes: None,
+        ..small()
+    };
+    let keyspace = db.keyspace_with("k", Layout::sorted(), design).unwrap();
+    for i in 0..10_000 {
+        keyspace.put(key(i), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    drop((keyspace, db));
+
+    let db = builder(&disk).memory_budget(16 << 20).open().unwrap();
+    let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+    // Opens the table.
+    assert!(keyspace.contains_key(key(0)).unwrap());
+    for (length, few) in [(20, true), (2000, false)] {
+        let before = disk.counters();
+        let from = 5000 + length;
+        let mut scan = keyspace.scan(key(from)..key(from + length)).unwrap();
+        assert!(scan.next().unwrap().is_ok());
+        let first = disk.counters();
+        let together = first.reads_in_batches - before.reads_in_batches;
+        assert_eq!(scan.count() as u64, length - 1);
+        let rest = disk.counters().reads - first.reads;
+        if few {
+            assert!((2..=5).contains(&together), "{together}");
+            assert_eq!((first.read_batches - before.read_batches, rest), (1, 0));
+        } else {
+            assert_eq!(together, 0);
+            assert!(rest > 100, "{rest}");
+        }
+    }
 }
 
 #[test]

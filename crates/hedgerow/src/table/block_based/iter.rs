@@ -10,12 +10,16 @@ use crate::block_index::{self, Bracket, Index};
 use crate::entry::SeqNo;
 use crate::error::{Error, Result};
 use crate::iter::{Entry, InternalIter, ValueSource};
-use crate::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
 
 use crate::table::stored::Place;
 
 use super::block::{Block, Cursor, Position, RawEntry};
 use super::reader::TableReader;
+
+/// Where a scan ends within so many blocks after its first they are read together: more would be too many for who
+/// wants the first entry only.
+const AHEAD_BLOCKS: usize = 4;
 
 pub(super) struct TableIter {
     table: Arc<TableReader>,
@@ -29,6 +33,9 @@ pub(super) struct TableIter {
     key: Vec<u8>,
     /// The entries of the restart interval of the current entry up to it: filled by `retreat`.
     behind: Behind,
+    /// Where a seek to a key looks, which comes next.
+    prepared: Option<Bracket>,
+    prepared_key: Vec<u8>,
     /// Where the caller stops, and the first block behind it, once it was asked for.
     limit: Option<(Vec<u8>, Option<usize>)>,
 }
@@ -105,6 +112,8 @@ impl TableIter {
             current: None,
             key: Vec::new(),
             behind: Behind::default(),
+            prepared: None,
+            prepared_key: Vec::new(),
             limit: None,
         }
     }
@@ -135,6 +144,79 @@ impl TableIter {
             &mut self.index_page,
             question,
         )
+    }
+
+    /// Asks the index what it can tell without a read; else the page is wanted that it wants.
+    fn ask_index_at_hand<T>(
+        &mut self,
+        wanted: &mut Wanted,
+        question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+    ) -> Option<T> {
+        let id = match question(&*self.table.index, None).ok()? {
+            Step::Done(answer) => return Some(answer),
+            Step::Read(id) => id,
+        };
+        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
+            self.index_page = Some((id, self.at_hand(id, wanted)?));
+        }
+        let page = self.index_page.as_ref().map(|(_, page)| page);
+        match question(&*self.table.index, page).ok()? {
+            Step::Done(answer) => Some(answer),
+            Step::Read(_) => None,
+        }
+    }
+
+    /// The page if that takes no read; else it is wanted.
+    fn at_hand(&self, id: PageId, wanted: &mut Wanted) -> Option<Page> {
+        let page = self.pages.at_hand(id);
+        if page.is_none() {
+            wanted.extend(self.pages.shared().map(|pages| (pages, id)));
+        }
+        page
+    }
+
+    /// The block in which a key would be, unless it is the current one, if that takes no read; else it is wanted, with
+    /// those after it up to the limit, if they are few.
+    fn look_for(&mut self, key: &[u8], wanted: &mut Wanted) -> Option<Block<Page>> {
+        let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
+        self.prepared_key.clear();
+        self.prepared_key.extend_from_slice(key);
+        self.prepared = Some(bracket);
+        let number = bracket.likely;
+        if number >= self.table.index.blocks()
+            || self.block.is_some() && self.block_number == number
+        {
+            return None;
+        }
+        (self.block, self.block_number) = (None, number);
+        let id = self.block_at_hand(number, wanted)?;
+        let Some(page) = self.at_hand(id, wanted) else {
+            self.look_ahead(number + 1, wanted);
+            return None;
+        };
+        // A damaged one is read again, and told of.
+        Block::parse(page).ok()
+    }
+
+    /// The name of a block, if the index can tell without a read.
+    fn block_at_hand(&mut self, number: usize, wanted: &mut Wanted) -> Option<PageId> {
+        let handle = self.ask_index_at_hand(wanted, |index, page| index.handle(number, page))?;
+        Some(self.table.file.page_id(handle, PageClass::Data))
+    }
+
+    /// The blocks from here to the limit are wanted, if they are few.
+    fn look_ahead(&mut self, first: usize, wanted: &mut Wanted) -> Option<()> {
+        let (limit, known) = self.limit.take()?;
+        let ask = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
+        let end = known.or_else(|| self.ask_index_at_hand(wanted, ask));
+        self.limit = Some((limit, end));
+        for number in first..end.filter(|end| end.saturating_sub(first) <= AHEAD_BLOCKS)? {
+            let id = self.block_at_hand(number, wanted)?;
+            if !self.pages.has_cached(id) {
+                wanted.push((self.pages.shared()?, id));
+            }
+        }
+        Some(())
     }
 
     /// Makes a block the current one; the position is nowhere until an entry is chosen.
@@ -325,10 +407,22 @@ impl InternalIter for TableIter {
         self.limit = Some((end.to_vec(), None));
     }
 
+    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+        self.current = None;
+        self.behind.clear();
+        self.prepared = None;
+        if let Some(block) = self.look_for(key, wanted) {
+            self.block = Some(block);
+        }
+    }
+
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let result = self
-            .ask_index(|index, page| index.lower_bound(key, page))
-            .and_then(|bracket| self.seek_from(bracket, key, seqno));
+        let prepared = self.prepared.take().filter(|_| self.prepared_key == key);
+        let bracket = match prepared {
+            Some(bracket) => Ok(bracket),
+            None => self.ask_index(|index, page| index.lower_bound(key, page)),
+        };
+        let result = bracket.and_then(|bracket| self.seek_from(bracket, key, seqno));
         self.settle(result)
     }
 
