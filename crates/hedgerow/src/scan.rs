@@ -4,8 +4,8 @@
 //! A cursor holds the trees that it was opened on, so what it sees never changes: the state at one
 //! sequence number, of all partitions alike.
 //!
-//! Cost: positioning reads one block in each sorted run (for each memtable, a few cache misses); a
-//! step reads the next block of one run at every block's end.
+//! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for each memtable, a
+//! few cache misses); a step reads the next block of one run at every block's end.
 
 mod both_ends;
 mod unordered;
