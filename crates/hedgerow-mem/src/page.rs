@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
 use crate::pool::Chunk;
-use crate::prefetch::prefetch_at;
+use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
 /// The sizes of slots: those of the usual blocks. More of them would leave more slabs half empty.
@@ -168,13 +168,11 @@ impl PageRef {
         Some(self.header().slab).filter(|&slab| slab != SlabId::NONE)
     }
 
-    /// Asks for the cache lines of the page up to about `bytes`, all at once: reading them one after
-    /// the other would wait for memory each time. It may ask for more than there is.
+    /// Asks for the cache lines of the page up to about `bytes`, all at once. It may ask for more than there
+    /// is.
     #[inline]
     pub fn prefetch_front(&self, bytes: usize) {
-        for line in 0..bytes.div_ceil(64) {
-            prefetch_at(self.start.as_ptr().cast::<u8>().wrapping_add(64 * line));
-        }
+        prefetch_lines(self.start.as_ptr().cast(), bytes);
     }
 
     #[inline]

@@ -6,10 +6,21 @@ pub fn prefetch<T>(what: &T) {
     prefetch_at(std::ptr::from_ref(what).cast());
 }
 
+const LINE_BYTES: usize = 64;
+
+/// Asks for the cache lines of so many bytes from `start` on, all at once: reading them one after the other would wait
+/// for memory each time. It may be more than there is.
+#[inline]
+pub(crate) fn prefetch_lines(start: *const u8, bytes: usize) {
+    for line in 0..bytes.div_ceil(LINE_BYTES) {
+        prefetch_at(start.wrapping_add(LINE_BYTES * line));
+    }
+}
+
 /// Asks for a cache line, where the processor takes such hints. Reads nothing, so that the address
 /// may be any.
 #[inline]
-pub(crate) fn prefetch_at(address: *const u8) {
+fn prefetch_at(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -27,10 +27,9 @@ use super::order::Order;
 use super::{SLOTS, Side};
 use crate::arena::Arena;
 use crate::entry::{Entry, Position, prefix};
-use crate::prefetch::prefetch_at;
+use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicPtr, AtomicU64, fence, spin_hint, yield_now};
 
-const CACHE_LINE_BYTES: usize = 64;
 /// Bit of the version: a writer is in the node.
 const LOCKED: u64 = 1;
 /// Bit of the version: prefixes and `skip` do not belong together now.
@@ -178,13 +177,7 @@ impl<'a> NodeRef<'a> {
     /// Asks the processor for what all nodes have.
     #[inline]
     pub(super) fn prefetch(self) {
-        for line in 0..size_of::<Node>().div_ceil(CACHE_LINE_BYTES) {
-            prefetch_at(
-                self.as_ptr()
-                    .cast::<u8>()
-                    .wrapping_add(line * CACHE_LINE_BYTES),
-            );
-        }
+        prefetch_lines(self.as_ptr().cast(), size_of::<Node>());
     }
 
     #[inline]
