@@ -83,17 +83,28 @@ pub(crate) fn ask<T>(
     kept: &mut Option<(PageId, Page)>,
     question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
 ) -> Result<T> {
+    ask_by(index, |id| pages.page(id), kept, question)
+}
+
+/// As [`ask`], where the page comes from `fetch`, which may fail otherwise.
+pub(crate) fn ask_by<T, E: From<Error>>(
+    index: &dyn Index,
+    fetch: impl FnOnce(PageId) -> std::result::Result<Page, E>,
+    kept: &mut Option<(PageId, Page)>,
+    question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
+) -> std::result::Result<T, E> {
     let id = match question(index, None)? {
         Step::Done(answer) => return Ok(answer),
         Step::Read(id) => id,
     };
     if kept.as_ref().is_none_or(|(have, _)| *have != id) {
-        *kept = Some((id, pages.page(id)?));
+        *kept = Some((id, fetch(id)?));
     }
     match question(index, kept.as_ref().map(|(_, page)| page))? {
         Step::Done(answer) => Ok(answer),
         Step::Read(id) => Err(Error::corruption(format!(
             "expected one page of the index to be enough, asked for another: {id:?}"
-        ))),
+        ))
+        .into()),
     }
 }

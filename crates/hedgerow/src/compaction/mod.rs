@@ -65,15 +65,13 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         };
         if let Some(job) = job {
             submit(engine, partition, design, plan, job);
-        } else {
-            if let Err(error) = job::run(engine, partition, &design, &plan) {
-                partition.work().merge_failure = Some(error.clone());
-                engine.tell(&Event::BackgroundError {
-                    doing: "begin a merge",
-                    error,
-                });
-                break;
-            }
+        } else if let Err(error) = job::run(engine, partition, &design, &plan) {
+            partition.work().merge_failure = Some(error.clone());
+            engine.tell(&Event::BackgroundError {
+                doing: "begin a merge",
+                error,
+            });
+            break;
         }
     }
     probes::schedule(engine, partition);

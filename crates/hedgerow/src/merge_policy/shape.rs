@@ -33,6 +33,7 @@ use crate::table::TableMeta;
 use super::{LevelSummary, Summary};
 pub(crate) use probes::GroupProbe;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
+use run::head;
 pub(crate) use run::{Run, Tables};
 
 /// A group holds at most this many runs: a set of runs is the bits of a `u64`.
@@ -262,10 +263,7 @@ fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
 
 /// Which of so many ranges a key belongs to. Cost: a multiplication.
 pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
-    let mut head = [0; 8];
-    let bytes = key.len().min(8);
-    head[..bytes].copy_from_slice(&key[..bytes]);
-    ((u128::from(u64::from_be_bytes(head)) * u128::from(ranges)) >> 64) as u64
+    ((u128::from(head(key)) * u128::from(ranges)) >> 64) as u64
 }
 
 /// A whole tree on disk.

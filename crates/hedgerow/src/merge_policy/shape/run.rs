@@ -228,7 +228,7 @@ impl<T: Facts> Tables<T> {
 /// The first eight bytes as a number; zeros where there are fewer. Numbers that differ are in the order of
 /// the keys.
 #[inline]
-fn head(key: &[u8]) -> u64 {
+pub(super) fn head(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
         None => {

@@ -86,6 +86,24 @@ impl Behind {
     }
 }
 
+/// Why an iterator that prepares a seek knows nothing of a page: it is wanted, or damaged, which the seek will tell.
+struct NotAtHand;
+
+impl From<Error> for NotAtHand {
+    fn from(_: Error) -> NotAtHand {
+        NotAtHand
+    }
+}
+
+/// The page if that takes no read; else it is wanted.
+fn at_hand(pages: &dyn PageSource, id: PageId, wanted: &mut Wanted) -> Option<Page> {
+    let page = pages.at_hand(id);
+    if page.is_none() {
+        wanted.extend(pages.shared().map(|pages| (pages, id)));
+    }
+    page
+}
+
 #[cold]
 fn shared_too_much(shared: usize, key_bytes: usize) -> Error {
     Error::corruption(format!(
@@ -152,27 +170,8 @@ impl TableIter {
         wanted: &mut Wanted,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Option<T> {
-        let id = match question(&*self.table.index, None).ok()? {
-            Step::Done(answer) => return Some(answer),
-            Step::Read(id) => id,
-        };
-        if self.index_page.as_ref().is_none_or(|(have, _)| *have != id) {
-            self.index_page = Some((id, self.at_hand(id, wanted)?));
-        }
-        let page = self.index_page.as_ref().map(|(_, page)| page);
-        match question(&*self.table.index, page).ok()? {
-            Step::Done(answer) => Some(answer),
-            Step::Read(_) => None,
-        }
-    }
-
-    /// The page if that takes no read; else it is wanted.
-    fn at_hand(&self, id: PageId, wanted: &mut Wanted) -> Option<Page> {
-        let page = self.pages.at_hand(id);
-        if page.is_none() {
-            wanted.extend(self.pages.shared().map(|pages| (pages, id)));
-        }
-        page
+        let fetch = |id| at_hand(&*self.pages, id, wanted).ok_or(NotAtHand);
+        block_index::ask_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
     }
 
     /// The block in which a key would be, unless it is the current one, if that takes no read; else it is wanted, with
@@ -190,7 +189,7 @@ impl TableIter {
         }
         (self.block, self.block_number) = (None, number);
         let id = self.block_at_hand(number, wanted)?;
-        let Some(page) = self.at_hand(id, wanted) else {
+        let Some(page) = at_hand(&*self.pages, id, wanted) else {
             self.look_ahead(number + 1, wanted);
             return None;
         };
