@@ -8,7 +8,9 @@
 //! take <- [ accepted, at most `capacity` ] <- [ line, by ticket ] <- push
 //! ```
 //!
-//! Closed, it refuses new tasks; what it has is still taken. One lock, held for a few instructions.
+//! Closed, it refuses new tasks; what it has is still taken. One lock, held for a few instructions: a worker that
+//! takes all there is exchanges its memory for the queue's. Nobody is woken who does not wait, which would be a
+//! system call for each task.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -48,6 +50,10 @@ struct State<T> {
     line: BTreeMap<u64, T>,
     next_ticket: u64,
     closed: bool,
+    /// Threads that wait for a task.
+    idle: usize,
+    /// Threads that wait until theirs is not in line any more.
+    waiting: usize,
 }
 
 impl<T> State<T> {
@@ -65,6 +71,8 @@ impl<T> TaskQueue<T> {
                 line: BTreeMap::new(),
                 next_ticket: 0,
                 closed: false,
+                idle: 0,
+                waiting: 0,
             }),
             arrived: Condvar::new(),
             taken: Condvar::new(),
@@ -77,15 +85,14 @@ impl<T> TaskQueue<T> {
     /// # Errors
     /// The task.
     pub fn try_push(&self, task: T) -> Result<(), Refused<T>> {
-        let mut state = self.lock();
+        let state = self.lock();
         if state.closed {
             return Err(Refused::Closed(task));
         }
         if state.is_full(self.capacity) {
             return Err(Refused::Full(task));
         }
-        state.accepted.push_back(task);
-        self.arrived.notify_one();
+        self.accept(state, task);
         Ok(())
     }
 
@@ -104,9 +111,17 @@ impl<T> TaskQueue<T> {
             state.line.insert(ticket, task);
             return Ok(Place::InLine(ticket));
         }
-        state.accepted.push_back(task);
-        self.arrived.notify_one();
+        self.accept(state, task);
         Ok(Place::Accepted)
+    }
+
+    fn accept(&self, mut state: MutexGuard<'_, State<T>>, task: T) {
+        state.accepted.push_back(task);
+        let is_waited_for = state.idle > 0;
+        drop(state);
+        if is_waited_for {
+            self.arrived.notify_one();
+        }
     }
 
     /// Waits until a task is not in line any more.
@@ -115,9 +130,11 @@ impl<T> TaskQueue<T> {
             return;
         };
         let mut state = self.lock();
+        state.waiting += 1;
         while state.line.contains_key(&ticket) {
             state = self.taken.wait(state).unwrap_or_else(|e| e.into_inner());
         }
+        state.waiting -= 1;
     }
 
     /// Takes a task back that is still in line.
@@ -128,35 +145,49 @@ impl<T> TaskQueue<T> {
         self.lock().line.remove(&ticket)
     }
 
-    /// Moves up to `count` tasks to `tasks`, oldest first, and lets others in from the line.
-    pub fn take(&self, count: usize, tasks: &mut Vec<T>) {
-        let mut state = self.lock();
-        self.take_from(&mut state, count, tasks);
+    /// Moves up to `count` tasks to the end of `tasks`, oldest first, and lets others in from the line.
+    pub fn take(&self, count: usize, tasks: &mut VecDeque<T>) {
+        self.take_from(self.lock(), count, tasks);
     }
 
     /// As [`TaskQueue::take`], once there is a task. False when the queue was closed and is empty.
-    pub fn wait_and_take(&self, count: usize, tasks: &mut Vec<T>) -> bool {
+    pub fn wait_and_take(&self, count: usize, tasks: &mut VecDeque<T>) -> bool {
         let mut state = self.lock();
         while state.accepted.is_empty() {
             if state.closed {
                 return false;
             }
+            state.idle += 1;
             state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+            state.idle -= 1;
         }
-        self.take_from(&mut state, count, tasks);
+        self.take_from(state, count, tasks);
         true
     }
 
-    fn take_from(&self, state: &mut State<T>, count: usize, tasks: &mut Vec<T>) {
+    fn take_from(
+        &self,
+        mut state: MutexGuard<'_, State<T>>,
+        count: usize,
+        tasks: &mut VecDeque<T>,
+    ) {
         let count = count.min(state.accepted.len());
-        tasks.extend(state.accepted.drain(..count));
+        if tasks.is_empty() && count == state.accepted.len() {
+            std::mem::swap(tasks, &mut state.accepted);
+        } else {
+            tasks.extend(state.accepted.drain(..count));
+        }
         while state.accepted.len() < self.capacity {
             let Some((_, task)) = state.line.pop_first() else {
                 break;
             };
             state.accepted.push_back(task);
         }
-        self.taken.notify_all();
+        let is_waited_for = state.waiting > 0;
+        drop(state);
+        if is_waited_for {
+            self.taken.notify_all();
+        }
     }
 
     /// Refuses tasks from now on.

@@ -10,6 +10,7 @@
     reason = "tests stop at what they do not expect"
 )]
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -526,9 +527,9 @@ fn two_who_want_a_slab_get_different_pages() {
 
 /// The worker of a queue: takes until it is closed and empty.
 fn work(queue: &TaskQueue<u32>) -> Vec<u32> {
-    let (mut all, mut tasks) = (Vec::new(), Vec::new());
+    let (mut all, mut tasks) = (Vec::new(), VecDeque::new());
     while queue.wait_and_take(1, &mut tasks) {
-        all.append(&mut tasks);
+        all.extend(tasks.drain(..));
     }
     all
 }
@@ -627,7 +628,7 @@ fn every_call_ends_beside_a_shutdown() {
         let client = thread::spawn(move || (call(&a), call(&a)));
         let closer = thread::spawn(move || b.close());
         let worker = thread::spawn(move || {
-            let mut tasks = Vec::new();
+            let mut tasks = VecDeque::new();
             let mut done = 0;
             while c.wait_and_take(1, &mut tasks) {
                 for mut task in tasks.drain(..) {

@@ -34,10 +34,13 @@ pub struct Batch {
     /// The bytes that go to the log.
     payload: Payload,
     routes: Vec<Route>,
+    /// The keyspaces in the order of the operations, each once where several follow one another.
+    keyspaces: Vec<Arc<KeyspaceCell>>,
 }
 
 struct Route {
-    cell: Arc<KeyspaceCell>,
+    /// Its place among the keyspaces of the batch.
+    keyspace: usize,
     partition: Arc<Partition>,
     hash: KeyHash,
 }
@@ -49,6 +52,7 @@ impl Batch {
             routing_epoch: engine.routing_epoch.load(Ordering::Acquire),
             payload: Payload::new(),
             routes: Vec::new(),
+            keyspaces: Vec::new(),
         }
     }
 
@@ -139,18 +143,38 @@ impl Batch {
                 "expected a keyspace of the batch's database, found one of another",
             ));
         }
-        keyspace.check_not_dropped()?;
-        let cell = keyspace.cell().clone();
+        let cell = keyspace.cell();
         cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
+        self.push_routed(cell, hash, tag, key, value)?;
+        Ok(self)
+    }
+
+    /// Adds an operation on a checked key with its hash.
+    pub(crate) fn push_routed(
+        &mut self,
+        cell: &Arc<KeyspaceCell>,
+        hash: KeyHash,
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        cell.check_not_dropped()?;
         let partition = cell.state.load().route(key, hash).clone();
         self.payload.push(partition.id, tag, key, value);
+        if self
+            .keyspaces
+            .last()
+            .is_none_or(|last| !Arc::ptr_eq(last, cell))
+        {
+            self.keyspaces.push(cell.clone());
+        }
         self.routes.push(Route {
-            cell,
+            keyspace: self.keyspaces.len() - 1,
             partition,
             hash,
         });
-        Ok(self)
+        Ok(())
     }
 
     /// A keyspace was cleared or dropped since operations were added.
@@ -158,9 +182,10 @@ impl Batch {
         self.routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
         let mut payload = Payload::new();
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
-            route.cell.check_not_dropped()?;
+            let cell = &self.keyspaces[route.keyspace];
+            cell.check_not_dropped()?;
             let op = op?;
-            let state = route.cell.state.load();
+            let state = cell.state.load();
             route.partition = state.route(op.user_key, route.hash).clone();
             payload.push(route.partition.id, op.tag, op.user_key, op.value);
         }

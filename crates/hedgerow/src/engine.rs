@@ -7,7 +7,7 @@
 
 mod task;
 
-pub(crate) use task::{Access, Answer, Task};
+pub(crate) use task::{Access, Answer, Task, Write};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex};
 
 use super::{Pending, call_behind, workers};
-use crate::engine::{Access, Answer, Engine, Handle, Task, lock};
+use crate::engine::{Access, Answer, Engine, Handle, Task, Write, lock};
 use crate::entry::{KeyHash, check_value};
 use crate::error::Result;
 use crate::keyspace::Keyspace;
@@ -212,7 +212,7 @@ impl Keyspace {
     /// Which worker makes the calls for a key; `None` if the database's background threads do.
     pub fn worker(&self, key: impl AsRef<[u8]>) -> Option<usize> {
         let workers = self.engine().workers.get()?;
-        let (_, worker) = self.access(key.as_ref()).ok()?;
+        let (_, worker) = self.route(key.as_ref()).ok()?;
         (!workers.is_pooled()).then_some(worker)
     }
 
@@ -223,14 +223,18 @@ impl Keyspace {
     }
 
     fn access(&self, key: &[u8]) -> Result<(Access, usize)> {
-        self.check_takes_calls()?;
-        let cell = self.cell().clone();
-        cell.facts.order.check(key)?;
-        let hash = KeyHash::of(key, cell.facts.seed);
-        let partition = cell.facts.router.route(key, hash);
-        let key = key.to_vec();
-        let worker = self.engine().worker_of(partition);
+        let (hash, worker) = self.route(key)?;
+        let (cell, key) = (self.cell().clone(), key.to_vec());
         Ok((Access { cell, key, hash }, worker))
+    }
+
+    /// The hash of a key, and the worker that owns its partition.
+    fn route(&self, key: &[u8]) -> Result<(KeyHash, usize)> {
+        self.check_takes_calls()?;
+        let facts = &self.cell().facts;
+        facts.order.check(key)?;
+        let hash = KeyHash::of(key, facts.seed);
+        Ok((hash, self.engine().worker_of(facts.router.route(key, hash))))
     }
 
     fn write_task(
@@ -240,17 +244,14 @@ impl Keyspace {
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Result<(Task, usize)> {
+        // As `put` does: what is wrong with the call is told before what is wrong with the keyspace.
         self.cell().facts.order.check(key)?;
         check_value(value.unwrap_or_default())?;
         self.engine().writer()?;
-        let (access, worker) = self.access(key)?;
-        let task = Task::Write {
-            access,
-            value: value.map(<[u8]>::to_vec),
-            durability,
-            answer,
-        };
-        Ok((task, worker))
+        let (hash, worker) = self.route(key)?;
+        let cell = self.cell().clone();
+        let write = Write::new(cell, hash, key, value, durability, answer);
+        Ok((Task::Write(write), worker))
     }
 }
 

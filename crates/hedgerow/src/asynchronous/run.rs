@@ -10,10 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, lock};
-use crate::entry::{KeyspaceId, SeqNo};
+use crate::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write, lock};
+use crate::entry::{KeyHash, KeyspaceId, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::keyspace::Keyspace;
 use crate::options::Durability;
 use crate::read::{Gets, View};
 use crate::runtime::workers::Inbox;
@@ -30,17 +29,17 @@ pub(super) fn run(engine: &Arc<Engine>, inbox: &mut Inbox<'_, Task>) {
         writes: Vec::new(),
         reads: Vec::new(),
         written: HashSet::new(),
+        writes_noted: 0,
         read: HashSet::new(),
         bytes: 0,
     };
     loop {
-        let tasks = if group.gets.has_room() {
-            inbox.take()
-        } else {
-            Vec::new()
-        };
-        let is_idle = tasks.is_empty();
-        tasks.into_iter().for_each(|task| group.accept(task));
+        let mut is_idle = true;
+        if group.gets.has_room() {
+            let tasks = inbox.take();
+            is_idle = tasks.len() == 0;
+            tasks.for_each(|task| group.accept(task));
+        }
         group.finish();
         let is_reading = group.gets.wait();
         group.go_on();
@@ -67,15 +66,18 @@ pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 type Id = (KeyspaceId, u128);
 
-fn id(access: &Access) -> Id {
-    (access.cell.facts.id, access.hash.0)
+fn id(cell: &KeyspaceCell, hash: KeyHash) -> Id {
+    (cell.facts.id, hash.0)
 }
 
-struct Write {
-    access: Access,
-    value: Option<Vec<u8>>,
-    durability: Durability,
-    answer: Option<Answer<()>>,
+fn add(batch: &mut Batch, write: &Write) -> Result<()> {
+    batch.push_routed(
+        &write.cell,
+        write.hash,
+        write.tag,
+        write.key(),
+        write.value(),
+    )
 }
 
 /// Tasks that are done together.
@@ -85,7 +87,9 @@ struct Group<'e> {
     gets: Gets<'e, (Arc<KeyspaceCell>, Answer<Option<Slice>>)>,
     writes: Vec<Write>,
     reads: Vec<(Access, Answer<Option<Slice>>)>,
+    /// Keys of the writes there were when a get was last accepted, and how many that were.
     written: HashSet<Id>,
+    writes_noted: usize,
     read: HashSet<Id>,
     bytes: usize,
 }
@@ -96,17 +100,7 @@ impl Group<'_> {
             Task::Reads(reads) => reads
                 .into_iter()
                 .for_each(|(access, to)| self.read(access, to)),
-            Task::Write {
-                access,
-                value,
-                durability,
-                answer,
-            } => self.write(Write {
-                access,
-                value,
-                durability,
-                answer,
-            }),
+            Task::Write(write) => self.write(write),
             Task::Call(call) => {
                 self.finish();
                 while self.gets.wait() {
@@ -121,19 +115,23 @@ impl Group<'_> {
         if !answer.is_wanted() {
             return;
         }
-        if self.written.contains(&id(&access)) {
+        let since = self.writes[self.writes_noted..].iter();
+        self.written
+            .extend(since.map(|write| id(&write.cell, write.hash)));
+        self.writes_noted = self.writes.len();
+        let id = id(&access.cell, access.hash);
+        if self.written.contains(&id) {
             self.finish();
         }
-        self.read.insert(id(&access));
+        self.read.insert(id);
         self.reads.push((access, answer));
     }
 
     fn write(&mut self, write: Write) {
-        if self.read.contains(&id(&write.access)) || self.bytes >= GROUP_BYTES_MAX {
+        if self.read.contains(&id(&write.cell, write.hash)) || self.bytes >= GROUP_BYTES_MAX {
             self.finish();
         }
-        self.bytes += write.access.key.len() + write.value.as_ref().map_or(0, Vec::len);
-        self.written.insert(id(&write.access));
+        self.bytes += write.bytes();
         self.writes.push(write);
     }
 
@@ -154,12 +152,9 @@ impl Group<'_> {
         }
         self.go_on();
         self.written.clear();
+        self.writes_noted = 0;
         self.read.clear();
         self.bytes = 0;
-    }
-
-    fn keyspace(&self, access: &Access) -> Keyspace {
-        Keyspace::new(&self.engine, &access.cell)
     }
 
     /// Writes everything as one commit. If that fails, nothing of it was written, and one task may be
@@ -170,14 +165,12 @@ impl Group<'_> {
             false => Durability::Buffered,
         };
         let mut batch = Batch::new(&self.engine);
-        let added = writes
-            .iter()
-            .try_for_each(|write| self.add(&mut batch, write));
+        let added = writes.iter().try_for_each(|write| add(&mut batch, write));
         match added.and_then(|()| batch.commit(durability)) {
             Err(error) if writes.len() > 1 && error.kind() != ErrorKind::Poisoned => {
                 for write in writes {
                     let mut alone = Batch::new(&self.engine);
-                    let added = self.add(&mut alone, &write);
+                    let added = add(&mut alone, &write);
                     let result = added.and_then(|()| alone.commit(write.durability));
                     self.answer(write.answer, result);
                 }
@@ -187,14 +180,6 @@ impl Group<'_> {
                     self.answer(write.answer, result.clone());
                 }
             }
-        }
-    }
-
-    fn add(&self, batch: &mut Batch, write: &Write) -> Result<()> {
-        let (keyspace, key) = (self.keyspace(&write.access), &write.access.key);
-        match &write.value {
-            Some(value) => batch.put(&keyspace, key, value).map(drop),
-            None => batch.delete(&keyspace, key).map(drop),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, KeyspaceCell};
-use crate::entry::KeyHash;
+use crate::entry::{KeyHash, Tag};
 use crate::error::Result;
 use crate::options::Durability;
 use crate::slice::Slice;
@@ -12,13 +12,8 @@ use crate::slice::Slice;
 pub(crate) enum Task {
     /// Gets.
     Reads(Vec<(Access, Answer<Option<Slice>>)>),
-    /// A put, or a delete if there is no value; nobody may be waiting for it.
-    Write {
-        access: Access,
-        value: Option<Vec<u8>>,
-        durability: Durability,
-        answer: Option<Answer<()>>,
-    },
+    /// A put or a delete.
+    Write(Write),
     /// Anything else, behind everything before it and before everything behind it.
     Call(Call),
 }
@@ -31,6 +26,56 @@ pub(crate) struct Access {
     pub(crate) cell: Arc<KeyspaceCell>,
     pub(crate) key: Vec<u8>,
     pub(crate) hash: KeyHash,
+}
+
+/// A put or a delete of a key of a keyspace; nobody may be waiting for it.
+pub(crate) struct Write {
+    pub(crate) cell: Arc<KeyspaceCell>,
+    pub(crate) hash: KeyHash,
+    pub(crate) tag: Tag,
+    /// The key, then the value: memory that another thread gives back is expensive, so there is one piece of it.
+    record: Vec<u8>,
+    key_bytes: usize,
+    pub(crate) durability: Durability,
+    pub(crate) answer: Option<Answer<()>>,
+}
+
+impl Write {
+    pub(crate) fn new(
+        cell: Arc<KeyspaceCell>,
+        hash: KeyHash,
+        key: &[u8],
+        value: Option<&[u8]>,
+        durability: Durability,
+        answer: Option<Answer<()>>,
+    ) -> Write {
+        Write {
+            cell,
+            hash,
+            tag: if value.is_some() {
+                Tag::PUT
+            } else {
+                Tag::DELETE
+            },
+            record: [key, value.unwrap_or_default()].concat(),
+            key_bytes: key.len(),
+            durability,
+            answer,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.record[..self.key_bytes]
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.record[self.key_bytes..]
+    }
+
+    /// Of key and value.
+    pub(crate) fn bytes(&self) -> usize {
+        self.record.len()
+    }
 }
 
 /// Where a result goes. Dropped, it tells that there will be none.

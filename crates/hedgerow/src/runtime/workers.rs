@@ -9,6 +9,7 @@
 //! run, whose other tasks are dropped unanswered, not the worker.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -251,7 +252,7 @@ impl<T: Send + 'static> Workers<T> {
 pub(crate) struct Inbox<'a, T> {
     worker: &'a Worker<T>,
     /// Taken from the queue, not by the worker.
-    batch: Vec<(Duration, T)>,
+    batch: &'a mut VecDeque<(Duration, T)>,
     /// Taken by the worker, and not done.
     taken: usize,
 }
@@ -259,24 +260,25 @@ pub(crate) struct Inbox<'a, T> {
 impl<T> Inbox<'_, T> {
     /// What is in the queue, one batch at most; does not wait. What was taken before has been done by now, or needs
     /// nothing more of the worker but that reads end.
-    pub(crate) fn take(&mut self) -> Vec<T> {
+    pub(crate) fn take(&mut self) -> impl ExactSizeIterator<Item = T> {
         self.settle();
         let worker = self.worker;
         if self.batch.is_empty() {
-            worker.queue.take(BATCH_TASKS_MAX, &mut self.batch);
-        }
-        if self.batch.is_empty() {
-            return Vec::new();
+            worker.queue.take(BATCH_TASKS_MAX, self.batch);
         }
         self.taken = self.batch.len();
         let now = worker.clock.now();
-        let tasks = self.batch.drain(..).map(|(came, task)| {
-            let waited = now.saturating_sub(came).as_nanos() as u64;
-            worker.waited_ns.fetch_add(waited, Ordering::Relaxed);
-            worker.waited_ns_max.fetch_max(waited, Ordering::Relaxed);
-            task
-        });
-        tasks.collect()
+        let waits = self.batch.iter().map(|(came, _)| now.saturating_sub(*came));
+        let (sum, longest) = waits.fold(
+            Default::default(),
+            |(sum, longest): (Duration, Duration), wait| (sum + wait, longest.max(wait)),
+        );
+        let add = |ns: &AtomicU64, time: Duration| {
+            ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed)
+        };
+        add(&worker.waited_ns, sum);
+        (worker.waited_ns_max).fetch_max(longest.as_nanos() as u64, Ordering::Relaxed);
+        self.batch.drain(..).map(|(_, task)| task)
     }
 
     fn settle(&mut self) {
@@ -293,26 +295,26 @@ impl<T> Inbox<'_, T> {
 
 impl<T: Send + 'static> Worker<T> {
     fn work_until_closed(&self) {
-        let mut batch = Vec::new();
+        let mut batch = VecDeque::new();
         while self.queue.wait_and_take(BATCH_TASKS_MAX, &mut batch) {
-            self.run(std::mem::take(&mut batch));
+            self.run(&mut batch);
         }
     }
 
     /// Does what is queued. Under the lock `draining`.
     fn drain(&self, _draining: MutexGuard<'_, ()>) {
+        let mut batch = VecDeque::new();
         loop {
-            let mut batch = Vec::new();
             self.queue.take(BATCH_TASKS_MAX, &mut batch);
             if batch.is_empty() {
                 return;
             }
-            self.run(batch);
+            self.run(&mut batch);
         }
     }
 
     /// Does a batch, and what comes meanwhile.
-    fn run(&self, batch: Vec<(Duration, T)>) {
+    fn run(&self, batch: &mut VecDeque<(Duration, T)>) {
         // One more until the end: reads of tasks that are done may be under way.
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         let mut inbox = Inbox {
@@ -325,6 +327,8 @@ impl<T: Send + 'static> Worker<T> {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
         WORKING.set(before);
+        // What a panic left.
+        inbox.batch.clear();
         inbox.settle();
         self.unfinished.fetch_sub(1, Ordering::AcqRel);
     }
