@@ -434,9 +434,9 @@ impl Keyspace {
         Cursor::open(self.view(&ALL_KEYS)?)
     }
 
-    fn view(&self, bounds: &KeyBounds) -> Result<View> {
+    fn view(&self, bounds: &KeyBounds) -> Result<Arc<View>> {
         self.check_not_dropped()?;
-        View::present(&self.engine, &self.cell.state.load_full(), bounds)
+        View::present(&self.engine, self.cell.state.load_full(), bounds)
     }
 
     // ---- maintenance ----

@@ -190,7 +190,7 @@ pub(crate) trait PageSource: Send + Sync {
     }
 
     /// Who reads its pages into the cache together with those of others; `None` if each is read alone.
-    fn shared(&self) -> Option<Arc<dyn SharedPages>> {
+    fn shared(self: Arc<Self>) -> Option<Arc<dyn SharedPages>> {
         None
     }
 }

@@ -31,19 +31,20 @@ use crate::partition::{Covering, KeyBounds};
 use crate::read::has_value;
 use crate::slice::{Pin, Slice};
 use crate::table::Table;
-use crate::version::{SuperVersion, Version};
+use crate::version::SuperVersion;
 
 /// The bounds that every key is within.
 pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 
 /// The trees of a keyspace that may hold keys within some bounds, at one sequence number.
-#[derive(Clone)]
+///
+/// Whoever reads it shares the view, and nothing that other threads count, too: a cursor is made for a seek.
 pub(crate) struct View {
     pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
     covering: Covering,
     /// Those of the partitions that are covered.
-    trees: Arc<[Arc<SuperVersion>]>,
+    trees: Vec<Arc<SuperVersion>>,
     seqno: SeqNo,
     /// Keeps the snapshot registered that the view reads at, if there is one.
     _snapshot: Option<Arc<SnapshotGuard>>,
@@ -53,30 +54,29 @@ impl View {
     /// The present: everything published.
     pub(crate) fn present(
         engine: &Handle,
-        state: &Arc<KeyspaceState>,
+        state: Arc<KeyspaceState>,
         bounds: &KeyBounds,
-    ) -> Result<View> {
+    ) -> Result<Arc<View>> {
         engine.check_open()?;
         let covering = state.facts.router.covering(bounds);
         let partitions = &state.partitions[covering.partitions.clone()];
         loop {
-            let trees: Arc<[_]> = partitions.iter().map(|p| p.tree_owned()).collect();
+            let trees: Vec<_> = partitions.iter().map(|p| p.tree_owned()).collect();
             let seqno = SeqNo(engine.publisher.published());
             // Unchanged trees hold everything up to the number (invariant I3).
             let unchanged = partitions
                 .iter()
-                .zip(&*trees)
+                .zip(&trees)
                 .all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
             if unchanged {
-                let (engine, state) = (engine.clone(), state.clone());
-                return Ok(View {
-                    engine,
+                return Ok(Arc::new(View {
+                    engine: engine.clone(),
                     state,
                     covering,
                     trees,
                     seqno,
                     _snapshot: None,
-                });
+                }));
             }
         }
     }
@@ -87,88 +87,92 @@ impl View {
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
         bounds: &KeyBounds,
-    ) -> Result<View> {
+    ) -> Result<Arc<View>> {
         engine.check_open()?;
         let covering = state.facts.router.covering(bounds);
         let partitions = &state.partitions[covering.partitions.clone()];
-        Ok(View {
+        Ok(Arc::new(View {
             engine: engine.clone(),
             state: state.clone(),
             trees: partitions.iter().map(|p| p.tree_owned()).collect(),
             covering,
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
-        })
+        }))
     }
 
     /// All entries in the order of keys, and how many sources are open at once: memtables and runs.
     /// Nothing is read yet.
-    fn entries(&self) -> (Box<dyn InternalIter>, usize) {
-        let Some(splits) = self
-            .covering
-            .splits
-            .clone()
-            .filter(|_| self.trees.len() > 1)
-        else {
-            let sources: Vec<_> = self.trees.iter().flat_map(|tree| sources(tree)).collect();
+    fn entries(self: &Arc<View>) -> (Box<dyn InternalIter>, usize) {
+        let trees = 0..self.trees.len();
+        let Some(splits) = self.covering.splits.clone().filter(|_| trees.len() > 1) else {
+            let sources: Vec<_> = trees.flat_map(|tree| self.sources(tree)).collect();
             let count = sources.len();
             return (merge(sources), count);
         };
-        let count = self.trees.iter().map(|tree| sources(tree).len()).max();
-        let trees = OrderedTrees {
-            trees: self.trees.clone(),
-            splits,
-            first: self.covering.partitions.start,
-        };
+        let count = trees.map(|tree| self.sources(tree).len()).max();
+        let view = self.clone();
+        let trees = OrderedTrees { view, splits };
         (Box::new(ConcatIter::new(trees)), count.unwrap_or(0))
+    }
+
+    /// The memtables and runs of a tree.
+    fn sources(self: &Arc<View>, tree: usize) -> Vec<Box<dyn InternalIter>> {
+        let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
+        for memtable in self.trees[tree].memtables().filter(|m| !m.is_empty()) {
+            sources.push(Box::new(memtable.iter()));
+        }
+        for (level, it) in self.trees[tree].version.levels.iter().enumerate() {
+            let of_level = |run| RunOfLevel {
+                view: self.clone(),
+                tree,
+                level,
+                run,
+            };
+            // Groups follow one another, and so do their newest runs, those before them, and so on.
+            for run in 0..it.summary().runs as usize {
+                let has_run = |group: &usize| it.groups[*group].runs.len() > run;
+                let mut groups = (0..it.groups.len()).filter(has_run);
+                sources.push(match (groups.next(), groups.next()) {
+                    (Some(group), None) => Box::new(ConcatIter::new(of_level(run).in_group(group))),
+                    _ => Box::new(ConcatIter::new(GroupRuns {
+                        groups: (0..it.groups.len()).filter(has_run).collect(),
+                        of_level: of_level(run),
+                    })),
+                });
+            }
+        }
+        sources
     }
 }
 
-/// The memtables and runs of a tree.
-fn sources(tree: &SuperVersion) -> Vec<Box<dyn InternalIter>> {
-    let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
-    for memtable in tree.memtables().filter(|m| !m.is_empty()) {
-        sources.push(Box::new(memtable.iter()));
+/// The runs with the same number in the groups of a level of a tree.
+#[derive(Clone)]
+struct RunOfLevel {
+    view: Arc<View>,
+    tree: usize,
+    level: usize,
+    run: usize,
+}
+
+impl RunOfLevel {
+    fn get(&self, group: usize) -> &Run<Arc<Table>> {
+        let version = &self.view.trees[self.tree].version;
+        &version.levels[self.level].groups[group].runs[self.run]
     }
-    let version = &tree.version;
-    for (level, it) in version.levels.iter().enumerate() {
-        // Groups follow one another, and so do their newest runs, those before them, and so on.
-        for run in 0..it.summary().runs as usize {
-            let has_run = |group: &usize| it.groups[*group].runs.len() > run;
-            let groups: Vec<usize> = (0..it.groups.len()).filter(has_run).collect();
-            let version = version.clone();
-            sources.push(match groups.as_slice() {
-                [group] => {
-                    let place = (level, *group, run);
-                    Box::new(ConcatIter::new(RunTables { version, place }))
-                }
-                _ => Box::new(ConcatIter::new(GroupRuns {
-                    version,
-                    groups,
-                    place: (level, run),
-                })),
-            });
+
+    fn in_group(self, group: usize) -> RunTables {
+        RunTables {
+            of_level: self,
+            group,
         }
     }
-    sources
 }
 
 /// One run of each of some groups of a level.
 struct GroupRuns {
-    version: Arc<Version>,
+    of_level: RunOfLevel,
     groups: Vec<usize>,
-    /// Level, and the run's place in its group.
-    place: (usize, usize),
-}
-
-impl GroupRuns {
-    fn run(&self, index: usize) -> RunTables {
-        let (level, run) = self.place;
-        RunTables {
-            version: self.version.clone(),
-            place: (level, self.groups[index], run),
-        }
-    }
 }
 
 impl Parts for GroupRuns {
@@ -177,8 +181,7 @@ impl Parts for GroupRuns {
     }
 
     fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>) {
-        let (level, run) = self.place;
-        let tables = &self.version.levels[level].groups[self.groups[index]].runs[run].tables;
+        let tables = &self.of_level.get(self.groups[index]).tables;
         let largest = tables
             .last()
             .map(|table| table.meta().largest_key.as_slice());
@@ -186,45 +189,43 @@ impl Parts for GroupRuns {
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
-        Ok(Box::new(ConcatIter::new(self.run(index))))
+        let run = self.of_level.clone().in_group(self.groups[index]);
+        Ok(Box::new(ConcatIter::new(run)))
     }
 }
 
 /// Trees whose keys follow one another.
 struct OrderedTrees {
-    trees: Arc<[Arc<SuperVersion>]>,
-    /// Where the trees of the whole keyspace meet, of which the first one here is number `first`.
+    view: Arc<View>,
+    /// Where the trees of the whole keyspace meet.
     splits: Arc<[Vec<u8>]>,
-    first: usize,
 }
 
 impl Parts for OrderedTrees {
     fn len(&self) -> usize {
-        self.trees.len()
+        self.view.trees.len()
     }
 
     fn bounds(&self, tree: usize) -> (&[u8], Option<&[u8]>) {
-        let index = self.first + tree;
+        let index = self.view.covering.partitions.start + tree;
         let smallest = index.checked_sub(1).map_or(&b""[..], |i| &self.splits[i]);
         (smallest, self.splits.get(index).map(Vec::as_slice))
     }
 
     fn open(&self, tree: usize) -> Result<Box<dyn InternalIter>> {
-        Ok(merge(sources(&self.trees[tree])))
+        Ok(merge(self.view.sources(tree)))
     }
 }
 
-/// The tables of one run of a version.
+/// The tables of one run.
 struct RunTables {
-    version: Arc<Version>,
-    /// Level, group and run.
-    place: (usize, usize, usize),
+    of_level: RunOfLevel,
+    group: usize,
 }
 
 impl RunTables {
     fn run(&self) -> &Run<Arc<Table>> {
-        let (level, group, run) = self.place;
-        &self.version.levels[level].groups[group].runs[run]
+        self.of_level.get(self.group)
     }
 
     fn tables(&self) -> &[Arc<Table>] {
@@ -274,7 +275,7 @@ impl Parts for RunTables {
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
 pub struct Cursor {
-    view: View,
+    view: Arc<View>,
     merged: Box<dyn InternalIter>,
     /// A seek may wait for several pages: it looks into several runs, or up to a limit.
     prepares: bool,
@@ -314,12 +315,12 @@ const SOURCE_BYTES: usize = 4 << 10;
 
 impl Cursor {
     /// A cursor for users, who seek by user keys.
-    pub(crate) fn open(view: View) -> Result<Cursor> {
+    pub(crate) fn open(view: Arc<View>) -> Result<Cursor> {
         view.state.facts.order.check_ranges()?;
         Ok(Cursor::new(view))
     }
 
-    pub(crate) fn new(view: View) -> Cursor {
+    pub(crate) fn new(view: Arc<View>) -> Cursor {
         let (merged, sources) = view.entries();
         let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
         view.engine.memory.note();
@@ -338,7 +339,7 @@ impl Cursor {
 
     /// One that goes forward only, and not beyond a bound of order keys, so that nothing is read behind
     /// it.
-    fn to(view: View, upper: &Bound<Vec<u8>>) -> Cursor {
+    fn to(view: Arc<View>, upper: &Bound<Vec<u8>>) -> Cursor {
         let mut cursor = Cursor::new(view);
         cursor.prepares |= *upper != Bound::Unbounded;
         match upper {
@@ -612,7 +613,7 @@ impl Cursor {
             state,
             covering,
             ..
-        } = &self.view;
+        } = &*self.view;
         if state.facts.operations.seeks.add_one_of(seeks::LOOK_EVERY) {
             seeks::look(engine, state, covering.partitions.clone());
         }

@@ -160,7 +160,7 @@ impl Snapshot {
         Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<View> {
+    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
         View::at(&self.0.engine, self.state(keyspace)?, &self.0, bounds)
     }
 

@@ -49,6 +49,12 @@ struct Runner {
     child: usize,
 }
 
+/// Where a node waits for its first child.
+const NOBODY: Runner = Runner {
+    rank: u128::MAX,
+    child: usize::MAX,
+};
+
 /// See the module's comment. If two children have an entry with the same key and number, which
 /// never happens, the earlier child's comes first and turning round may skip the other.
 pub(crate) struct MergeIter {
@@ -87,25 +93,25 @@ impl MergeIter {
         Ok(())
     }
 
-    /// Plays every match, from the leaves up.
+    /// Plays every match: each child goes up to the first node where nobody has come yet, and the winner of a
+    /// match from there.
     fn build(&mut self, direction: Direction) {
         let k = self.children.len();
         self.find_common();
-        self.tree = (0..k).map(|child| self.runner(child, direction)).collect();
-        // Winners of the nodes; the leaves' are the children. Node 1 of a single child is its leaf.
-        let mut winners = self.tree.repeat(2);
-        for node in (1..k).rev() {
-            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let (winner, loser) = if self.is_before(a, b, direction) {
-                (a, b)
-            } else {
-                (b, a)
-            };
-            winners[node] = winner;
-            self.tree[node] = loser;
-        }
-        if let Some(root) = self.tree.first_mut() {
-            *root = winners[1];
+        self.tree.clear();
+        self.tree.resize(k, NOBODY);
+        for child in 0..k {
+            let mut winner = self.runner(child, direction);
+            let mut node = (child + k) / 2;
+            while node > 0 && self.tree[node].child != NOBODY.child {
+                let other = self.tree[node];
+                if self.is_before(other, winner, direction) {
+                    self.tree[node] = winner;
+                    winner = other;
+                }
+                node /= 2;
+            }
+            self.tree[node] = winner;
         }
     }
 

@@ -1,6 +1,7 @@
 //! A scan: a cursor from each end of a range, until they meet.
 
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key_order::Order;
@@ -39,7 +40,7 @@ pub struct Scan {
     back: Option<Cursor>,
     done: bool,
     error: Option<Error>,
-    view: View,
+    view: Arc<View>,
     /// Of order keys.
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
@@ -49,7 +50,7 @@ pub struct Scan {
 
 impl Scan {
     /// Of a view that covers the bounds.
-    pub(crate) fn new(view: View, extent: Extent) -> Scan {
+    pub(crate) fn new(view: Arc<View>, extent: Extent) -> Scan {
         let (lower, upper) = extent.bounds;
         Scan {
             front: None,

@@ -1,5 +1,7 @@
 //! A scan of everything in the order in which it is stored, which can be left and resumed.
 
+use std::sync::Arc;
+
 use crate::codec::checksum;
 use crate::error::{Error, Result};
 use crate::key_order;
@@ -68,14 +70,14 @@ impl From<Vec<u8>> for ScanToken {
 /// the key before.
 pub struct UnorderedScan {
     scan: Scan,
-    view: View,
+    view: Arc<View>,
     /// The last key visited; empty before the first.
     last: Vec<u8>,
     begin: ScanToken,
 }
 
 impl UnorderedScan {
-    pub(crate) fn new(view: View, begin: &ScanToken) -> Result<UnorderedScan> {
+    pub(crate) fn new(view: Arc<View>, begin: &ScanToken) -> Result<UnorderedScan> {
         let order_key = begin.order_key(&view.state.facts)?;
         Ok(UnorderedScan {
             scan: Scan::new(view.clone(), Extent::behind(order_key)),

@@ -170,7 +170,7 @@ impl Table {
     /// An iterator whose pages go through the cache.
     pub(crate) fn iter(self: &Arc<Self>) -> Result<Box<dyn InternalIter>> {
         let reader = self.reader()?.clone();
-        Ok(reader.iter(Arc::new(CachedPages(self.clone()))))
+        Ok(reader.iter(self.clone()))
     }
 
     /// The file is to be removed when nobody holds it any more. The edit that drops it is durable.
@@ -200,24 +200,22 @@ impl Drop for Table {
     }
 }
 
-/// The pages of one table by way of the cache.
-pub(crate) struct CachedPages(pub(crate) Arc<Table>);
-
-impl PageSource for CachedPages {
+/// By way of the cache.
+impl PageSource for Table {
     fn page(&self, id: PageId) -> Result<Page> {
-        self.0.pages.page(id)
+        self.pages.page(id)
     }
 
     fn has_cached(&self, id: PageId) -> bool {
-        self.0.pages.has_cached(id)
+        self.pages.has_cached(id)
     }
 
     fn at_hand(&self, id: PageId) -> Option<Page> {
-        self.0.pages.at_hand(id)
+        self.pages.at_hand(id)
     }
 
-    fn shared(&self) -> Option<Arc<dyn SharedPages>> {
-        Some(self.0.clone())
+    fn shared(self: Arc<Self>) -> Option<Arc<dyn SharedPages>> {
+        Some(self)
     }
 }
 

@@ -33,9 +33,8 @@ pub(super) struct TableIter {
     key: Vec<u8>,
     /// The entries of the restart interval of the current entry up to it: filled by `retreat`.
     behind: Behind,
-    /// Where a seek to a key looks, which comes next.
+    /// Where a seek looks that comes next, to what is in `key` until then.
     prepared: Option<Bracket>,
-    prepared_key: Vec<u8>,
     /// Where the caller stops, and the first block behind it, once it was asked for.
     limit: Option<(Vec<u8>, Option<usize>)>,
 }
@@ -96,10 +95,10 @@ impl From<Error> for NotAtHand {
 }
 
 /// The page if that takes no read; else it is wanted.
-fn at_hand(pages: &dyn PageSource, id: PageId, wanted: &mut Wanted) -> Option<Page> {
+fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut Wanted) -> Option<Page> {
     let page = pages.at_hand(id);
     if page.is_none() {
-        wanted.extend(pages.shared().map(|pages| (pages, id)));
+        wanted.extend(pages.clone().shared().map(|pages| (pages, id)));
     }
     page
 }
@@ -131,7 +130,6 @@ impl TableIter {
             key: Vec::new(),
             behind: Behind::default(),
             prepared: None,
-            prepared_key: Vec::new(),
             limit: None,
         }
     }
@@ -170,7 +168,7 @@ impl TableIter {
         wanted: &mut Wanted,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Option<T> {
-        let fetch = |id| at_hand(&*self.pages, id, wanted).ok_or(NotAtHand);
+        let fetch = |id| at_hand(&self.pages, id, wanted).ok_or(NotAtHand);
         block_index::ask_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
     }
 
@@ -178,8 +176,8 @@ impl TableIter {
     /// those after it up to the limit, if they are few.
     fn look_for(&mut self, key: &[u8], wanted: &mut Wanted) -> Option<Block<Page>> {
         let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
-        self.prepared_key.clear();
-        self.prepared_key.extend_from_slice(key);
+        self.key.clear();
+        self.key.extend_from_slice(key);
         self.prepared = Some(bracket);
         let number = bracket.likely;
         if number >= self.table.index.blocks()
@@ -189,7 +187,7 @@ impl TableIter {
         }
         (self.block, self.block_number) = (None, number);
         let id = self.block_at_hand(number, wanted)?;
-        let Some(page) = at_hand(&*self.pages, id, wanted) else {
+        let Some(page) = at_hand(&self.pages, id, wanted) else {
             self.look_ahead(number + 1, wanted);
             return None;
         };
@@ -212,7 +210,7 @@ impl TableIter {
         for number in first..end.filter(|end| end.saturating_sub(first) <= AHEAD_BLOCKS)? {
             let id = self.block_at_hand(number, wanted)?;
             if !self.pages.has_cached(id) {
-                wanted.push((self.pages.shared()?, id));
+                wanted.push((self.pages.clone().shared()?, id));
             }
         }
         Some(())
@@ -221,6 +219,7 @@ impl TableIter {
     /// Makes a block the current one; the position is nowhere until an entry is chosen.
     fn load(&mut self, number: usize) -> Result<()> {
         self.current = None;
+        self.prepared = None;
         self.behind.clear();
         if self.block.is_some() && self.block_number == number {
             return Ok(());
@@ -416,7 +415,7 @@ impl InternalIter for TableIter {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let prepared = self.prepared.take().filter(|_| self.prepared_key == key);
+        let prepared = self.prepared.take().filter(|_| self.key == key);
         let bracket = match prepared {
             Some(bracket) => Ok(bracket),
             None => self.ask_index(|index, page| index.lower_bound(key, page)),
