@@ -5,19 +5,25 @@
 //! an allocation of its own, which is not recycled.
 //!
 //! A recycled chunk has had its pages faulted in before; a fresh one pays about a quarter of a
-//! microsecond for each 4 KiB when first written.
+//! microsecond for each 4 KiB when first written, and where memory is short much more: the system looks for
+//! some to take from others, tens of milliseconds for a huge page. So the pool tells when it runs short of its largest chunks,
+//! and somebody who has time prepares some.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The smallest chunk, in bytes.
 const SMALLEST_BYTES: usize = 4 << 10;
 /// Each class of chunks is this many times as large as the one below.
 const CLASS_FACTOR: usize = 4;
+/// So many of the largest chunks are prepared: half of a second's growth is made of dozens.
+const PREPARED: usize = 4;
+/// What the system maps at least.
+const PAGE_BYTES: usize = 4 << 10;
 /// Chunks begin at a cache line.
 pub(crate) const CHUNK_ALIGN: usize = 64;
 
@@ -71,6 +77,16 @@ impl Chunk {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Has the system find memory for all of it, now.
+    fn fault_in(&mut self) {
+        for at in (0..self.bytes).step_by(PAGE_BYTES) {
+            // SAFETY: `at` is below the size of the chunk.
+            let byte = unsafe { self.start.add(at) };
+            // SAFETY: the chunk is not shared yet, and any bytes are valid.
+            unsafe { byte.write_volatile(0) };
+        }
+    }
 }
 
 impl Drop for Chunk {
@@ -94,6 +110,8 @@ mod map {
     use std::ffi::{c_int, c_long, c_void};
     use std::ptr::{NonNull, null_mut};
 
+    use super::PAGE_BYTES;
+
     unsafe extern "C" {
         fn mmap(
             start: *mut c_void,
@@ -115,9 +133,6 @@ mod map {
     const HUGE_PAGE_BYTES: usize = 2 << 20;
     /// From here on an allocator asks the system, too, as long as nothing so large was freed before.
     const MAPPED_BYTES_MIN: usize = 64 << 10;
-    /// What the system maps at least.
-    const PAGE_BYTES: usize = 4096;
-
     pub(super) fn is_worth_it(bytes: usize) -> bool {
         bytes >= MAPPED_BYTES_MIN
     }
@@ -198,6 +213,12 @@ struct Free {
     bytes: usize,
 }
 
+impl Free {
+    fn of_class(&self, class: usize) -> usize {
+        self.classes.get(class).map_or(0, Vec::len)
+    }
+}
+
 /// Chunks of memory that maps take from and give back to. Callable from any thread; the lock
 /// inside is taken once per chunk, not per entry.
 pub struct ChunkPool {
@@ -205,6 +226,8 @@ pub struct ChunkPool {
     retained_bytes_max: usize,
     held_bytes: AtomicUsize,
     free: Mutex<Free>,
+    /// A map took one of the largest chunks since others were prepared, and few are left.
+    short: AtomicBool,
 }
 
 impl ChunkPool {
@@ -226,6 +249,7 @@ impl ChunkPool {
             retained_bytes_max,
             held_bytes: AtomicUsize::new(0),
             free: Mutex::default(),
+            short: AtomicBool::new(false),
         })
     }
 
@@ -253,6 +277,23 @@ impl ChunkPool {
         drop(released);
     }
 
+    /// Whether somebody should [`prepare`](Self::prepare) chunks, who is told once.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed) && self.short.swap(false, Ordering::Relaxed)
+    }
+
+    /// Gets some of the largest chunks from the system, as far as they may be retained. Cost: that of faulting them in.
+    pub fn prepare(&self) {
+        let class = self.class_of(self.chunk_bytes);
+        let lacks_one = |free: &Free| free.of_class(class) < PREPARED && self.has_room(free);
+        while lacks_one(&self.lock()) {
+            let mut chunk = Chunk::allocate(self.chunk_bytes);
+            chunk.fault_in();
+            self.retain(chunk, class);
+        }
+    }
+
     /// A chunk for a map that holds `held` bytes already and needs `bytes` in one piece. `bytes`
     /// must be at most a quarter of the largest chunk. At most half as large as what is held, so
     /// that little is wasted, unless the piece is large.
@@ -272,6 +313,10 @@ impl ChunkPool {
             let mut free = self.lock();
             let chunk = free.classes.get_mut(class).and_then(Vec::pop);
             free.bytes -= chunk.as_ref().map_or(0, Chunk::bytes);
+            let is_largest = self.class_bytes(class) == self.chunk_bytes;
+            if is_largest && free.of_class(class) < PREPARED && self.has_room(&free) {
+                self.short.store(true, Ordering::Relaxed);
+            }
             chunk
         };
         self.hold(recycled.unwrap_or_else(|| Chunk::allocate(self.class_bytes(class))))
@@ -290,14 +335,13 @@ impl ChunkPool {
     /// Keeps a chunk for the next map, or frees it when enough are kept or it is of no class.
     pub(crate) fn give_back(&self, chunk: Chunk) {
         self.held_bytes.fetch_sub(chunk.bytes(), Ordering::Relaxed);
-        let mut class = 0;
-        while self.class_bytes(class) < chunk.bytes() && self.class_bytes(class) < self.chunk_bytes
-        {
-            class += 1;
+        let class = self.class_of(chunk.bytes());
+        if self.class_bytes(class) == chunk.bytes() {
+            self.retain(chunk, class);
         }
-        if self.class_bytes(class) != chunk.bytes() {
-            return;
-        }
+    }
+
+    fn retain(&self, chunk: Chunk, class: usize) {
         let mut free = self.lock();
         if free.bytes + chunk.bytes() > self.retained_bytes_max {
             drop(free);
@@ -308,6 +352,17 @@ impl ChunkPool {
             free.classes.resize_with(class + 1, Vec::new);
         }
         free.classes[class].push(chunk);
+    }
+
+    /// Whether another of the largest chunks may be retained.
+    fn has_room(&self, free: &Free) -> bool {
+        free.bytes + self.chunk_bytes <= self.retained_bytes_max
+    }
+
+    /// The class of the smallest chunks with so many bytes, or of the largest.
+    fn class_of(&self, bytes: usize) -> usize {
+        let is_smaller = |class: &usize| self.class_bytes(*class) < bytes.min(self.chunk_bytes);
+        (0..).take_while(is_smaller).count()
     }
 
     fn class_bytes(&self, class: usize) -> usize {

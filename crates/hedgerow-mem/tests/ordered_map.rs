@@ -289,6 +289,41 @@ fn memory_is_counted_and_recycled() {
     assert_eq!(pool.retained_bytes(), 0);
 }
 
+#[test]
+fn a_pool_tells_once_that_it_is_short_of_chunks_and_prepares_some() {
+    let pool = ChunkPool::new(64 << 10, 1 << 20);
+    let map = OrderedMap::new(Arc::clone(&pool));
+    map.insert(b"small", 1, 0, b"v");
+    assert!(!pool.is_short(), "a small map takes none of the largest");
+    let fill = |from: u64, entries: u64| {
+        for i in from..from + entries {
+            map.insert(&i.to_be_bytes(), i, 0, &[0; 1000]);
+        }
+    };
+    fill(2, 400);
+    assert!(pool.is_short());
+    assert!(!pool.is_short(), "it was told");
+    pool.prepare();
+    assert_eq!(pool.retained_bytes(), 4 * (64 << 10));
+    pool.prepare();
+    assert_eq!(pool.retained_bytes(), 4 * (64 << 10), "there are enough");
+    fill(402, 100);
+    assert!(
+        pool.retained_bytes() <= 3 * (64 << 10),
+        "the map takes them"
+    );
+    assert!(pool.is_short());
+
+    // What may not be retained is not prepared.
+    let pool = ChunkPool::new(64 << 10, 100 << 10);
+    let map = OrderedMap::new(Arc::clone(&pool));
+    for i in 0..400_u64 {
+        map.insert(&i.to_be_bytes(), i + 1, 0, &[0; 1000]);
+    }
+    pool.prepare();
+    assert_eq!(pool.retained_bytes(), 64 << 10);
+}
+
 /// Writers fill, readers and cursors check order, values and completeness of what was there.
 #[test]
 fn writers_readers_and_cursors_at_once() {

@@ -152,6 +152,11 @@ pub(crate) fn commit(
         writer.log.sync_through(reserved.place.end())?;
     }
     count(engine, ops);
+    if engine.memory.pool.is_short() {
+        let pool = engine.memory.pool.clone();
+        let prepare = move || pool.prepare();
+        engine.scheduler.submit(Priority::Log, prepare);
+    }
     engine.scheduler.poll();
     Ok(Outcome::Committed)
 }

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// Which jobs go first. Smaller levels before larger ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Priority {
-    /// Preparing a log segment: writers may be about to need it.
+    /// Preparing a log segment, or memory of memtables: writers may be about to need it.
     Log,
     /// A memtable to a table.
     Flush,
