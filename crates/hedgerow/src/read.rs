@@ -362,6 +362,8 @@ pub(crate) struct Position {
     group: Option<GroupPosition>,
     asked: Option<AskedAt>,
     state: GetState,
+    /// What the filters over several runs look at was fetched from memory before.
+    touched: bool,
 }
 
 /// How far a lookup has come in a group.
@@ -522,6 +524,13 @@ impl<'a> TableLookup<'a> {
         while let Some(level) = self.version.levels.get(position.level) {
             let at = position.group.get_or_insert_with(|| {
                 let number = level.group_for(key);
+                let probes = &level.groups[number].probes;
+                if probes.len() > 1 && !position.touched {
+                    // Each is somewhere else in memory.
+                    probes
+                        .iter()
+                        .for_each(|it| it.filter.touch(self.query.hash));
+                }
                 GroupPosition {
                     number,
                     runs: RunMask::all(level.groups[number].runs.len()),

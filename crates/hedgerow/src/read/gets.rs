@@ -117,7 +117,7 @@ impl<'k, T> Gets<'k, T> {
         } else {
             Cow::Owned(scratch)
         };
-        let get = Get {
+        let mut get = Get {
             tree,
             key,
             hash,
@@ -129,6 +129,7 @@ impl<'k, T> Gets<'k, T> {
         match in_memtables(self.engine, &get.tree.0, &get.query(), &mut ()) {
             Ok(None) => {
                 get.touch_probes();
+                get.position.touched = true;
                 self.ready.push((get, None));
                 if self.ready.len() >= PIECE {
                     self.go_on();

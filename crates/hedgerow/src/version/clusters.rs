@@ -46,6 +46,10 @@ impl Probe for Attached {
         })
     }
 
+    fn touch(&self, hash: KeyHash) {
+        self.cluster.cluster.touch(hash);
+    }
+
     fn memory_bytes(&self) -> usize {
         self.cluster.cluster.memory_bytes()
     }

@@ -31,7 +31,7 @@ pub(crate) use page::STRIPES_MAX;
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{
-    DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId,
+    DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId, prefetch,
 };
 
 use super::small_bloom;
@@ -40,6 +40,8 @@ use super::small_bloom;
 pub(crate) const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize;
 /// The bits of a position.
 const POSITION_BITS: u32 = 32;
+/// What memory is fetched by.
+const LINE_BYTES: usize = 64;
 
 /// Where a key is among all of a partition: the beginning of its order key.
 pub(crate) fn position(hash: KeyHash) -> u32 {
@@ -172,22 +174,42 @@ impl Cluster {
             (None, None) => return Ok(Step::Read(self.page_id(&extent))),
         };
         let page = page::Decoded::new(bytes, &self.directory.stripes, &extent)?;
-        page.for_each(|stripe, columns, filters| {
-            let it = &self.directory.stripes[stripe];
-            if it.covers(position) {
-                let column = it.column_of(position) - columns.start;
-                let filter = filters.get(column as usize).ok_or_else(|| {
-                    Error::corruption(format!(
-                        "expected a filter of column {column} in a page of a cluster, found none"
-                    ))
-                })?;
-                if !small_bloom::may_hold(filter, hash.low(), it.probes) {
-                    absent_from(stripe);
-                }
+        page.at(position, |stripe, filter| {
+            let probes = self.directory.stripes[stripe].probes;
+            if !small_bloom::may_hold(filter, hash.low(), probes) {
+                absent_from(stripe);
             }
-            Ok(())
         })?;
         Ok(Step::Done(()))
+    }
+
+    /// Fetches from memory what it will look at when it is asked for this hash, if it is resident, without waiting for
+    /// it. Where the filter of the only stripe is follows from how many columns are before it, nearly: they have
+    /// about as many keys each.
+    pub(crate) fn touch(&self, hash: KeyHash) {
+        let position = position(hash);
+        let extent = self.directory.extent_at(position);
+        let Some((extent, page)) = extent.and_then(|it| Some((it, self.resident_page(&it)?)))
+        else {
+            return;
+        };
+        prefetch(page, 0);
+        if let [stripe] = &self.directory.stripes[..]
+            && stripe.covers(position)
+        {
+            let columns = stripe.columns_within(extent.start, extent.end);
+            let before = stripe.column_of(position) - columns.start;
+            let count = (columns.end - columns.start).max(1);
+            let front = page::HEAD_BYTES + page::STRIPE_BYTES + count as usize;
+            let filters = page.len().saturating_sub(front);
+            let at = front + (filters as u64 * before / count) as usize;
+            (0..front)
+                .step_by(LINE_BYTES)
+                .skip(1)
+                .for_each(|it| prefetch(page, it));
+            let around = at.saturating_sub(LINE_BYTES)..at + 2 * LINE_BYTES;
+            around.step_by(LINE_BYTES).for_each(|it| prefetch(page, it));
+        }
     }
 
     fn resident_page(&self, extent: &Extent) -> Option<&[u8]> {

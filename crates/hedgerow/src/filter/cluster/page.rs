@@ -86,6 +86,36 @@ impl<'a> Decoded<'a> {
         })
     }
 
+    /// Hands over the filter of each stripe that covers a position. Cost: the lengths before it are looked at once.
+    pub(super) fn at(&self, position: u32, mut each: impl FnMut(usize, &'a [u8])) -> Result<()> {
+        let (mut lengths, mut from) = (self.lengths, 0);
+        for part in self.parts() {
+            let (number, columns) = part?;
+            let mine;
+            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
+            let (stripe, mut rest) = (&self.stripes[number], mine);
+            if stripe.covers(position) {
+                let column = stripe.column_of(position) - columns.start;
+                let found = mine.split_at_checked(column as usize);
+                let Some((before, [length, behind @ ..])) = found else {
+                    return Err(Error::corruption(format!(
+                        "expected a filter of column {column} in a page of a cluster, found {}",
+                        mine.len()
+                    )));
+                };
+                from += sum(before);
+                let filter = self.filters.get(from..from + usize::from(*length));
+                each(number, filter.ok_or_else(|| too_short(self.filters.len()))?);
+                from += usize::from(*length);
+                rest = behind;
+            }
+            if !lengths.is_empty() {
+                from += sum(rest);
+            }
+        }
+        Ok(())
+    }
+
     /// Hands over the filters of each stripe, and of which columns they are.
     pub(super) fn for_each(
         &self,
@@ -118,12 +148,6 @@ pub(super) struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
-    pub(super) fn get(self, column: usize) -> Option<&'a [u8]> {
-        let length = usize::from(*self.lengths.get(column)?);
-        let from = sum(&self.lengths[..column]);
-        self.bytes.get(from..from + length)
-    }
-
     /// Those behind the first `count`.
     pub(super) fn skip(self, count: usize) -> Filters<'a> {
         let (skipped, lengths) = self.lengths.split_at(count.min(self.lengths.len()));
@@ -135,7 +159,9 @@ impl<'a> Filters<'a> {
 }
 
 pub(super) fn sum(lengths: &[u8]) -> usize {
-    lengths.iter().map(|length| usize::from(*length)).sum()
+    // Of 32 bits, so that the processor adds many at once.
+    let sum: u32 = lengths.iter().map(|length| u32::from(*length)).sum();
+    sum as usize
 }
 
 fn too_short(found: usize) -> Error {
