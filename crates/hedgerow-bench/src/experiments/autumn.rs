@@ -8,6 +8,7 @@
 mod targets;
 
 use hedgerow::advisor::{Constraints, Device, advise};
+use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design};
 
 use super::size::{Base, Size, TABLE_BYTES_MIN};
@@ -280,10 +281,14 @@ fn flushed(size: &Size, memtables: u64, steps: Vec<Step>) -> Result<Base> {
     Ok(base)
 }
 
-/// RocksDB with the sizes that ours has, and its cache.
+/// RocksDB with the sizes that ours has, and its cache; past the system's where ours is.
 fn as_ours(size: &Size) -> String {
+    let direct = match size.read_mode {
+        ReadMode::Direct => ";use_direct_reads=true;use_direct_io_for_flush_and_compaction=true",
+        _ => "",
+    };
     format!(
-        "write_buffer_size={};target_file_size_base={};max_bytes_for_level_base={}",
+        "write_buffer_size={};target_file_size_base={};max_bytes_for_level_base={}{direct}",
         size.bytes(4 * MIB, TABLE_BYTES_MIN),
         size.bytes(2 * MIB, TABLE_BYTES_MIN),
         size.bytes(16 * MIB, 4 * TABLE_BYTES_MIN),
