@@ -6,7 +6,7 @@
 //!   newest first. [`Cursor`] walks it both ways, [`Approach`] fetches what an insertion will look at.
 //! * [`ChunkPool`]: where the maps take their memory from and give it back to.
 //! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
-//! * [`prefetch`]: a hint that something will be read soon.
+//! * [`prefetch`] and [`prefetch_bytes`]: a hint that something will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
 //! * [`Signal`]: what a thread waits for until another gives it.
 //! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
@@ -29,7 +29,7 @@ pub use entry::EntryRef;
 pub use ordered_map::{Approach, Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 pub use pool::ChunkPool;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_bytes};
 pub use publisher::{Publisher, Ticket};
 pub use signal::Signal;
 pub use task_queue::{Place, Refused, TaskQueue};

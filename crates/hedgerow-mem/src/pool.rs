@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SMALLEST_BYTES: usize = 4 << 10;
 /// Each class of chunks is this many times as large as the one below.
 const CLASS_FACTOR: usize = 4;
-/// So many of the largest chunks are prepared: half of a second's growth is made of dozens.
+/// So many of the largest chunks are prepared: a map takes dozens in a second, and one may take the system 60 ms.
 const PREPARED: usize = 4;
 /// What the system maps at least.
 const PAGE_BYTES: usize = 4 << 10;
@@ -133,6 +133,7 @@ mod map {
     const HUGE_PAGE_BYTES: usize = 2 << 20;
     /// From here on an allocator asks the system, too, as long as nothing so large was freed before.
     const MAPPED_BYTES_MIN: usize = 64 << 10;
+
     pub(super) fn is_worth_it(bytes: usize) -> bool {
         bytes >= MAPPED_BYTES_MIN
     }
@@ -277,9 +278,9 @@ impl ChunkPool {
         drop(released);
     }
 
-    /// Whether somebody should [`prepare`](Self::prepare) chunks, who is told once.
+    /// Whether chunks are lacking since this was last asked: who is told so has to [`prepare`](Self::prepare) some.
     #[inline]
-    pub fn is_short(&self) -> bool {
+    pub fn take_shortage(&self) -> bool {
         self.short.load(Ordering::Relaxed) && self.short.swap(false, Ordering::Relaxed)
     }
 

@@ -6,6 +6,12 @@ pub fn prefetch<T>(what: &T) {
     prefetch_at(std::ptr::from_ref(what).cast());
 }
 
+/// Asks for the cache lines of some bytes, all at once.
+#[inline]
+pub fn prefetch_bytes(bytes: &[u8]) {
+    prefetch_lines(bytes.as_ptr(), bytes.len());
+}
+
 const LINE_BYTES: usize = 64;
 
 /// Asks for the cache lines of so many bytes from `start` on, all at once: reading them one after the other would wait

@@ -294,15 +294,18 @@ fn a_pool_tells_once_that_it_is_short_of_chunks_and_prepares_some() {
     let pool = ChunkPool::new(64 << 10, 1 << 20);
     let map = OrderedMap::new(Arc::clone(&pool));
     map.insert(b"small", 1, 0, b"v");
-    assert!(!pool.is_short(), "a small map takes none of the largest");
+    assert!(
+        !pool.take_shortage(),
+        "a small map takes none of the largest"
+    );
     let fill = |from: u64, entries: u64| {
         for i in from..from + entries {
             map.insert(&i.to_be_bytes(), i, 0, &[0; 1000]);
         }
     };
     fill(2, 400);
-    assert!(pool.is_short());
-    assert!(!pool.is_short(), "it was told");
+    assert!(pool.take_shortage());
+    assert!(!pool.take_shortage(), "it was told");
     pool.prepare();
     assert_eq!(pool.retained_bytes(), 4 * (64 << 10));
     pool.prepare();
@@ -312,7 +315,7 @@ fn a_pool_tells_once_that_it_is_short_of_chunks_and_prepares_some() {
         pool.retained_bytes() <= 3 * (64 << 10),
         "the map takes them"
     );
-    assert!(pool.is_short());
+    assert!(pool.take_shortage());
 
     // What may not be retained is not prepared.
     let pool = ChunkPool::new(64 << 10, 100 << 10);

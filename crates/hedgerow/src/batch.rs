@@ -143,23 +143,23 @@ impl Batch {
                 "expected a keyspace of the batch's database, found one of another",
             ));
         }
+        keyspace.check_not_dropped()?;
         let cell = keyspace.cell();
         cell.facts.order.check(key)?;
         let hash = KeyHash::of(key, cell.facts.seed);
-        self.push_routed(cell, hash, tag, key, value)?;
+        self.push_hashed(cell, hash, tag, key, value);
         Ok(self)
     }
 
-    /// Adds an operation on a checked key with its hash.
-    pub(crate) fn push_routed(
+    /// Adds an operation on a key with its hash, both checked, of a keyspace that is there.
+    pub(crate) fn push_hashed(
         &mut self,
         cell: &Arc<KeyspaceCell>,
         hash: KeyHash,
         tag: Tag,
         key: &[u8],
         value: &[u8],
-    ) -> Result<()> {
-        cell.check_not_dropped()?;
+    ) {
         let partition = cell.state.load().route(key, hash).clone();
         self.payload.push(partition.id, tag, key, value);
         if self
@@ -174,7 +174,6 @@ impl Batch {
             partition,
             hash,
         });
-        Ok(())
     }
 
     /// A keyspace was cleared or dropped since operations were added.

@@ -524,12 +524,9 @@ impl<'a> TableLookup<'a> {
         while let Some(level) = self.version.levels.get(position.level) {
             let at = position.group.get_or_insert_with(|| {
                 let number = level.group_for(key);
-                let probes = &level.groups[number].probes;
-                if probes.len() > 1 && !position.touched {
-                    // Each is somewhere else in memory.
-                    probes
-                        .iter()
-                        .for_each(|it| it.filter.touch(self.query.hash));
+                // Each is somewhere else in memory.
+                if level.groups[number].probes.len() > 1 && !position.touched {
+                    level.groups[number].touch_probes(self.query.hash);
                 }
                 GroupPosition {
                     number,

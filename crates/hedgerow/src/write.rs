@@ -152,7 +152,7 @@ pub(crate) fn commit(
         writer.log.sync_through(reserved.place.end())?;
     }
     count(engine, ops);
-    if engine.memory.pool.is_short() {
+    if engine.memory.pool.take_shortage() {
         let pool = engine.memory.pool.clone();
         let prepare = move || pool.prepare();
         engine.scheduler.submit(Priority::Log, prepare);

@@ -20,6 +20,9 @@ pub(super) use targets::targets;
 
 const MIB: u64 = 1 << 20;
 
+/// RocksDB past the system's cache.
+const DIRECT: &str = "use_direct_reads=true;use_direct_io_for_flush_and_compaction=true";
+
 /// The case in which merges of different cuts are compared, and how many memtables are flushed in it.
 const FLUSHES: &str = "700 memtables";
 const FLUSHES_COUNT: u64 = 700;
@@ -83,7 +86,7 @@ fn figure_2(size: &Size) -> Result<Vec<Trial>> {
         let its_settings = format!(
             "write_buffer_size={};target_file_size_base={};max_bytes_for_level_base={};\
              max_bytes_for_level_multiplier=2;level_compaction_dynamic_level_bytes=false;num_levels=20;\
-             use_direct_reads=true;use_direct_io_for_flush_and_compaction=true;\
+             {DIRECT};\
              block_based_table_factory={{no_block_cache=true;filter_policy=nullptr;format_version=5}}",
             size.bytes(4 * MIB, TABLE_BYTES_MIN),
             size.bytes(2 * MIB, TABLE_BYTES_MIN),
@@ -284,8 +287,8 @@ fn flushed(size: &Size, memtables: u64, steps: Vec<Step>) -> Result<Base> {
 /// RocksDB with the sizes that ours has, and its cache; past the system's where ours is.
 fn as_ours(size: &Size) -> String {
     let direct = match size.read_mode {
-        ReadMode::Direct => ";use_direct_reads=true;use_direct_io_for_flush_and_compaction=true",
-        _ => "",
+        ReadMode::Direct => format!(";{DIRECT}"),
+        _ => String::new(),
     };
     format!(
         "write_buffer_size={};target_file_size_base={};max_bytes_for_level_base={}{direct}",

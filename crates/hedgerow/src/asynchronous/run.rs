@@ -71,13 +71,12 @@ fn id(cell: &KeyspaceCell, hash: KeyHash) -> Id {
 }
 
 fn add(batch: &mut Batch, write: &Write) -> Result<()> {
-    batch.push_routed(
-        &write.cell,
-        write.hash,
-        write.tag,
-        write.key(),
-        write.value(),
-    )
+    let Write {
+        cell, hash, tag, ..
+    } = write;
+    cell.check_not_dropped()?;
+    batch.push_hashed(cell, *hash, *tag, write.key(), write.value());
+    Ok(())
 }
 
 /// Tasks that are done together.

@@ -129,7 +129,6 @@ impl<'k, T> Gets<'k, T> {
         match in_memtables(self.engine, &get.tree.0, &get.query(), &mut ()) {
             Ok(None) => {
                 get.touch_probes();
-                get.position.touched = true;
                 self.ready.push((get, None));
                 if self.ready.len() >= PIECE {
                     self.go_on();
@@ -238,13 +237,11 @@ impl<T> Get<'_, T> {
     }
 
     /// Fetches what the filters over several runs will look at. Cost: two cache lines for each, not waited for.
-    fn touch_probes(&self) {
+    fn touch_probes(&mut self) {
         for level in &self.tree.0.version.levels {
-            let group = &level.groups[level.group_for(&self.key)];
-            for probe in &group.probes {
-                probe.filter.touch(self.hash);
-            }
+            level.groups[level.group_for(&self.key)].touch_probes(self.hash);
         }
+        self.position.touched = true;
     }
 
     fn lookup(&mut self) -> TableLookup<'_> {

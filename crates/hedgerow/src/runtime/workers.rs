@@ -267,18 +267,19 @@ impl<T> Inbox<'_, T> {
             worker.queue.take(BATCH_TASKS_MAX, self.batch);
         }
         self.taken = self.batch.len();
-        let now = worker.clock.now();
-        let waits = self.batch.iter().map(|(came, _)| now.saturating_sub(*came));
-        let (sum, longest) = waits.fold(
-            Default::default(),
-            |(sum, longest): (Duration, Duration), wait| (sum + wait, longest.max(wait)),
-        );
-        let add = |ns: &AtomicU64, time: Duration| {
-            ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed)
-        };
-        add(&worker.waited_ns, sum);
-        (worker.waited_ns_max).fetch_max(longest.as_nanos() as u64, Ordering::Relaxed);
+        if self.taken > 0 {
+            self.note_waits();
+        }
         self.batch.drain(..).map(|(_, task)| task)
+    }
+
+    fn note_waits(&self) {
+        let now = self.worker.clock.now();
+        let waits = self.batch.iter().map(|(came, _)| now.saturating_sub(*came));
+        let waits = waits.map(|wait| wait.as_nanos() as u64);
+        let longest = waits.clone().max().unwrap_or_default();
+        (self.worker.waited_ns).fetch_add(waits.sum(), Ordering::Relaxed);
+        (self.worker.waited_ns_max).fetch_max(longest, Ordering::Relaxed);
     }
 
     fn settle(&mut self) {

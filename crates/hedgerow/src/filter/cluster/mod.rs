@@ -28,6 +28,8 @@ pub(crate) use columns::{Builder, Columns};
 pub(crate) use directory::{Directory, Owner, TAIL_BYTES, Tail};
 pub(crate) use page::STRIPES_MAX;
 
+use hedgerow_mem::prefetch_bytes;
+
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{
@@ -40,8 +42,6 @@ use super::small_bloom;
 pub(crate) const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize;
 /// The bits of a position.
 const POSITION_BITS: u32 = 32;
-/// What memory is fetched by.
-const LINE_BYTES: usize = 64;
 
 /// Where a key is among all of a partition: the beginning of its order key.
 pub(crate) fn position(hash: KeyHash) -> u32 {
@@ -184,8 +184,7 @@ impl Cluster {
     }
 
     /// Fetches from memory what it will look at when it is asked for this hash, if it is resident, without waiting for
-    /// it. Where the filter of the only stripe is follows from how many columns are before it, nearly: they have
-    /// about as many keys each.
+    /// it.
     pub(crate) fn touch(&self, hash: KeyHash) {
         let position = position(hash);
         let extent = self.directory.extent_at(position);
@@ -193,22 +192,12 @@ impl Cluster {
         else {
             return;
         };
-        prefetch(page, 0);
-        if let [stripe] = &self.directory.stripes[..]
-            && stripe.covers(position)
-        {
-            let columns = stripe.columns_within(extent.start, extent.end);
-            let before = stripe.column_of(position) - columns.start;
-            let count = (columns.end - columns.start).max(1);
-            let front = page::HEAD_BYTES + page::STRIPE_BYTES + count as usize;
-            let filters = page.len().saturating_sub(front);
-            let at = front + (filters as u64 * before / count) as usize;
-            (0..front)
-                .step_by(LINE_BYTES)
-                .skip(1)
-                .for_each(|it| prefetch(page, it));
-            let around = at.saturating_sub(LINE_BYTES)..at + 2 * LINE_BYTES;
-            around.step_by(LINE_BYTES).for_each(|it| prefetch(page, it));
+        match &self.directory.stripes[..] {
+            [stripe] if stripe.covers(position) => {
+                let parts = page::parts_for(page, stripe, &extent, position);
+                parts.into_iter().for_each(prefetch_bytes);
+            }
+            _ => prefetch(page, 0),
         }
     }
 

@@ -140,6 +140,30 @@ impl<'a> Decoded<'a> {
     }
 }
 
+/// How far a filter may be from where it would be if all before it had the same size, about.
+const MARGIN_BYTES: usize = 64;
+
+/// What is looked at for a position in a page of one stripe that covers it: the front, and the filter with what is around
+/// it. Where that is follows from how many columns are before it, nearly: they have about as many keys each.
+pub(super) fn parts_for<'a>(
+    page: &'a [u8],
+    stripe: &Stripe,
+    extent: &Extent,
+    position: u32,
+) -> [&'a [u8]; 2] {
+    let columns = stripe.columns_within(extent.start, extent.end);
+    let before = stripe.column_of(position) - columns.start;
+    let count = (columns.end - columns.start).max(1);
+    let front_bytes = HEAD_BYTES + STRIPE_BYTES + count as usize;
+    let (front, filters) = page.split_at(front_bytes.min(page.len()));
+    let at = (filters.len() as u64 * before / count) as usize;
+    let end = filters.len().min(at + 2 * MARGIN_BYTES);
+    [
+        front,
+        &filters[at.saturating_sub(MARGIN_BYTES).min(end)..end],
+    ]
+}
+
 /// Some filters one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Filters<'a> {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::entry::KeyHash;
 use crate::filter::{Probe, RunMask};
 use crate::page::PageSource;
 
@@ -66,6 +67,13 @@ impl<T: Facts> Group<T> {
             }
         }
         narrowed
+    }
+
+    /// Fetches what its probes will look at for a hash. Cost: two to five cache lines for each, not waited for.
+    pub(crate) fn touch_probes(&self, hash: KeyHash) {
+        for probe in &self.probes {
+            probe.filter.touch(hash);
+        }
     }
 
     /// Whether a probe answers for a run.
