@@ -5,6 +5,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use hedgerow_io::Reads;
+pub(crate) use hedgerow_mem::prefetch_bytes;
 use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
 
 use crate::error::Result;

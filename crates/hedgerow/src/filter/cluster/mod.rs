@@ -28,12 +28,11 @@ pub(crate) use columns::{Builder, Columns};
 pub(crate) use directory::{Directory, Owner, TAIL_BYTES, Tail};
 pub(crate) use page::STRIPES_MAX;
 
-use hedgerow_mem::prefetch_bytes;
-
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::page::{
     DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId, prefetch,
+    prefetch_bytes,
 };
 
 use super::small_bloom;
