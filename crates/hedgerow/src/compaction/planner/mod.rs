@@ -165,7 +165,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
 
         // A merge out of level 0 that waits for jobs keeps the level it waits for free of new ones:
-        // otherwise they would take turns and it would wait for ever.
+        // otherwise they would take turns and it would wait for ever. Where it appends a run it waits for none of
+        // them, only for room if there are as many runs as can be, which they make.
         let mut kept_free = None;
         for (urgency, level) in due {
             if kept_free == Some(level) || self.is_carried(level) {
@@ -175,7 +176,8 @@ impl<'s, T: Facts> Planner<'s, T> {
                 return Some((plan, urgency));
             }
             if level == 0 {
-                kept_free = self.next_level(0);
+                let takes_from = |level: &usize| self.target(*level).runs_max <= 1;
+                kept_free = self.next_level(0).filter(takes_from);
             }
         }
         self.plan_tombstones(kept_free)
@@ -307,8 +309,8 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// oldest, slice by slice.
     fn plan_runs(&self, level: usize, target: &LevelTarget, capacity_bytes: u64) -> Option<Plan> {
         let mut groups: Vec<&Group<T>> = self.shape.levels[level]
-            .groups
-            .iter()
+            .used_groups()
+            .map(|(_, group)| group)
             .filter(|group| group.runs.len() >= runs_due(target) as usize)
             .collect();
         // The longest first; among equals the first, because the sort is stable.
