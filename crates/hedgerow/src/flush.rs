@@ -48,16 +48,18 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
 /// schedules this again when it ends.
 fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
-        if level0_is_full(partition) {
-            compaction::schedule(engine, partition);
-            return;
-        }
         {
             let mut work = partition.work();
             if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
                 return;
             }
-            work.flushing = true;
+            // Looked at by the one thread that fills it: another may just have made the last run that has room.
+            work.flushing = !level0_is_full(partition);
+            if !work.flushing {
+                drop(work);
+                compaction::schedule(engine, partition);
+                return;
+            }
         }
         let mut on_panic = OnPanic {
             partition,
