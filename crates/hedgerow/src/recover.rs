@@ -320,6 +320,7 @@ fn assemble(
         memory: memory.clone(),
         stats: stats.clone(),
         graveyard: Mutex::new(Vec::new()),
+        damaged_clusters: AtomicU64::new(0),
     });
     let next = (
         state.next_table.max(1),

@@ -332,28 +332,35 @@ impl Merge {
 
     /// The number up to which every reader sees all entries, if there is nothing older of any key.
     fn settled(&self) -> Option<SeqNo> {
-        let metas = || self.by_id.values().map(|table| table.meta());
-        let smallest = metas().map(|meta| &meta.smallest_key).min()?;
-        let largest = metas().map(|meta| &meta.largest_key).max()?;
+        let keys = self.keys()?;
         let is_input = |id| self.by_id.contains_key(&id);
         let (level, run) = (self.target.level, Some(self.run));
-        let older = self
-            .version
-            .older_overlaps(level, run, (smallest, largest), is_input);
+        let older = self.version.older_overlaps(level, run, keys, is_input);
         (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
     }
 
     /// The tables of the level below the target's, which a too wide output would overlap.
     fn below(&self) -> Vec<Below> {
-        let Some(level) = self.version.levels.get(self.target.level + 1) else {
+        let level = self.version.levels.get(self.target.level + 1);
+        let Some((level, (lo, hi))) = level.zip(self.keys()) else {
             return Vec::new();
         };
-        let tables = level
-            .tables()
-            .map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes));
-        let mut below: Vec<Below> = tables.collect();
+        let groups = level.groups_overlapping(lo, hi);
+        let runs = groups.iter().flat_map(|group| &group.runs);
+        let tables = runs.flat_map(|run| run.overlapping(lo, hi));
+        let mut below: Vec<Below> = tables
+            .map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes))
+            .collect();
         below.sort_unstable();
         below
+    }
+
+    /// The smallest and the largest key of the inputs.
+    fn keys(&self) -> Option<(&[u8], &[u8])> {
+        let metas = || self.by_id.values().map(|table| table.meta());
+        let smallest = metas().map(|meta| meta.smallest_key.as_slice()).min()?;
+        let largest = metas().map(|meta| meta.largest_key.as_slice()).max()?;
+        Some((smallest, largest))
     }
 }
 

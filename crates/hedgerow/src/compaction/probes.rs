@@ -390,7 +390,7 @@ impl Addition {
         let _manifest = engine.writer()?.manifest();
         let mut version = (*partition.tree().version).clone();
         let level = version.levels.get_mut(self.level);
-        let Some(group) = level.and_then(|level| level.groups.get_mut(self.group)) else {
+        let Some(group) = level.and_then(|level| level.group_mut(self.group)) else {
             return Ok(());
         };
         if self.put(probe, group) {

@@ -19,18 +19,21 @@
 
 mod apply;
 mod check;
+mod places;
 mod probes;
 mod regroup;
 mod run;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::merge_policy::edit::Placement;
 use crate::page::TableId;
 use crate::table::TableMeta;
 
 use super::{LevelSummary, Summary};
+use places::Places;
 pub(crate) use probes::GroupProbe;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
 use run::head;
@@ -86,7 +89,7 @@ pub(crate) trait Facts: Clone {
     }
 }
 
-impl Facts for std::sync::Arc<TableMeta> {
+impl Facts for Arc<TableMeta> {
     fn meta(&self) -> &TableMeta {
         self
     }
@@ -115,6 +118,18 @@ pub(crate) struct Group<T> {
     totals: Totals,
     /// What was found of its runs as they are.
     stale_share: OnceLock<f64>,
+    /// What was found of its probes as they are.
+    idle: Mark,
+}
+
+/// What a copy does not have: it is made to be changed.
+#[derive(Debug, Default)]
+struct Mark(AtomicU64);
+
+impl Clone for Mark {
+    fn clone(&self) -> Mark {
+        Mark::default()
+    }
 }
 
 impl<T: Facts> Group<T> {
@@ -133,6 +148,17 @@ impl<T: Facts> Group<T> {
         *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
     }
 
+    /// Whether its probes were found to lack nothing as they are, in circumstances that this number, which is not 0,
+    /// stands for.
+    pub(crate) fn is_idle(&self, circumstances: u64) -> bool {
+        self.idle.0.load(Ordering::Relaxed) == circumstances
+    }
+
+    /// So they were found.
+    pub(crate) fn note_idle(&self, circumstances: u64) {
+        self.idle.0.store(circumstances, Ordering::Relaxed);
+    }
+
     /// Where the run is, or where it would be inserted.
     fn place_of(&self, id: RunId) -> Result<usize, usize> {
         self.runs.binary_search_by(|run| id.cmp(&run.id))
@@ -142,8 +168,9 @@ impl<T: Facts> Group<T> {
 /// One level.
 #[derive(Debug, Clone)]
 pub(crate) struct Level<T> {
-    /// In key order; the first one's lower bound is empty.
-    pub(crate) groups: Vec<Group<T>>,
+    /// In key order; the first one's lower bound is empty. Trees of which one was made of the other share those that
+    /// are the same in both.
+    pub(crate) groups: Vec<Arc<Group<T>>>,
     /// The places of those that have runs: few, in a level that was just cut into many.
     used: BTreeSet<usize>,
     /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
@@ -160,12 +187,15 @@ impl<T: Facts> Level<T> {
     fn new(ranges: u32) -> Self {
         Level {
             groups: (0..u64::from(ranges.max(1)))
-                .map(|index| Group {
-                    lower: lower_bound(index, u64::from(ranges.max(1))),
-                    runs: Vec::new(),
-                    probes: Vec::new(),
-                    totals: Totals::default(),
-                    stale_share: OnceLock::new(),
+                .map(|index| {
+                    Arc::new(Group {
+                        lower: lower_bound(index, u64::from(ranges.max(1))),
+                        runs: Vec::new(),
+                        probes: Vec::new(),
+                        totals: Totals::default(),
+                        stale_share: OnceLock::new(),
+                        idle: Mark::default(),
+                    })
                 })
                 .collect(),
             used: BTreeSet::new(),
@@ -177,7 +207,15 @@ impl<T: Facts> Level<T> {
 
     /// The groups that have runs, with their places, in key order.
     pub(crate) fn used_groups(&self) -> impl Iterator<Item = (usize, &Group<T>)> {
-        self.used.iter().map(|&at| (at, &self.groups[at]))
+        self.used.iter().map(|&at| (at, &*self.groups[at]))
+    }
+
+    /// A group to be changed, in this tree only. What was found of it is forgotten.
+    pub(crate) fn group_mut(&mut self, at: usize) -> Option<&mut Group<T>> {
+        let group = Arc::make_mut(self.groups.get_mut(at)?);
+        group.stale_share.take();
+        group.idle = Mark::default();
+        Some(group)
     }
 
     /// Into how many groups it is cut.
@@ -206,7 +244,7 @@ impl<T: Facts> Level<T> {
     }
 
     /// The groups that the keys from `lo` to `hi`, both inclusive, belong to.
-    pub(crate) fn groups_overlapping(&self, lo: &[u8], hi: &[u8]) -> &[Group<T>] {
+    pub(crate) fn groups_overlapping(&self, lo: &[u8], hi: &[u8]) -> &[Arc<Group<T>>] {
         let to = self.group_for(hi) + 1;
         &self.groups[self.group_for(lo).min(to)..to]
     }
@@ -273,7 +311,7 @@ pub(crate) struct Shape<T> {
     pub(crate) levels: Vec<Level<T>>,
     /// See [`Summary::nominal_depth`].
     pub(crate) nominal_depth: u8,
-    places: BTreeMap<TableId, (Placement, T)>,
+    places: Places<T>,
 }
 
 impl<T: Facts> Shape<T> {
@@ -288,7 +326,7 @@ impl<T: Facts> Shape<T> {
         Shape {
             levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
             nominal_depth: 0,
-            places: BTreeMap::new(),
+            places: Places::new(),
         }
     }
 
@@ -313,14 +351,14 @@ impl<T: Facts> Shape<T> {
     /// A table by its number, and where it is.
     pub(crate) fn table(&self, id: TableId) -> Option<(Placement, &T)> {
         self.places
-            .get(&id)
+            .get(id)
             .map(|(placement, table)| (*placement, table))
     }
 
     /// All tables, in the order of their numbers, and where they are.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (Placement, &T)> {
         self.places
-            .values()
+            .iter()
             .map(|(placement, table)| (*placement, table))
     }
 

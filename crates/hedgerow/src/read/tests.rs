@@ -225,7 +225,7 @@ fn a_group_asks_its_probes_first_and_then_only_the_runs_they_leave() {
         // Two generations, the bits of the first in an order that is not that of the runs.
         let (older, older_pages) = fixture.probe(&plain, &[2, 1], paged);
         let (newer, _) = fixture.probe(&plain, &[0], paged);
-        version.levels[0].groups[0].probes = vec![newer, older];
+        version.levels[0].group_mut(0).unwrap().probes = vec![newer, older];
 
         let (mut asked, mut lookups) = (0, 0);
         for (place, keys) in fixture.runs.iter().enumerate() {
@@ -252,7 +252,7 @@ fn what_no_probe_covers_is_asked_and_what_is_gone_is_ignored() {
     let fixture = three_runs();
     let mut version = fixture.version();
     let (probe, _) = fixture.probe(&version, &[0, 2], false);
-    version.levels[0].groups[0].probes = vec![probe];
+    version.levels[0].group_mut(0).unwrap().probes = vec![probe];
     // No probe knows of the middle run.
     let (found, asks) = fixture.get(&version, "absent");
     assert_eq!((found, asks.runs), (None, vec![1]));

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hedgerow_io::{Advice, RandomRead, ReadMode, Reads, Storage};
@@ -26,6 +26,8 @@ pub(crate) struct TableContext {
     /// Obsolete files that nobody reads any more: removing a large file takes too long to be done by
     /// the reader that happened to be the last.
     pub(crate) graveyard: Mutex<Vec<Obsolete>>,
+    /// How many clusters of filters were found damaged.
+    pub(crate) damaged_clusters: AtomicU64,
 }
 
 /// A file that is to be removed, of a table or of a filter over several runs.

@@ -78,7 +78,9 @@ pub(crate) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attac
 /// The clusters of a tree, each once.
 pub(crate) fn of_version(version: &Version) -> Vec<Arc<StoredCluster>> {
     let groups = version.levels.iter().flat_map(|level| &level.groups);
-    let all = groups.flat_map(of_group).map(|it| it.cluster.clone());
+    let all = groups
+        .flat_map(|group| of_group(group))
+        .map(|it| it.cluster.clone());
     each_once(all)
 }
 
@@ -113,7 +115,9 @@ pub(crate) fn carry(
         .filter_map(|table| place(before, table.meta().id))
         .collect();
     let sources = sources.iter().map(|at| &before.levels[at.0].groups[at.1]);
-    let known = sources.flat_map(of_group).map(|it| it.cluster.clone());
+    let known = sources
+        .flat_map(|group| of_group(group))
+        .map(|it| it.cluster.clone());
     let pool = each_once(known.chain(fresh));
     attach(after, &targets, &pool);
 }
@@ -148,26 +152,31 @@ pub(crate) fn replace(
                 .all(|(_, id)| known.contains(&id) || place(version, id).is_none())
     };
     let groups = targets.iter().map(|at| &version.levels[at.0].groups[at.1]);
-    let here = groups.flat_map(of_group).filter(|it| !is_replaced(it));
+    let here = groups
+        .flat_map(|group| of_group(group))
+        .filter(|it| !is_replaced(it));
     let pool = each_once(here.map(|it| it.cluster.clone()).chain([new.clone()]));
     attach(version, &targets, &pool);
 }
 
 /// Has nobody ask a cluster any more.
 pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
-    let groups = version
-        .levels
-        .iter_mut()
-        .flat_map(|level| &mut level.groups);
     let is_other =
         |probe: &GroupProbe| attached(probe).is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster));
-    groups.for_each(|group| group.probes.retain(is_other));
+    for level in &mut version.levels {
+        let asks = |at: &usize| !level.groups[*at].probes.iter().all(is_other);
+        let asking: Vec<usize> = (0..level.groups.len()).filter(asks).collect();
+        for group in asking {
+            let group = level.group_mut(group).expect("found above");
+            group.probes.retain(is_other);
+        }
+    }
 }
 
 /// Has some groups ask these clusters and no others.
 fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCluster>]) {
-    for &(level, group) in targets {
-        let group = &mut version.levels[level].groups[group];
+    for &place in targets {
+        let group = group_mut(version, place);
         group.probes.retain(|probe| attached(probe).is_none());
     }
     for cluster in pool {
@@ -183,11 +192,17 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
                 runs.note(stripe, run);
             }
         }
-        for ((level, group), runs) in here {
+        for (place, runs) in here {
             let probe = runs.probe(cluster);
-            version.levels[level].groups[group].probes.push(probe);
+            group_mut(version, place).probes.push(probe);
         }
     }
+}
+
+/// A group that there is.
+fn group_mut(version: &mut Version, (level, group): Place) -> &mut Group<Arc<Table>> {
+    let group = version.levels[level].group_mut(group);
+    group.expect("a place is that of a group")
 }
 
 /// The runs of a group that the tables of a cluster are in.

@@ -154,7 +154,7 @@ impl Ahead<'_> {
     pub(crate) fn put(&mut self, version: &mut Version) {
         for (addition, probe) in self.ready.drain(..) {
             let level = version.levels.get_mut(addition.level);
-            if let Some(group) = level.and_then(|it| it.groups.get_mut(addition.group)) {
+            if let Some(group) = level.and_then(|it| it.group_mut(addition.group)) {
                 addition.put(probe, group);
             }
         }

@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hedgerow_io::Storage;
 
@@ -63,14 +64,24 @@ pub(super) fn next(engine: &Engine, design: &DesignInForce, version: &Version) -
     levels.peek()?;
     let targets = crate::compaction::targets(design, version);
     let resident = resident_levels(engine, design, version);
+    let damaged = engine.tables.damaged_clusters.load(Ordering::Relaxed);
     levels
         .filter(|(level, _)| targets.get(*level).is_some_and(|it| it.runs_max > 1))
         .find_map(|(level, bits)| {
-            let mut groups = version.levels[level].groups.iter();
+            let stays_in_memory = level < resident;
+            // A look at all tables takes longer than a small merge, and an edit changes few groups.
+            let circumstances = 1 + 2 * damaged + u64::from(stays_in_memory);
+            let mut groups = version.levels[level].used_groups().map(|(_, group)| group);
             groups.find_map(|group| {
-                uncovered(group)
-                    .map(|table| Task::Cover(table, bits))
-                    .or_else(|| due(group, level < resident))
+                if group.is_idle(circumstances) {
+                    return None;
+                }
+                let task = uncovered(group).map(|table| Task::Cover(table, bits));
+                let task = task.or_else(|| due(group, stays_in_memory));
+                if task.is_none() {
+                    group.note_idle(circumstances);
+                }
+                task
             })
         })
 }

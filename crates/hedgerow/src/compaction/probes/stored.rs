@@ -242,13 +242,13 @@ impl Found {
         // Of those with the same newest run the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
         for (file, coverage) in own {
-            let mut groups = version
-                .levels
-                .iter_mut()
-                .flat_map(|level| &mut level.groups);
-            let Some(group) = groups.find(|group| wants(group, &coverage)) else {
-                continue;
-            };
+            let mut levels = version.levels.iter_mut();
+            let group = levels.find_map(|level| {
+                let wanting = |group: &Arc<Group<_>>| wants(group, &coverage);
+                let at = level.groups.iter().position(wanting)?;
+                level.group_mut(at)
+            });
+            let Some(group) = group else { continue };
             let names = coverage.runs.iter().map(|run| RunId(run.0));
             if let Ok(filter) = read(engine, &file) {
                 let stored = Stored {

@@ -110,11 +110,13 @@ impl<T: Facts> Shape<T> {
         let mut taken = Vec::with_capacity(ids.len());
         let mut by_run: BTreeMap<(u8, u32, RunId), Vec<usize>> = BTreeMap::new();
         for id in ids {
-            let (placement, table) = self.places.remove(id).ok_or_else(|| {
+            let (placement, table) = self.places.remove(*id).ok_or_else(|| {
                 Error::corruption(format!("expected table {} in the tree, found none", id.0))
             })?;
             let level = &mut self.levels[usize::from(placement.level)];
-            let run = level.groups[placement.group as usize]
+            let group = level.group_mut(placement.group as usize);
+            let group = group.expect("S5: the group of a known table exists");
+            let run = group
                 .run(placement.run)
                 .expect("S5: the run of a known table exists");
             let at = run.first_ending_at_or_after(&table.meta().largest_key);
@@ -123,10 +125,8 @@ impl<T: Facts> Shape<T> {
                 .entry((placement.level, placement.group, placement.run))
                 .or_default()
                 .push(at);
+            group.totals.remove(table.meta());
             level.totals.remove(table.meta());
-            level.groups[placement.group as usize]
-                .totals
-                .remove(table.meta());
             if level.draining == Some(placement.run) {
                 let largest = &mut swept[usize::from(placement.level)];
                 *largest = largest.take().max(Some(table.meta().largest_key.clone()));
@@ -136,8 +136,7 @@ impl<T: Facts> Shape<T> {
         for ((level, group, run), mut places) in by_run {
             places.sort_unstable();
             let (level, place) = (&mut self.levels[usize::from(level)], group as usize);
-            let group = &mut level.groups[place];
-            group.stale_share.take();
+            let group = level.group_mut(place).expect("found above");
             let at = group.place_of(run).expect("found above");
             group.runs[at].tables.remove(&places);
             if group.runs[at].tables.is_empty() {
@@ -161,9 +160,11 @@ impl<T: Facts> Shape<T> {
                 .ok_or_else(|| no_level(usize::from(to.level), depth))?;
             level.fits(to.group as usize, table.meta())?;
             level.totals.add(table.meta());
-            level.groups[to.group as usize].totals.add(table.meta());
+            if let Some(group) = level.group_mut(to.group as usize) {
+                group.totals.add(table.meta());
+            }
             let id = table.meta().id;
-            if self.places.insert(id, (to, table.clone())).is_some() {
+            if self.places.insert(id, to, table.clone()).is_some() {
                 return Err(Error::corruption(format!(
                     "expected table {} to be new, found it in the tree",
                     id.0
@@ -176,9 +177,9 @@ impl<T: Facts> Shape<T> {
         }
         for ((level, group, run), mut tables) in by_run {
             tables.sort_by(|a, b| a.meta().smallest_key.cmp(&b.meta().smallest_key));
-            self.levels[usize::from(level)].used.insert(group as usize);
-            let group = &mut self.levels[usize::from(level)].groups[group as usize];
-            group.stale_share.take();
+            let (level_of, place) = (&mut self.levels[usize::from(level)], group as usize);
+            level_of.used.insert(place);
+            let group = level_of.group_mut(place).expect("found above");
             // They know nothing of the tables that it gets.
             group.probes.retain_mut(|it| it.forget(run));
             group.forget_probes();

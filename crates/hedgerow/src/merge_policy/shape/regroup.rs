@@ -33,7 +33,7 @@ impl<T: Facts> Shape<T> {
         let old = std::mem::replace(found, Level::new(ranges));
         let tables: Vec<(Placement, T)> = old
             .tables()
-            .filter_map(|table| self.places.remove(&table.meta().id))
+            .filter_map(|table| self.places.remove(table.meta().id))
             .collect();
         let places = regrouped(tables.iter().map(|(at, table)| (*at, table.meta())), ranges);
         let tables = tables.into_iter().map(|(_, table)| table);

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::entry::{KeyHash, PartitionId, SeqNo};
@@ -54,6 +55,84 @@ fn edits_of_a_large_run_cost_little() {
     }
     shape.check().unwrap();
     assert_eq!(shape.tables().count(), TABLES as usize);
+}
+
+/// A table that counts how often it is copied.
+#[derive(Debug)]
+struct Counted(TableMeta, Arc<AtomicU64>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Counted {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Counted(self.0.clone(), self.1.clone())
+    }
+}
+
+impl Facts for Counted {
+    fn meta(&self) -> &TableMeta {
+        &self.0
+    }
+}
+
+/// A tree that an edit makes of another shares with that what is the same in both, and leaves it as it was.
+#[test]
+fn an_edit_copies_what_it_changes() {
+    const GROUPS: u64 = 256;
+    const TABLES: u64 = 16 * GROUPS;
+    let copies = Arc::new(AtomicU64::new(0));
+    let make = |meta: &TableMeta| Counted(meta.clone(), copies.clone());
+    let of_group = |id: u64, group: u64| {
+        let mut meta = table(id, 0, 0);
+        let key = (group << 56).to_be_bytes().to_vec();
+        (meta.smallest_key, meta.largest_key) = (key.clone(), key);
+        let (group, run) = (group as u32, RunId(id));
+        let level = 1;
+        (Placement { level, group, run }, meta)
+    };
+    let mut before: Shape<Counted> = Shape::with_ranges(&[1, GROUPS as u32]);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added = (1..=TABLES).map(|id| of_group(id, id % GROUPS)).collect();
+    before.apply(&edit, make).unwrap();
+
+    copies.store(0, Ordering::Relaxed);
+    let mut after = before.clone();
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.removed = vec![TableId(7)];
+    edit.added = vec![of_group(TABLES + 1, 9)];
+    after.apply(&edit, make).unwrap();
+    // Two groups, two chunks of numbers, and the tables of the edit.
+    let copied = copies.load(Ordering::Relaxed);
+    assert!(copied <= 2 * 16 + 2 * 64 + 4, "{copied} of {TABLES}");
+
+    let groups = |shape: &Shape<Counted>| shape.levels[1].groups.clone();
+    let pairs = groups(&before).into_iter().zip(groups(&after));
+    let other = pairs.enumerate().filter(|(_, (a, b))| !Arc::ptr_eq(a, b));
+    assert_eq!(other.map(|(at, _)| at).collect::<Vec<_>>(), [7, 9]);
+    for (shape, seven, new) in [(&before, true, false), (&after, false, true)] {
+        shape.check().unwrap();
+        assert_eq!(shape.tables().count(), TABLES as usize);
+        assert_eq!(shape.table(TableId(7)).is_some(), seven);
+        assert_eq!(shape.table(TableId(TABLES + 1)).is_some(), new);
+    }
+}
+
+/// What was found of a group means nothing for what it becomes.
+#[test]
+fn a_group_that_changes_is_looked_at_again() {
+    let mut shape = Shape::new(1);
+    add(&mut shape, 1, table(1, 0, 9));
+    shape.levels[0].groups[0].note_idle(3);
+    assert!(shape.levels[0].groups[0].is_idle(3) && !shape.levels[0].groups[0].is_idle(4));
+    let before = shape.clone();
+    add(&mut shape, 2, table(2, 0, 9));
+    assert!(before.levels[0].groups[0].is_idle(3));
+    assert!(!shape.levels[0].groups[0].is_idle(3));
+    shape.levels[0].groups[0].note_idle(3);
+    // Nobody else has it any more.
+    drop(before);
+    shape.levels[0].group_mut(0).unwrap().probes.clear();
+    assert!(!shape.levels[0].groups[0].is_idle(3));
 }
 
 #[test]
@@ -162,7 +241,7 @@ fn add(
     };
     edit.added = vec![(place, table)];
     shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
-    &mut shape.levels[0].groups[0]
+    shape.levels[0].group_mut(0).unwrap()
 }
 
 /// Whatever its number: that of the run of a leveled level is 0.

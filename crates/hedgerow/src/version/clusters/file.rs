@@ -129,8 +129,9 @@ impl StoredCluster {
 
     /// Remembers it if an error tells of it.
     pub(crate) fn note_damage(&self, error: &Error) {
-        if error.kind() == ErrorKind::Corruption {
-            self.damaged.store(true, Ordering::Relaxed);
+        if error.kind() == ErrorKind::Corruption && !self.damaged.swap(true, Ordering::Relaxed) {
+            let damaged = &self.file.context().damaged_clusters;
+            damaged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
