@@ -85,6 +85,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    hedgerow::io::os::raise_open_files_max();
     let json = std::env::args_os().any(|argument| argument == OsStr::new("--json"));
     let result = CommandLine::try_parse()
         .map_err(Failure::from)

@@ -111,7 +111,7 @@ pub trait Storage: Debug + Send + Sync + 'static {
     fn size(&self, path: &Path) -> io::Result<u64>;
     /// Gives a file a new name, replacing the file that had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Open readers keep their bytes.
+    /// Removes a file. Open readers keep their bytes, unless there are more of them than files can be open.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory that has nothing in it.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::open_files::ReopenedFile;
 use super::read::check_bounds;
 use super::write::Steps;
 use crate::RandomRead;
@@ -30,7 +31,7 @@ thread_local! {
 /// A file opened with `O_DIRECT`.
 #[derive(Debug)]
 pub(super) struct DirectFile {
-    pub(super) file: File,
+    pub(super) file: ReopenedFile,
     pub(super) bytes: u64,
 }
 
@@ -90,13 +91,11 @@ impl DirectFile {
     }
 
     fn read_by_way_of(&self, sectors: &mut Sectors, span: &Span, buf: &mut [u8]) -> io::Result<()> {
+        let file = self.file.get()?;
         let into = &mut sectors.bytes_mut()[..span.bytes];
         let mut read = 0;
         while read < span.wanted.end {
-            match self
-                .file
-                .read_at(&mut into[read..], span.start + read as u64)
-            {
+            match file.read_at(&mut into[read..], span.start + read as u64) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => read += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -14,6 +14,7 @@
 
 mod clock;
 mod direct;
+mod open_files;
 mod read;
 mod readers;
 mod reads;
@@ -38,15 +39,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::{DirEntry, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage};
+use open_files::OpenFiles;
 use reads::OsReads;
 use write::{PacedWriter, UntilFailure};
 
 /// Files of the operating system.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct OsStorage {
     segments: SegmentMode,
     rings: Arc<ring::Rings>,
     readers: Arc<readers::Readers>,
+    open_files: Arc<OpenFiles>,
+}
+
+impl Default for OsStorage {
+    fn default() -> OsStorage {
+        OsStorage {
+            segments: SegmentMode::default(),
+            rings: Arc::default(),
+            readers: Arc::default(),
+            open_files: OpenFiles::of_process(),
+        }
+    }
 }
 
 impl OsStorage {
@@ -62,6 +76,21 @@ impl OsStorage {
             ..OsStorage::default()
         }
     }
+}
+
+impl OsStorage {
+    /// Has at most about so many files open to be read, and opens others when they are read. If this is not said, all
+    /// storages of the process have half of what it may have open together.
+    pub fn open_files(mut self, limit: usize) -> OsStorage {
+        self.open_files = Arc::new(OpenFiles::with_limit(limit));
+        self
+    }
+}
+
+/// Lets this process have as many files open as the system allows it, not only as many as it was started with. For
+/// programs: a library leaves that to them.
+pub fn raise_open_files_max() {
+    system::raise_open_files_max();
 }
 
 impl Storage for OsStorage {
@@ -145,7 +174,7 @@ impl Storage for OsStorage {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
-        read::open(path, mode)
+        read::open(&self.open_files, path, mode)
     }
 
     fn reads(&self) -> Box<dyn Reads> {

@@ -11,30 +11,39 @@ use std::sync::Arc;
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 
 use super::direct::{self, DirectFile};
+use super::open_files::{OpenFiles, ReopenedFile};
 use super::system;
 use crate::{Advice, RandomRead, ReadMode};
 
 /// Opens a file for reading in the given way.
-pub(super) fn open(path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
-    let file = match mode {
-        ReadMode::Direct => direct::open(path)?,
-        ReadMode::Pread | ReadMode::Mmap => File::open(path)?,
+pub(super) fn open(
+    files: &Arc<OpenFiles>,
+    path: &Path,
+    mode: ReadMode,
+) -> io::Result<Arc<dyn RandomRead>> {
+    let (file, opened) = match mode {
+        ReadMode::Direct => files.open(path, direct::open)?,
+        ReadMode::Pread | ReadMode::Mmap => files.open(path, open_random)?,
     };
-    let metadata = file.metadata()?;
+    let metadata = opened.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let bytes = metadata.len();
     Ok(match mode {
-        ReadMode::Pread => {
-            system::advise_random(&file);
-            Arc::new(PreadFile { file, bytes })
-        }
+        ReadMode::Pread => Arc::new(PreadFile { file, bytes }),
         ReadMode::Direct => Arc::new(DirectFile { file, bytes }),
         // There is nothing to map, and no read of it that would reach the file.
         ReadMode::Mmap if bytes == 0 => Arc::new(PreadFile { file, bytes }),
-        ReadMode::Mmap => Arc::new(MappedFile::new(file)?),
+        ReadMode::Mmap => Arc::new(MappedFile::new(&opened, file)?),
     })
+}
+
+/// The system reads nothing ahead.
+fn open_random(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    system::advise_random(&file);
+    Ok(file)
 }
 
 /// Checks a read against the size that the file had when it was opened.
@@ -51,7 +60,7 @@ pub(super) fn check_bounds(offset: u64, len: usize, bytes: u64) -> io::Result<()
 /// A file read with `pread`.
 #[derive(Debug)]
 struct PreadFile {
-    file: File,
+    file: ReopenedFile,
     bytes: u64,
 }
 
@@ -62,13 +71,14 @@ impl RandomRead for PreadFile {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         check_bounds(offset, buf.len(), self.bytes)?;
-        self.file.read_exact_at(buf, offset)
+        self.file.get()?.read_exact_at(buf, offset)
     }
 
     fn advise(&self, range: Range<u64>, advice: Advice) {
+        let Ok(file) = self.file.get() else { return };
         match advice {
-            Advice::WillNeed => system::advise_will_need(&self.file, range),
-            Advice::DontNeed => system::advise_dont_need(&self.file, range),
+            Advice::WillNeed => system::advise_will_need(&file, range),
+            Advice::DontNeed => system::advise_dont_need(&file, range),
         }
     }
 }
@@ -83,12 +93,13 @@ impl RandomRead for PreadFile {
 #[derive(Debug)]
 struct MappedFile {
     map: MmapRaw,
-    file: File,
+    /// For advice only.
+    file: ReopenedFile,
 }
 
 impl MappedFile {
-    fn new(file: File) -> io::Result<MappedFile> {
-        let map = MmapOptions::new().map_raw_read_only(&file)?;
+    fn new(opened: &File, file: ReopenedFile) -> io::Result<MappedFile> {
+        let map = MmapOptions::new().map_raw_read_only(opened)?;
         // Advice that is not taken costs speed only.
         let _ = map.advise(memmap2::Advice::Random);
         Ok(MappedFile { map, file })
@@ -128,7 +139,9 @@ impl RandomRead for MappedFile {
                     self.map
                         .unchecked_advise_range(UncheckedAdvice::DontNeed, offset, len)
                 };
-                system::advise_dont_need(&self.file, range);
+                if let Ok(file) = self.file.get() {
+                    system::advise_dont_need(&file, range);
+                }
             }
         }
     }

@@ -4,10 +4,11 @@
 //! enough to forget the ring.
 
 use std::any::Any;
+use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use io_uring::{IoUring, opcode, types};
 
@@ -65,8 +66,8 @@ pub(super) struct Ended {
 pub(super) struct Ring {
     ring: IoUring,
     memory: Sectors,
-    /// The reads under way, each with the memory of its number.
-    slots: Vec<Option<Read>>,
+    /// The reads under way, each with the memory of its number, and their files, which stay open.
+    slots: Vec<Option<(Read, Arc<File>)>>,
     free: Vec<usize>,
 }
 
@@ -81,7 +82,7 @@ impl Ring {
         Some(Ring {
             ring: IoUring::new(READS_MAX as u32).ok()?,
             memory: Sectors::new(READS_MAX * SLOT_BYTES),
-            slots: vec![None; READS_MAX],
+            slots: (0..READS_MAX).map(|_| None).collect(),
             free: (0..READS_MAX).collect(),
         })
     }
@@ -94,14 +95,15 @@ impl Ring {
     /// Makes a read of a direct file one of those that the kernel is handed next, if there is room.
     pub(super) fn push(&mut self, read: Read) -> Result<(), Read> {
         let file: &dyn Any = &*read.file;
-        let (Some(file), Some(&slot)) = (file.downcast_ref::<DirectFile>(), self.free.last())
-        else {
+        let file = file.downcast_ref::<DirectFile>();
+        let file = file.and_then(|direct| direct.file.get().ok());
+        let (Some(file), Some(&slot)) = (file, self.free.last()) else {
             return Err(read);
         };
         let span = Span::around(read.offset, read.bytes);
         let into = &mut self.memory.bytes_mut()[slot * SLOT_BYTES..][..span.bytes];
         let entry = opcode::Read::new(
-            types::Fd(file.file.as_raw_fd()),
+            types::Fd(file.as_raw_fd()),
             into.as_mut_ptr(),
             span.bytes as u32,
         );
@@ -113,7 +115,7 @@ impl Ring {
             return Err(read);
         }
         self.free.pop();
-        self.slots[slot] = Some(read);
+        self.slots[slot] = Some((read, file));
         Ok(())
     }
 
@@ -143,7 +145,7 @@ impl Ring {
             };
             let slot = completed.user_data() as usize;
             let read = self.slots.get_mut(slot).and_then(Option::take);
-            let read = read.ok_or_else(|| {
+            let (read, _) = read.ok_or_else(|| {
                 io::Error::other("the kernel told of a read that was not under way")
             })?;
             self.free.push(slot);
@@ -171,7 +173,7 @@ impl Ring {
     pub(super) fn leave(self) -> Vec<Read> {
         let ring = ManuallyDrop::new(self);
         let reads = ring.slots.iter().flatten();
-        reads.cloned().collect()
+        reads.map(|(read, _)| read.clone()).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
 
 /// No processor that Linux runs on has smaller ones.
 #[cfg(target_os = "linux")]
@@ -17,6 +18,29 @@ const SMALLEST_PAGE_BYTES: usize = 4096;
 pub(super) fn available_bytes(dir: &Path) -> io::Result<u64> {
     let system = rustix::fs::statvfs(dir)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// How many files the process may have open, if there is a limit.
+pub(super) fn open_files_max() -> Option<u64> {
+    rustix::process::getrlimit(Resource::Nofile).current
+}
+
+/// As many as it may ask for. Without success it has as many as before.
+pub(super) fn raise_open_files_max() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+}
+
+/// Whether a file was not opened because too many are.
+pub(super) fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
 }
 
 /// Makes an empty file `bytes` long, all zero, with its blocks allocated.

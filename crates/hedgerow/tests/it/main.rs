@@ -30,6 +30,7 @@ mod inspect;
 mod level_paths;
 mod log;
 mod memory;
+mod open_files;
 mod operations;
 mod orders;
 mod partitions;
