@@ -316,7 +316,7 @@ fn gets_that_waited_in_a_queue_are_read_together() {
     }
     keyspace.flush().unwrap();
     keyspace.wait_until_merged().unwrap();
-    let chosen: Vec<_> = (1..=32).map(|i| i * 601).collect();
+    let chosen: Vec<_> = (1..=64).map(|i| i * 301).collect();
     let longest = { chosen.iter() }
         .map(|&i| keyspace.explain(key(i)).unwrap().pages().count())
         .max();
