@@ -25,7 +25,6 @@ mod regroup;
 mod run;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::merge_policy::edit::Placement;
@@ -118,18 +117,8 @@ pub(crate) struct Group<T> {
     totals: Totals,
     /// What was found of its runs as they are.
     stale_share: OnceLock<f64>,
-    /// What was found of its probes as they are.
-    idle: Mark,
-}
-
-/// What a copy does not have: it is made to be changed.
-#[derive(Debug, Default)]
-struct Mark(AtomicU64);
-
-impl Clone for Mark {
-    fn clone(&self) -> Mark {
-        Mark::default()
-    }
+    /// The circumstances in which its probes, as they are, were found to lack nothing.
+    idle: OnceLock<u64>,
 }
 
 impl<T: Facts> Group<T> {
@@ -148,15 +137,14 @@ impl<T: Facts> Group<T> {
         *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
     }
 
-    /// Whether its probes were found to lack nothing as they are, in circumstances that this number, which is not 0,
-    /// stands for.
+    /// Whether its probes were found to lack nothing as they are, in circumstances that this number stands for.
     pub(crate) fn is_idle(&self, circumstances: u64) -> bool {
-        self.idle.0.load(Ordering::Relaxed) == circumstances
+        self.idle.get() == Some(&circumstances)
     }
 
-    /// So they were found.
+    /// So they were found. In other circumstances, which are rare, it is looked at each time.
     pub(crate) fn note_idle(&self, circumstances: u64) {
-        self.idle.0.store(circumstances, Ordering::Relaxed);
+        let _ = self.idle.set(circumstances);
     }
 
     /// Where the run is, or where it would be inserted.
@@ -194,7 +182,7 @@ impl<T: Facts> Level<T> {
                         probes: Vec::new(),
                         totals: Totals::default(),
                         stale_share: OnceLock::new(),
-                        idle: Mark::default(),
+                        idle: OnceLock::new(),
                     })
                 })
                 .collect(),
@@ -214,7 +202,7 @@ impl<T: Facts> Level<T> {
     pub(crate) fn group_mut(&mut self, at: usize) -> Option<&mut Group<T>> {
         let group = Arc::make_mut(self.groups.get_mut(at)?);
         group.stale_share.take();
-        group.idle = Mark::default();
+        group.idle.take();
         Some(group)
     }
 

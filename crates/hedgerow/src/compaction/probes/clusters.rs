@@ -70,7 +70,7 @@ pub(super) fn next(engine: &Engine, design: &DesignInForce, version: &Version) -
         .find_map(|(level, bits)| {
             let stays_in_memory = level < resident;
             // A look at all tables takes longer than a small merge, and an edit changes few groups.
-            let circumstances = 1 + 2 * damaged + u64::from(stays_in_memory);
+            let circumstances = 2 * damaged + u64::from(stays_in_memory);
             let mut groups = version.levels[level].used_groups().map(|(_, group)| group);
             groups.find_map(|group| {
                 if group.is_idle(circumstances) {
