@@ -51,7 +51,7 @@ pub(super) struct Stage {
 const STEPS: usize = 256;
 /// Of merges table by table: what the table that overlaps least meets, over what an average one meets
 /// (measured, `the_closed_form_of_entry_writes`).
-const OVERLAP: f64 = 0.55;
+const OVERLAP: f64 = 0.47;
 
 /// A store that has grown.
 #[derive(Debug, Clone, PartialEq)]

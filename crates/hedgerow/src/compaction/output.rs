@@ -1,6 +1,7 @@
 //! Where the output of a flush or a merge is cut into tables: at the size that the design asks for,
 //! and earlier where a table would overlap too much of the level below its own, since merging it
-//! down would then be expensive.
+//! down would then be expensive; and, if that level is one run, at the end of the last table there that the table can
+//! reach, since a merge takes whole tables, of which one that reaches over an end of what goes down is merged for nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::filter::cluster;
 use crate::iter::Entry;
 use crate::memory::Buffers;
-use crate::merge_policy::Cut;
 use crate::merge_policy::shape::{Level, RunId, range_of};
+use crate::merge_policy::{Cut, LevelTarget};
 use crate::options::IndexSpec;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition};
@@ -34,6 +35,25 @@ pub(crate) const NODE_TABLES: u64 = 2;
 const LOADED_RANGES_MAX: u32 = 64;
 /// How often a long output asks whether to go on and how fast.
 const PACE_BYTES: u64 = 128 << 10;
+
+/// Whether the tables of a level end where those of the level below end. Merges out of level 0 take all of it, and those
+/// into several runs take nothing of them.
+pub(crate) fn aligns(targets: &[LevelTarget], level: usize) -> bool {
+    let below = targets.get(level + 1);
+    let of_nodes = targets[level].cut == Cut::OldestRuns;
+    level > 0 && !of_nodes && below.is_some_and(|below| below.runs_max <= 1)
+}
+
+/// Whether a table of so many bytes, at the end of the last of so many tables of the level below, can probably not reach
+/// the end of the next, as large as those on average. It is half full then at least.
+pub(crate) fn is_last_border(borders: u64, bytes: u64, bytes_max: u64) -> bool {
+    let (borders, bytes, bytes_max) = (
+        u128::from(borders),
+        u128::from(bytes),
+        u128::from(bytes_max),
+    );
+    bytes * (borders + 1) > bytes_max * borders
+}
 
 /// A table of the level below the output: its largest key, and its size.
 pub(crate) type Below = (Vec<u8>, u64);
@@ -63,6 +83,10 @@ pub(crate) struct OutputTables<'a> {
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
     overlap_bytes: u64,
+    /// How many of them the current table has passed.
+    borders: u64,
+    /// See [`aligns`].
+    aligns: bool,
     current: Option<Current<'a>>,
     last_key: Vec<u8>,
     finished: Vec<TableMeta>,
@@ -105,8 +129,9 @@ impl<'a> OutputTables<'a> {
         below: Vec<Below>,
     ) -> OutputTables<'a> {
         let tree = partition.tree_owned();
-        let target = super::targets(&design, &tree.version).get(level).cloned();
-        let of_nodes = target.as_ref().is_some_and(|it| it.cut == Cut::OldestRuns);
+        let targets = super::targets(&design, &tree.version);
+        let target = targets.get(level);
+        let of_nodes = target.is_some_and(|it| it.cut == Cut::OldestRuns);
         let ranges = target.map_or(1, |target| target.ranges);
         let found = tree.version.levels.get(level).map_or(1, Level::ranges);
         let mut below = if of_nodes { Vec::new() } else { below }.into_iter();
@@ -128,6 +153,8 @@ impl<'a> OutputTables<'a> {
             below,
             next_below,
             overlap_bytes: 0,
+            borders: 0,
+            aligns: target.is_some() && aligns(&targets, level),
             current: None,
             last_key: Vec::new(),
             finished: Vec::new(),
@@ -167,12 +194,14 @@ impl<'a> OutputTables<'a> {
     pub(crate) fn add(&mut self, entry: &Entry<'_>, value: &[u8]) -> Result<()> {
         let same_key = self.current.is_some() && self.last_key == entry.key;
         if !same_key {
-            self.pass(entry.key);
+            let passes = self.pass(entry.key);
             let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.design.table_bytes;
             let is_beyond =
                 |ranges| range_of(&self.last_key, ranges) != range_of(entry.key, ranges);
             let full = |c: &Current| {
-                c.writer.estimated_bytes() >= self.table_bytes_max
+                let bytes = c.writer.estimated_bytes();
+                bytes >= self.table_bytes_max
+                    || (passes && is_last_border(self.borders, bytes, self.table_bytes_max))
                     || self.ranges.into_iter().any(is_beyond)
                     || c.buffers.bytes() >= self.held_bytes_max
                     || (too_wide && c.writer.entries() > 0)
@@ -227,15 +256,19 @@ impl<'a> OutputTables<'a> {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Counts the tables below that lie wholly before `key`.
-    fn pass(&mut self, key: &[u8]) {
+    /// Counts the tables below that lie wholly before `key`. Whether there are some more now whose ends are to be those of
+    /// the tables here.
+    fn pass(&mut self, key: &[u8]) -> bool {
+        let before = self.borders;
         while let Some((largest, bytes)) = &self.next_below {
             if largest.as_slice() >= key {
                 break;
             }
             self.overlap_bytes += bytes;
+            self.borders += 1;
             self.next_below = self.below.next();
         }
+        self.aligns && self.borders > before
     }
 
     fn begin_table(&mut self) -> Result<Current<'a>> {
@@ -269,7 +302,7 @@ impl<'a> OutputTables<'a> {
             index: self.index,
             filter: self.filter.of_table(id),
         };
-        self.overlap_bytes = 0;
+        (self.overlap_bytes, self.borders) = (0, 0);
         let writer = table::writer(file, &path, options);
         let buffers = self.engine.memory.buffers(writer.memory_bytes());
         Ok(Current {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::compaction::output::{NODE_TABLES, OVERLAP_TABLES_MAX};
+use crate::compaction::output::{self, NODE_TABLES, OVERLAP_TABLES_MAX, is_last_border};
 use crate::merge_policy::shape::{Facts, Shape, range_of};
 use crate::merge_policy::{Cut, LevelTarget};
 
@@ -19,6 +19,8 @@ pub(super) struct Cutter {
     below: Vec<(u64, f64)>,
     /// How many of them the output has passed.
     passed: usize,
+    /// Tables end where those end.
+    aligns: bool,
     /// Tables are cut at the borders of so many ranges.
     ranges: u32,
 }
@@ -30,8 +32,9 @@ impl Cutter {
         level: usize,
         segments: &[Segment],
         table_bytes: f64,
-        target: &LevelTarget,
+        targets: &[LevelTarget],
     ) -> Cutter {
+        let target = &targets[level];
         let of_nodes = target.cut == Cut::OldestRuns;
         let ranges = target.ranges.max(shape.levels[level].ranges());
         let ends = segments.first().zip(segments.last());
@@ -55,6 +58,7 @@ impl Cutter {
             overlap_bytes_max: OVERLAP_TABLES_MAX as f64 * table_bytes,
             below,
             passed: 0,
+            aligns: output::aligns(targets, level),
         }
     }
 
@@ -84,7 +88,12 @@ impl Cutter {
                 let wide_part = wide_at.saturating_sub(rest.start) as f64 / width;
                 let full_part = (full_bytes - held).max(0.0) / bytes_left.max(f64::MIN_POSITIVE);
                 let (mut part, mut end) = (1.0, rest.end);
-                if full_part < wide_part.min(1.0) && width > 2.0 {
+                let border = self.border(begin, &rest, held, bytes_left, full_bytes);
+                let border = border.filter(|border| *border <= wide_at);
+                if let Some(border) = border {
+                    end = border;
+                    part = (end - rest.start) as f64 / width;
+                } else if full_part < wide_part.min(1.0) && width > 2.0 {
                     let exact = rest.start as f64 + full_part * width;
                     let off = random.normal() * deviation * (exact - begin as f64);
                     part = full_part;
@@ -95,7 +104,7 @@ impl Cutter {
                 }
                 take(&mut current, segment, part * part_left, rest.start..end);
                 part_left *= 1.0 - part;
-                if part < 1.0 {
+                if part < 1.0 || border.is_some() {
                     tables.extend(current.take().filter(|content| content.bytes > 0.0));
                     full_bytes = self.table_bytes + random.uniform() * workload.put_bytes;
                     wide_at = self.wide(end);
@@ -105,6 +114,30 @@ impl Cutter {
         }
         tables.extend(current.filter(|content| content.bytes > 0.0));
         absorb_slivers(tables, workload.put_bytes)
+    }
+
+    /// The end of a table below that a table which begins there, and holds so much where the rest begins, is cut at.
+    fn border(
+        &self,
+        begin: u64,
+        rest: &Range<u64>,
+        held: f64,
+        bytes: f64,
+        full_bytes: f64,
+    ) -> Option<u64> {
+        if !self.aligns {
+            return None;
+        }
+        let first = self.below.partition_point(|(end, _)| *end <= begin);
+        let ends = (1..).zip(self.below[first..].iter().map(|(end, _)| *end));
+        let ends = ends.skip_while(|(_, end)| *end <= rest.start);
+        let mut ends = ends.take_while(|(_, end)| *end <= rest.end);
+        let width = (rest.end - rest.start) as f64;
+        let is_last = |(borders, end): &(u64, u64)| {
+            let bytes = held + bytes * (end - rest.start) as f64 / width;
+            bytes < full_bytes && is_last_border(*borders, bytes as u64, self.table_bytes as u64)
+        };
+        ends.find(is_last).map(|(_, end)| end)
     }
 
     /// Where a table that begins at a key leaves its group or overlaps too much below.

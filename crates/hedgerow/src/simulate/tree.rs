@@ -315,7 +315,7 @@ impl Tree {
         };
         let unit_bytes = self.design.table_bytes as f64;
         let virtual_bytes = unit_bytes * stands_for as f64;
-        let cutter = Cutter::new(&self.shape, level, segments, virtual_bytes, &target);
+        let cutter = Cutter::new(&self.shape, level, segments, virtual_bytes, self.targets());
         let contents = cutter.cut(segments, &self.workload, &mut self.random, unit_bytes);
         let mut tables = Vec::with_capacity(contents.len());
         let sample = self.sample().clone();

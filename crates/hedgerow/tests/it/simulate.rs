@@ -34,7 +34,9 @@ fn scattered(i: u64) -> u64 {
 /// How many writes there were when it was looked. A sweep of a large level writes all of it within few
 /// memtables, so that one more or less of them by a certain size is chance: what has to agree is the
 /// mean over sizes.
-const WRITES: [u64; 6] = [200_000, 220_000, 240_000, 260_000, 280_000, 300_000];
+const WRITES: [u64; 9] = [
+    200_000, 220_000, 240_000, 260_000, 280_000, 300_000, 320_000, 340_000, 360_000,
+];
 
 /// How often the engine has written an entry, after each of these numbers of writes.
 fn measured(design: Design, key_of: impl Fn(u64) -> u64) -> Vec<f64> {
