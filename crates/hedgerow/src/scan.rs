@@ -106,7 +106,8 @@ impl View {
     fn entries(self: &Arc<View>) -> (Box<dyn InternalIter>, usize) {
         let trees = 0..self.trees.len();
         let Some(splits) = self.covering.splits.clone().filter(|_| trees.len() > 1) else {
-            let sources: Vec<_> = trees.flat_map(|tree| self.sources(tree)).collect();
+            let mut sources = Vec::new();
+            trees.for_each(|tree| self.add_sources(tree, &mut sources));
             let count = sources.len();
             return (merge(sources), count);
         };
@@ -118,7 +119,12 @@ impl View {
 
     /// The memtables and runs of a tree.
     fn sources(self: &Arc<View>, tree: usize) -> Vec<Box<dyn InternalIter>> {
-        let mut sources: Vec<Box<dyn InternalIter>> = Vec::new();
+        let mut sources = Vec::new();
+        self.add_sources(tree, &mut sources);
+        sources
+    }
+
+    fn add_sources(self: &Arc<View>, tree: usize, sources: &mut Vec<Box<dyn InternalIter>>) {
         for memtable in self.trees[tree].memtables().filter(|m| !m.is_empty()) {
             sources.push(Box::new(memtable.iter()));
         }
@@ -130,7 +136,7 @@ impl View {
                 run,
             };
             // Groups follow one another, and so do their newest runs, those before them, and so on.
-            for run in 0..it.summary().runs as usize {
+            for run in 0..it.runs_max() {
                 let has_run = |group: &usize| it.groups[*group].runs.len() > run;
                 let mut groups = (0..it.groups.len()).filter(has_run);
                 sources.push(match (groups.next(), groups.next()) {
@@ -142,7 +148,6 @@ impl View {
                 });
             }
         }
-        sources
     }
 }
 
@@ -287,6 +292,8 @@ pub struct Cursor {
     /// The value here, if it is a page of its own and has been asked for.
     long_value: OnceCell<Slice>,
     at: At,
+    /// Steps that are not among the keyspace's operations yet.
+    steps: u64,
     pin: Pin,
 }
 
@@ -294,8 +301,7 @@ pub struct Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Nowhere,
-    /// On the visible version of the key, or behind some of its older versions: going forward skips
-    /// what is left of the key.
+    /// On the visible version of the key: going forward skips its older ones.
     OnKey,
     /// Before every version of the key.
     BeforeKey,
@@ -310,6 +316,8 @@ enum Found {
 
 /// So often pages are read together for one seek: those of indexes, those of data, and none is left.
 const SEEK_ROUNDS: usize = 3;
+/// Steps of a cursor are counted so many at a time, and when it ends.
+const COUNTED_STEPS: u64 = 256;
 /// Roughly what one source of a cursor keeps in memory: a block.
 const SOURCE_BYTES: usize = 4 << 10;
 
@@ -333,6 +341,7 @@ impl Cursor {
             value: Found::Here,
             long_value: OnceCell::new(),
             at: At::Nowhere,
+            steps: 0,
             pin,
         }
     }
@@ -355,7 +364,9 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.seek_at(&self.encode(key))
+        let mut scratch = Vec::new();
+        let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
+        self.seek_at(order_key)
     }
 
     /// To the last key at or before `key`. True if there is one.
@@ -363,7 +374,9 @@ impl Cursor {
     /// # Errors
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
-        self.seek_at_or_before(&self.encode(key))
+        let mut scratch = Vec::new();
+        let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
+        self.seek_at_or_before(order_key)
     }
 
     /// The pages that a seek waits for are read together, and those of indexes before.
@@ -450,10 +463,10 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.state.facts.operations.nexts.add(1);
-        match self.at {
+        self.count_step();
+        match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(false),
-            At::OnKey => {}
+            At::OnKey => self.merged.advance()?,
             At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
         }
         self.settle_forward(true)
@@ -465,8 +478,8 @@ impl Cursor {
     /// `Corruption`, `Io`; the cursor is nowhere then.
     pub fn prev(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
-        self.view.state.facts.operations.nexts.add(1);
-        match self.at {
+        self.count_step();
+        match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(false),
             At::BeforeKey => {}
             At::OnKey => self.merged.seek_before(&self.key, SeqNo::MAX)?,
@@ -545,7 +558,7 @@ impl Cursor {
         self.leave();
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
-            let shadowed = skip && entry.key == self.key;
+            let shadowed = skip && is_same_key(entry.key, &self.key);
             if !shadowed && entry.seqno <= self.view.seqno {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
@@ -566,7 +579,7 @@ impl Cursor {
         self.leave();
         let mut candidate = None;
         while let Some(entry) = self.merged.entry() {
-            if candidate.is_some() && entry.key != self.key {
+            if candidate.is_some() && !is_same_key(entry.key, &self.key) {
                 break;
             }
             if entry.seqno <= self.view.seqno {
@@ -599,10 +612,18 @@ impl Cursor {
         Ok(true)
     }
 
-    fn encode(&self, user_key: &[u8]) -> Vec<u8> {
-        let mut order_key = Vec::with_capacity(user_key.len());
-        self.view.state.facts.order.encode(user_key, &mut order_key);
-        order_key
+    /// Cost: that of what threads share only once for many steps.
+    #[inline]
+    fn count_step(&mut self) {
+        self.steps += 1;
+        if self.steps == COUNTED_STEPS {
+            self.count_steps();
+        }
+    }
+
+    fn count_steps(&mut self) {
+        let steps = std::mem::take(&mut self.steps);
+        self.view.state.facts.operations.nexts.add(steps);
     }
 
     fn count_seek(&mut self) -> Result<()> {
@@ -619,6 +640,19 @@ impl Cursor {
         }
         Ok(())
     }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.count_steps();
+    }
+}
+
+/// Whether two keys, one of which follows the other, are one: such keys share their front more often than their
+/// last byte.
+#[inline]
+fn is_same_key(a: &[u8], b: &[u8]) -> bool {
+    a.last() == b.last() && a == b
 }
 
 impl std::fmt::Debug for Cursor {

@@ -89,7 +89,7 @@ impl<T: Parts> ConcatIter<T> {
             _ => self.open(index)?,
         };
         place(&mut *iter)?;
-        let found = iter.entry().is_some();
+        let found = iter.is_at_entry();
         self.current = Some((index, iter));
         Ok(found)
     }
@@ -165,7 +165,7 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
     }
 
     fn advance(&mut self) -> Result<()> {
-        debug_assert!(self.entry().is_some());
+        debug_assert!(self.is_at_entry());
         let Some((index, iter)) = &mut self.current else {
             return Ok(());
         };
@@ -174,14 +174,14 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
             self.current = None;
             return Err(error);
         }
-        if iter.entry().is_some() {
+        if iter.is_at_entry() {
             return Ok(());
         }
         self.forward(next, |iter| iter.seek_first())
     }
 
     fn retreat(&mut self) -> Result<()> {
-        debug_assert!(self.entry().is_some());
+        debug_assert!(self.is_at_entry());
         let Some((index, iter)) = &mut self.current else {
             return Ok(());
         };
@@ -190,7 +190,7 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
             self.current = None;
             return Err(error);
         }
-        if iter.entry().is_some() {
+        if iter.is_at_entry() {
             return Ok(());
         }
         self.backward(end, |iter| iter.seek_last())
@@ -198,6 +198,12 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
 
     fn entry(&self) -> Option<Entry<'_>> {
         self.current.as_ref()?.1.entry()
+    }
+
+    fn is_at_entry(&self) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|(_, iter)| iter.is_at_entry())
     }
 }
 

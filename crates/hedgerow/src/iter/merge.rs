@@ -173,7 +173,7 @@ impl MergeIter {
 
     /// Moves from the current entry in a direction, turning round first if need be.
     fn go(&mut self, direction: Direction) -> Result<()> {
-        debug_assert!(self.entry().is_some());
+        debug_assert!(self.is_at_entry());
         match self.direction {
             None => Ok(()),
             Some(current) if current == direction => self.step(direction),

@@ -53,4 +53,8 @@ pub(crate) trait InternalIter: Send {
     fn retreat(&mut self) -> Result<()>;
     /// The entry here; `None` before the first, after the last, and nowhere.
     fn entry(&self) -> Option<Entry<'_>>;
+    /// Whether there is an entry here, which is cheaper to tell than what it is.
+    fn is_at_entry(&self) -> bool {
+        self.entry().is_some()
+    }
 }

@@ -248,12 +248,17 @@ impl<T: Facts> Level<T> {
         self.runs().flat_map(|(_, run)| run.tables.iter())
     }
 
+    /// The runs of the group that has most.
+    pub(crate) fn runs_max(&self) -> usize {
+        let runs = self.used_groups().map(|(_, group)| group.runs.len());
+        runs.max().unwrap_or(0)
+    }
+
     /// What policies read of it.
     pub(crate) fn summary(&self) -> LevelSummary {
-        let runs = self.used_groups().map(|(_, group)| group.runs.len()).max();
         LevelSummary {
             bytes: self.bytes(),
-            runs: runs.unwrap_or(0) as u32,
+            runs: self.runs_max() as u32,
             entries: self.entries(),
             tombstones: clamp(self.totals.tombstones),
         }

@@ -344,6 +344,7 @@ impl TableIter {
                     // What the found entry shares with its predecessor, it shares with the wanted
                     // key.
                     self.key.clear();
+                    self.key.reserve(key.len());
                     self.key
                         .extend_from_slice(key.get(..found.entry.shared).unwrap_or_default());
                     return self.set(found.at, found.entry);
@@ -464,6 +465,11 @@ impl InternalIter for TableIter {
     fn retreat(&mut self) -> Result<()> {
         let result = self.go_back();
         self.settle(result)
+    }
+
+    #[inline]
+    fn is_at_entry(&self) -> bool {
+        self.current.is_some()
     }
 
     #[inline]
