@@ -142,8 +142,10 @@ pub struct Costs {
     pub miss_us: f64,
     /// A get that finds its key; of a level: if it is there.
     pub hit_us: f64,
-    /// Positioning a scan.
+    /// Positioning a scan; of a level: if no deeper one is read for it.
     pub seek_us: f64,
+    /// Of a level: positioning a scan beside a deeper level, at the same time as which its pages are read.
+    pub(crate) seek_beside_us: f64,
     /// A put, merges included.
     pub put_us: f64,
     /// Random reads of each, in the same order, without those that the memory saves.
@@ -224,7 +226,9 @@ impl Level {
         };
         let probe_us = self.filter.probe_us(device);
         let reads = (1.0 - self.cached) * self.index.reads();
-        let visit_us = reads * device.read_us + self.index.seek_us(device);
+        let seek_us = self.index.seek_us(device);
+        let visit_us = reads * device.read_us + seek_us;
+        let visit_beside_us = reads * device.read_beside_us() + seek_us;
         let p = self.false_positives;
         let rewrite_us = device.rewrite_us(workload.entry_bytes()) + device.merge_us;
         let (wrong_miss, wrong_hit) = (asked * p, p * (asked - 1.0) / 2.0);
@@ -233,7 +237,8 @@ impl Level {
             hit_us: (asked + 1.0) / 2.0 * probe_us
                 + pages * device.read_us
                 + (1.0 + wrong_hit) * visit_us,
-            seek_us: runs * visit_us,
+            seek_us: visit_us + (runs - 1.0) * visit_beside_us,
+            seek_beside_us: runs * visit_beside_us,
             put_us: self.writes * rewrite_us + insert_us,
             miss_reads: pages + wrong_miss * reads,
             hit_reads: pages + (1.0 + wrong_hit) * reads,
@@ -256,8 +261,16 @@ impl Share {
         let mix = &workload.mix;
         (mix.miss + mix.get * self.below) * costs.miss_us
             + mix.get * self.here * costs.hit_us
-            + (mix.scan + mix.long_scan) * costs.seek_us
+            + (mix.scan + mix.long_scan) * self.seek_us(costs)
             + mix.put * costs.put_us
+    }
+
+    /// A level's part of positioning a scan, whose pages of all levels are read together.
+    pub(crate) fn seek_us(&self, costs: &Costs) -> f64 {
+        match self.below > 0.0 {
+            true => costs.seek_beside_us,
+            false => costs.seek_us,
+        }
     }
 
     /// Each level's, from level 1 down.

@@ -127,6 +127,11 @@ impl Device {
         self.block_bytes / self.write_bytes_per_s * 1e6 / self.read_us
     }
 
+    /// A random read beside another that takes longer anyway.
+    pub(crate) fn read_beside_us(&self) -> f64 {
+        self.read_us.min(1e6 / self.reads_per_s)
+    }
+
     /// Bytes written and read again, in µs.
     pub(crate) fn rewrite_us(&self, bytes: f64) -> f64 {
         bytes * (1e6 / self.write_bytes_per_s + 1e6 / self.read_bytes_per_s)

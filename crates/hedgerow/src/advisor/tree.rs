@@ -118,8 +118,8 @@ impl Tree {
             sum.cost_us += share.weigh(workload, &costs);
             sum.miss_us += costs.miss_us;
             sum.hit_us += share.here * costs.hit_us + share.below * costs.miss_us;
-            sum.scan_us += costs.seek_us;
-            sum.long_scan_us += costs.seek_us;
+            sum.scan_us += share.seek_us(&costs);
+            sum.long_scan_us += share.seek_us(&costs);
             sum.put_us += costs.put_us;
             sum.miss_reads += costs.miss_reads;
             sum.hit_reads += share.here * costs.hit_reads + share.below * costs.miss_reads;

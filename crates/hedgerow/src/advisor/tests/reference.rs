@@ -63,9 +63,11 @@ fn mix(name: &str) -> (&'static str, f64) {
     }
 }
 
-/// The drive with what the reference takes for the paper's structures.
+/// The drive with what the reference takes for the paper's structures. The pages of a scan are read one after the
+/// other there.
 fn nvme() -> Device {
     Device {
+        reads_per_s: 1e6 / Device::nvme().read_us,
         cuckoo_probe_us: 0.15,
         cuckoo_insert_us: 1.0,
         three_level_us: 3.0,
@@ -81,6 +83,7 @@ fn found(row: &Row) -> Advice {
         false => nvme(),
         true => Device {
             read_us: 2.5,
+            reads_per_s: 1e6 / 2.5,
             read_bytes_per_s: 3.0e9,
             write_bytes_per_s: 1.5e9,
             ..nvme()
