@@ -19,6 +19,8 @@ use crate::workload::Workload;
 pub(super) use targets::targets;
 
 const MIB: u64 = 1 << 20;
+/// What a page takes in the cache.
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// RocksDB past the system's cache.
 const DIRECT: &str = "use_direct_reads=true;use_direct_io_for_flush_and_compaction=true";
@@ -236,13 +238,13 @@ fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
     for (name, mix, ops) in mixes {
         steps.push(Step::mixed(name, mix.parse()?, ops));
     }
-    let mut base = size.base(
-        size.count(8_000_000),
-        16,
-        100,
-        steps,
-        (256 * MIB, 8 * MIB, 8 * MIB),
-    )?;
+    let memory = 256 * MIB;
+    // What is predicted is a cache that has as many pages as it may.
+    for step in &mut steps[2..] {
+        step.warm_up = size.count(memory / PAGE_BYTES);
+    }
+    let sizes = (memory, 8 * MIB, 8 * MIB);
+    let mut base = size.base(size.count(8_000_000), 16, 100, steps, sizes)?;
     let mut trials = Vec::new();
     for policy in policies {
         for filter in ["bloom:4", "monkey:10"] {

@@ -85,6 +85,8 @@ pub struct Step {
     pub workload: Workload,
     /// Operations, of a workload that reads.
     pub ops: u64,
+    /// As many operations before those that are measured, which find in memory what is usually there.
+    pub warm_up: u64,
     /// What a fill puts.
     pub part: Part,
     /// Steps after each seek.
@@ -108,6 +110,7 @@ impl Step {
             name: workload.name().to_owned(),
             workload,
             ops: ops.max(1),
+            warm_up: 0,
             part: Part::WHOLE,
             seek_nexts: 10,
             mix: Settings::MIX_EVEN,
@@ -329,6 +332,11 @@ impl Runner<'_> {
                 settings.window = step.window;
             })?;
             let opened = step.cold.then(|| session.cool()).transpose()?;
+            if step.warm_up > 0 {
+                session.change(|settings| settings.reads = Some(step.warm_up))?;
+                session.run(step.workload, &|_| ())?;
+                session.change(|settings| settings.reads = Some(step.ops))?;
+            }
             let before = step.beside_device.then(|| beside.measure()).transpose()?;
             let mut row = session.run(step.workload, &|_| ())?;
             if let Some(before) = before {
