@@ -76,9 +76,7 @@ impl OsStorage {
             ..OsStorage::default()
         }
     }
-}
 
-impl OsStorage {
     /// Has at most about so many files open to be read, and opens others when they are read. If this is not said, all
     /// storages of the process have half of what it may have open together.
     pub fn open_files(mut self, limit: usize) -> OsStorage {
