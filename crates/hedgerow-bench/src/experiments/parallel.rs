@@ -28,6 +28,7 @@ const FILTER: &str = "bloom:10";
 /// What the titles of experiments begin with.
 const TITLE: &str = "Parallel LSM-trees";
 const DIRECT: &str = "direct calls";
+/// What the cases begin with whose reads come from the device; the size of their values follows.
 const OUT_OF_MEMORY: &str = "out of memory";
 /// Asynchronous gets of one client under way at once.
 const WINDOWS: [usize; 3] = [32, 64, 128];
@@ -258,7 +259,10 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
         trials.push(base.peer_of_our_sizes(case, "rocksdb", FILTER)?);
     }
     trials.extend(queues(size, &in_memory(16))?);
-    trials.extend(out_of_memory(size, num)?);
+    // As many bytes in values that many share a page of the device, and in values of a quarter of one.
+    for value_bytes in [100, 1000] {
+        trials.extend(out_of_memory(size, num * 1000 / value_bytes, value_bytes)?);
+    }
     Ok(trials)
 }
 
@@ -279,16 +283,20 @@ fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
 
 /// Gets of one client from a device, past the system's cache: direct ones, multi-gets, and windows of asynchronous
 /// ones; before and after each the device's own rate.
-fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
+fn out_of_memory(size: &Size, num: u64, value_bytes: u64) -> Result<Vec<Trial>> {
+    let case = format!("{OUT_OF_MEMORY}, values of {value_bytes}");
     let sizes = Sizes {
         num,
-        value_bytes: 1000,
-        budget: (num * 1010 / 64).max(16 * MIB),
+        value_bytes: value_bytes as usize,
+        budget: (num * (10 + value_bytes) / 64).max(16 * MIB),
         memtable: bytes(size, 16 * MIB),
         table: bytes(size, 16 * MIB),
         threads: 1,
     };
-    let get = Step::new(Workload::ReadRandom, reads(size, num / 16));
+    let get = Step::new(
+        Workload::ReadRandom,
+        reads(size, num * value_bytes / 16_000),
+    );
     let get = get.cold().beside_device();
     let fill = Step::new(Workload::FillSeq, 1);
     let multi = Step {
@@ -304,13 +312,13 @@ fn out_of_memory(size: &Size, num: u64) -> Result<Vec<Trial>> {
     let base = sizes.base(size, [calls, windows.to_vec()].concat())?;
     let mut trials = Vec::new();
     for workers in [1, 2] {
-        let mut trial = ours(&base, OUT_OF_MEMORY, DEFAULT, 4)?;
+        let mut trial = ours(&base, &case, DEFAULT, 4)?;
         trial.options.read_mode = ReadMode::Direct;
         trial.options.workers = workers;
         trial.design = of_workers(workers);
         trials.push(trial);
     }
-    let mut peer = of_peer.peer_of_our_sizes(OUT_OF_MEMORY, "rocksdb", FILTER)?;
+    let mut peer = of_peer.peer_of_our_sizes(&case, "rocksdb", FILTER)?;
     peer.engine.options += ";use_direct_reads=true";
     trials.push(peer);
     Ok(trials)

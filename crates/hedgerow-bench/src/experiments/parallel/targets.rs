@@ -1,5 +1,7 @@
 //! What is wanted of the experiments on two processors, and what was found.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{DIRECT, OUT_OF_MEMORY, TITLE};
@@ -70,16 +72,24 @@ impl Means {
         Some(told(&what, found, times, &best.design))
     }
 
-    /// Asynchronous gets over what the device gives.
-    fn of_device(&self) -> Option<String> {
-        let is_it = |row: &&Measured| row.case == OUT_OF_MEMORY && row.workload.contains("window");
+    /// Asynchronous gets over what the device gives, of each size of values.
+    fn of_device(&self) -> Vec<String> {
+        let is_it = |row: &&Measured| {
+            row.case.starts_with(OUT_OF_MEMORY) && row.workload.contains("window")
+        };
         let share =
             |row: &Measured| rate(row) / row.mean("/device/depth_32").unwrap_or(f64::INFINITY);
-        let rows = self.0.iter().filter(is_it);
-        let best = rows.max_by(|a, b| share(a).total_cmp(&share(b)))?;
-        let by = format!("{}, {}", best.design, best.workload);
-        let what = "asynchronous gets of 1 client over the device's random reads at depth 32";
-        Some(told(what, share(best), 0.8, &by))
+        let cases: BTreeSet<_> = self.0.iter().filter(is_it).map(|row| &row.case).collect();
+        let best = cases.into_iter().filter_map(|case| {
+            let rows = self.0.iter().filter(is_it).filter(|row| row.case == *case);
+            rows.max_by(|a, b| share(a).total_cmp(&share(b)))
+        });
+        best.map(|row| {
+            let by = format!("{}, {}, {}", row.design, row.case, row.workload);
+            let what = "asynchronous gets of 1 client over the device's random reads at depth 32";
+            told(what, share(row), 0.8, &by)
+        })
+        .collect()
     }
 
     /// Two processors over one.
@@ -187,7 +197,7 @@ mod tests {
             "target reached: experiment 1, inserts per second: 650000, at least 600000 (default, 1 partition)",
             "target missed: asynchronous puts of 1 client over synchronous ones: 1.400, at least 1.5 (1 worker)",
             "target reached: asynchronous gets of 1 client over the device's random reads at depth 32: 0.850, \
-             at least 0.8 (1 worker, gets, window of 32)",
+             at least 0.8 (1 worker, out of memory, gets, window of 32)",
             "target reached: readall of 16 clients on 2 processors over 1: 1.900, at least 1.7 (direct calls)",
             "target missed: longest p99.9 of 16 clients, ms: 30.000, at most 20 (experiment 1, fillrandom, \
              default, 2 partitions)",
