@@ -128,14 +128,14 @@ impl Cutter {
         if !self.aligns {
             return None;
         }
-        let first = self.below.partition_point(|(end, _)| *end <= begin);
-        let ends = (1..).zip(self.below[first..].iter().map(|(end, _)| *end));
+        let ends = self.below[self.passed..].iter().map(|(end, _)| *end);
+        let ends = (1..).zip(ends.skip_while(|end| *end <= begin));
         let ends = ends.skip_while(|(_, end)| *end <= rest.start);
-        let mut ends = ends.take_while(|(_, end)| *end <= rest.end);
         let width = (rest.end - rest.start) as f64;
-        let is_last = |(borders, end): &(u64, u64)| {
-            let bytes = held + bytes * (end - rest.start) as f64 / width;
-            bytes < full_bytes && is_last_border(*borders, bytes as u64, self.table_bytes as u64)
+        let held_at = |end: u64| held + bytes * (end - rest.start) as f64 / width;
+        let mut ends = ends.take_while(|&(_, end)| end <= rest.end && held_at(end) < full_bytes);
+        let is_last = |&(borders, end): &(u64, u64)| {
+            is_last_border(borders, held_at(end) as u64, self.table_bytes as u64)
         };
         ends.find(is_last).map(|(_, end)| end)
     }

@@ -582,12 +582,9 @@ impl<'s, T: Facts> Below<'s, T> {
         let (lo, hi) = (&table.smallest_key, &table.largest_key);
         let mut bytes = 0_u64;
         for (tables, from) in &mut self.runs {
-            while *from < tables.len() && tables.ends_before(*from, lo) {
-                *from += 1;
-            }
-            let overlapping = (*from..tables.len()).take_while(|at| tables.begins_by(*at, hi));
-            let each = overlapping.map(|at| tables[at].bytes_within(lo, hi));
-            bytes = each.fold(bytes, u64::saturating_add);
+            let overlapping = tables.overlapping_from(*from, lo, hi);
+            *from = overlapping.start;
+            bytes = bytes.saturating_add(tables.bytes_within(overlapping, lo, hi));
         }
         bytes
     }

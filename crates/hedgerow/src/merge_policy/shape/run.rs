@@ -5,7 +5,7 @@
 //! What all keys of the run begin with is left out, so that `user:...` does not make all heads equal.
 
 use std::cmp::Ordering;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use super::{Facts, RunId, bytes_of};
 use crate::error::Result;
@@ -67,11 +67,12 @@ pub(crate) struct Tables<T> {
     heads: Vec<Heads>,
 }
 
-/// The first eight bytes behind what is shared of a table's smallest and largest key, as numbers.
+/// The first eight bytes behind what is shared of a table's smallest and largest key, as numbers; and its size.
 #[derive(Debug, Clone, Copy)]
 struct Heads {
     smallest: u64,
     largest: u64,
+    bytes: u64,
 }
 
 impl<T> Deref for Tables<T> {
@@ -111,28 +112,66 @@ impl<T: Facts> Tables<T> {
 
     /// Whether the smallest key of the table at a place is at or before a key.
     #[inline]
-    pub(crate) fn begins_by(&self, at: usize, key: &[u8]) -> bool {
-        match self.compare(self.heads[at].smallest, key) {
+    fn begins_by(&self, at: usize, key: &[u8]) -> bool {
+        match self.behind_shared(key) {
+            Ok(rest) => self.begins_by_head(at, head(rest), key),
+            Err(order) => order == Ordering::Greater,
+        }
+    }
+
+    /// The same for a key that has this head.
+    #[inline]
+    fn begins_by_head(&self, at: usize, head: u64, key: &[u8]) -> bool {
+        match self.heads[at].smallest.cmp(&head) {
             Ordering::Equal => self.tables[at].meta().smallest_key.as_slice() <= key,
             order => order == Ordering::Less,
         }
     }
 
-    /// Whether the largest key of the table at a place is before a key.
-    #[inline]
-    pub(crate) fn ends_before(&self, at: usize, key: &[u8]) -> bool {
-        match self.compare(self.heads[at].largest, key) {
-            Ordering::Equal => self.tables[at].meta().largest_key.as_slice() < key,
-            order => order == Ordering::Less,
+    /// The places of the tables that overlap the keys from `lo` to `hi`, both inclusive; all before `from` are before
+    /// these. Cost: one step for each table from there on, so that who asks for ranges in order looks at each table once.
+    pub(crate) fn overlapping_from(&self, from: usize, lo: &[u8], hi: &[u8]) -> Range<usize> {
+        let mut start = from;
+        match self.behind_shared(lo) {
+            Ok(rest) => {
+                let head = head(rest);
+                let ends_before = |at: usize| match self.heads[at].largest.cmp(&head) {
+                    Ordering::Equal => self.tables[at].meta().largest_key.as_slice() < lo,
+                    order => order == Ordering::Less,
+                };
+                while start < self.len() && ends_before(start) {
+                    start += 1;
+                }
+            }
+            Err(Ordering::Greater) => start = self.len(),
+            Err(_) => {}
         }
+        let mut end = start;
+        match self.behind_shared(hi) {
+            Ok(rest) => {
+                let head = head(rest);
+                while end < self.len() && self.begins_by_head(end, head, hi) {
+                    end += 1;
+                }
+            }
+            Err(Ordering::Greater) => end = self.len(),
+            Err(_) => {}
+        }
+        start..end
     }
 
-    /// How the key of a table, of which this is the head, stands to another; equal where heads do not tell.
-    #[inline]
-    fn compare(&self, of_table: u64, key: &[u8]) -> Ordering {
-        match self.behind_shared(key) {
-            Ok(rest) => of_table.cmp(&head(rest)),
-            Err(order) => order.reverse(),
+    /// About how many bytes the tables at these places, which overlap the keys from `lo` to `hi`, have between these.
+    pub(crate) fn bytes_within(&self, places: Range<usize>, lo: &[u8], hi: &[u8]) -> u64 {
+        let part = |at: usize| self.tables[at].bytes_within(lo, hi);
+        match places.len() {
+            0 => 0,
+            1 => part(places.start),
+            // Those between lie within the keys whole.
+            _ => self.heads[places.start + 1..places.end - 1]
+                .iter()
+                .map(|it| it.bytes)
+                .chain([part(places.start), part(places.end - 1)])
+                .fold(0, u64::saturating_add),
         }
     }
 
@@ -173,6 +212,7 @@ impl<T: Facts> Tables<T> {
         Heads {
             smallest: behind_shared(&table.meta().smallest_key),
             largest: behind_shared(&table.meta().largest_key),
+            bytes: table.meta().file_bytes,
         }
     }
 
