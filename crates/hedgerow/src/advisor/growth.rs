@@ -14,7 +14,7 @@
 //! | the last | 1 + its size / a | all of it |
 //!
 //! What comes table by table comes first where it overlaps least: that meets a part ([`OVERLAP`]) of
-//! what is there.
+//! what is there. What comes in slices is merged again where they end ([`Sweep`]).
 //!
 //! A level that is full when it has its runs gives them on in units of known size, so how much has
 //! come how deep is counted exactly. Capacities that are parts of the last level's size change as the store grows, so its life is cut
@@ -23,7 +23,9 @@
 
 mod nodes;
 
-use crate::merge_policy::{Cut, LevelSummary, LevelTarget, Policy, Summary};
+use crate::merge_policy::{
+    CARRIED_TABLES_MIN, CARRY_FACTOR, Cut, LevelSummary, LevelTarget, Policy, SLICE_TABLES, Summary,
+};
 
 /// A level at one size of the store, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +54,10 @@ const STEPS: usize = 256;
 /// Of merges table by table: what the table that overlaps least meets, over what an average one meets
 /// (measured, `the_closed_form_of_entry_writes`).
 const OVERLAP: f64 = 0.47;
+
+/// Of the table of the level below that reaches over the end of a slice, what is written once more (measured, as above:
+/// most tables end where those below do).
+const BORDER: f64 = 0.5;
 
 /// A store that has grown.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,7 +146,7 @@ fn stages(
     let mut arrival = memtable_bytes as f64 * f64::from(level0_runs);
     let mut rest = bytes;
     let mut overlap = 1.0;
-    let mut swept_above = false;
+    let mut sweep: Option<Sweep> = None;
     let mut stages = Vec::new();
     for (level, target) in targets.iter().enumerate().skip(1) {
         if target.capacity_bytes == 0 && level < last {
@@ -154,11 +160,15 @@ fn stages(
             },
             false => stage(level, target, arrival, overlap),
         };
+        if let Some(sweep) = &sweep {
+            stage.writes += sweep.at_borders(stage.writes);
+        }
         let swept = !is_last && target.runs_max <= 1 && target.cut == Cut::PartitionedFull;
-        if swept && swept_above {
+        let through = sweep.and_then(|it| it.through(arrivals(target, arrival)));
+        if swept && through.is_some() {
             stage.writes -= 1.0;
         }
-        swept_above = swept;
+        sweep = swept.then(|| through.unwrap_or(Sweep::BEGINNING));
         arrival = stage.leaving;
         let by_table = target.runs_max <= 1 && target.cut == Cut::OneTable;
         overlap = if by_table { OVERLAP } else { 1.0 };
@@ -169,6 +179,50 @@ fn stages(
         }
     }
     (level0_runs, stages)
+}
+
+/// Levels that are swept together, slice by slice.
+#[derive(Debug, Clone, Copy)]
+struct Sweep {
+    /// Tables that a slice may read.
+    slice_tables: f64,
+    /// Tables of all of these levels to one of the uppermost.
+    tables: f64,
+    /// Of each level below the uppermost, the part of its tables that one is; their sum.
+    passed: f64,
+}
+
+impl Sweep {
+    /// Of one level, so far.
+    const BEGINNING: Sweep = Sweep {
+        slice_tables: SLICE_TABLES as f64,
+        tables: 1.0,
+        passed: 0.0,
+    };
+
+    /// The same through one level more, which is over its capacity after so many arrivals; nothing if slices would
+    /// be of too few tables.
+    fn through(self, arrivals: f64) -> Option<Sweep> {
+        let more = self.tables * (arrivals - 1.0).max(1.0);
+        let longer = Sweep {
+            slice_tables: (SLICE_TABLES * CARRY_FACTOR) as f64,
+            tables: self.tables + more,
+            passed: self.passed + 1.0 / more,
+        };
+        let meets = 1.0 + (arrivals - 1.0) / 2.0;
+        (longer.slice(meets) >= CARRIED_TABLES_MIN as f64).then_some(longer)
+    }
+
+    /// Tables of the uppermost level in a slice, of which each that arrives meets some: `writes` tables with itself.
+    fn slice(&self, writes: f64) -> f64 {
+        (self.slice_tables / (self.tables * writes)).max(1.0)
+    }
+
+    /// What is written beside, for each entry that arrives: a table that reaches over the end of a slice is merged by the next
+    /// one, too. Of a level that is passed that is half a table with all that it meets.
+    fn at_borders(&self, writes: f64) -> f64 {
+        (BORDER / self.tables + self.passed * writes / 2.0) / self.slice(writes)
+    }
 }
 
 /// The targets of a tree whose data is in the last level, as nearly all of it is.

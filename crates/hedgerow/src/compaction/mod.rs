@@ -22,9 +22,9 @@ use crate::engine::Engine;
 use crate::entry::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::merge_policy::Targets;
 use crate::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::merge_policy::shape::RUNS_MAX;
+use crate::merge_policy::{SLICE_TABLES, Targets};
 use crate::page::TableId;
 use crate::partition::{DesignInForce, Partition, Work};
 use crate::runtime::{Pressure, Priority};
@@ -39,8 +39,6 @@ use planner::{
 /// At this many times as many runs in level 0 as trigger a merge, writers wait for it, or at as many as
 /// it can have.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
-/// A slice of a level reads about this many tables' worth.
-pub(crate) const SLICE_TABLES: u64 = 16;
 
 /// What a design wants of each level of a tree.
 pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {

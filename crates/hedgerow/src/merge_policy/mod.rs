@@ -189,6 +189,16 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
     }
 }
 
+/// A slice of a level reads about this many tables' worth.
+pub(crate) const SLICE_TABLES: u64 = 16;
+/// A slice that is carried through levels may read so many times as much, and levels are carried only where two tables of
+/// the upper one fit into that. Tables of the levels between that reach over the end of a slice make the next one merge
+/// again what they overlapped: half a table of each, which only slices of several tables of the upper level
+/// make small (measured in docs/design/0003-merge-cuts.md).
+pub(crate) const CARRY_FACTOR: u64 = 8;
+/// See [`CARRY_FACTOR`].
+pub(crate) const CARRIED_TABLES_MIN: u64 = 2;
+
 /// Up to this ratio of the next level to a level, merges of all of it in slices cost less than those of
 /// one table at a time, which can choose where the least lies below.
 const SLICED_RATIO_MAX: f64 = 6.5;

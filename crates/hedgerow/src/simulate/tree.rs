@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::compaction::SLICE_TABLES;
 use crate::compaction::planner::{self, PlanLimits};
 use crate::entry::{ENTRY_OVERHEAD_BYTES, PartitionId, SeqNo};
 use crate::error::Result;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::merge_policy::shape::{Facts, RunId, Shape};
-use crate::merge_policy::{Cut, Targets};
+use crate::merge_policy::{Cut, SLICE_TABLES, Targets};
 use crate::partition::DesignInForce;
 
 use super::Simulation;

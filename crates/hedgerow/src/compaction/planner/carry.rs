@@ -6,20 +6,12 @@
 //! goes through the digits of a counter. Of the `r` merges into a level of ratio `r` the last and
 //! largest is saved: `(r - 1) / 2` writes of an entry where sweeps one by one need `(r + 1) / 2`.
 
-use crate::merge_policy::Cut;
 use crate::merge_policy::plan::{Plan, Reason};
 use crate::merge_policy::shape::{Facts, Run};
+use crate::merge_policy::{CARRIED_TABLES_MIN, CARRY_FACTOR, Cut};
 
 use super::Planner;
 use super::draft::Draft;
-
-/// A slice that is carried through levels may read so many times [`super::PlanLimits::merge_bytes_max`]
-/// (128 tables where that is 16), and levels are carried only where two tables of the upper one fit into
-/// that. Tables of the levels between that reach over the end of a slice make the next one merge again
-/// what they overlapped: half a table of each, which only slices of several tables of the upper level
-/// make small (measured in docs/design/0003-merge-cuts.md).
-const CARRY_FACTOR: u64 = 8;
-const CARRIED_TABLES_MIN: u64 = 2;
 
 impl<'s, T: Facts> Planner<'s, T> {
     /// The beginning of the sweep of a level to which `incoming` bytes come at the same time; before that
