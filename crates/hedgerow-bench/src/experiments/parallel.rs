@@ -288,7 +288,8 @@ fn out_of_memory(size: &Size, num: u64, value_bytes: u64) -> Result<Vec<Trial>> 
     let sizes = Sizes {
         num,
         value_bytes: value_bytes as usize,
-        budget: (num * (10 + value_bytes) / 64).max(16 * MIB),
+        // Filters, indexes and a little of the data.
+        budget: (num * (2 + (10 + value_bytes) / 64)).max(16 * MIB),
         memtable: bytes(size, 16 * MIB),
         table: bytes(size, 16 * MIB),
         threads: 1,
