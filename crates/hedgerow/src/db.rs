@@ -660,8 +660,14 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
         edit.insert(0, replaced);
         engine.log_edit(writer, &mut manifest, edit)?;
         let catalog = engine.catalog.load().with(cell, &new);
-        cell.state.store(new);
+        cell.state.store(new.clone());
         retire_state(engine, writer, &old, catalog);
+        // A flush of a new tree that was asked for before the catalog had the tree found nothing to do.
+        for partition in &new.partitions {
+            if !partition.tree().sealed.is_empty() {
+                flush::schedule(engine, partition.id);
+            }
+        }
     }
     engine.release_log();
     engine.remove_obsolete();
