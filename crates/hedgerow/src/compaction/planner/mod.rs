@@ -275,9 +275,10 @@ impl<'s, T: Facts> Planner<'s, T> {
         };
         if runs_are_due && target.capacity_bytes > 0 {
             // Leveling collapses what an earlier design left; a level whose runs are many while it is
-            // not full goes on with fewer of them.
-            let has_room =
-                target.capacity_bytes < u64::MAX && data.bytes() <= target.capacity_bytes;
+            // not full goes on with fewer of them. One that is being swept has room because it is.
+            let has_room = data.draining.is_none()
+                && target.capacity_bytes < u64::MAX
+                && data.bytes() <= target.capacity_bytes;
             if target.runs_max <= 1 || has_room {
                 return self.plan_runs(level, &target, target.capacity_bytes);
             }
