@@ -8,6 +8,7 @@
 //! | level | times | because an arrival meets |
 //! |---|---|---|
 //! | of several runs | 1 | nothing: it becomes a run |
+//! | the same, full by its bytes | 1 + [`merged_in_place`] | runs that are too many before it is full |
 //! | of one run, emptied as a whole | (n + 1) / 2 | a level that is half full on average |
 //! | the same, in slices, below such a level | (n - 1) / 2 | the same, but the last goes through it |
 //! | of one run, emptied table by table | 1 + capacity / a | a level that is full |
@@ -22,6 +23,8 @@
 //! the level below it yet: that many entry writes are still owed.
 
 mod nodes;
+
+use std::cmp::Ordering;
 
 use crate::merge_policy::{
     CARRIED_TABLES_MIN, CARRY_FACTOR, Cut, LevelSummary, LevelTarget, Policy, SLICE_TABLES, Summary,
@@ -58,6 +61,9 @@ const OVERLAP: f64 = 0.47;
 /// Of the table of the level below that reaches over the end of a slice, what is written once more (measured, as above:
 /// most tables end where those below do).
 const BORDER: f64 = 0.5;
+
+/// Arrivals of a level that are played at most.
+const PLAYED_MAX: f64 = 256.0;
 
 /// A store that has grown.
 #[derive(Debug, Clone, PartialEq)]
@@ -255,11 +261,42 @@ fn targets(
 
 /// Arrivals after which a level is emptied.
 fn arrivals(target: &LevelTarget, arrival: f64) -> f64 {
-    let by_size = (target.capacity_bytes as f64 / arrival).floor() + 1.0;
-    match target.runs_max {
-        0 | 1 => by_size,
-        runs => by_size.min(f64::from(runs)),
+    match is_full_by_runs(target) {
+        true => f64::from(target.runs_max),
+        false => (target.capacity_bytes as f64 / arrival).floor() + 1.0,
     }
+}
+
+/// What a level that has its `runs` before it has its `capacity` has written again after so many `arrivals`, all in
+/// arrivals: as the planner does it, neighbours are merged whose sum is a run's share of it, or else the smallest two.
+fn merged_in_place(arrivals: f64, capacity: f64, runs: u32) -> f64 {
+    let played = arrivals.min(PLAYED_MAX);
+    let share = capacity / f64::from(runs);
+    let mut written = 0.0;
+    let mut sizes: Vec<f64> = Vec::new();
+    for _ in 0..played as usize {
+        sizes.push(1.0);
+        if sizes.len() >= runs as usize {
+            let (from, count, sum) = cheapest_neighbours(&sizes, share);
+            sizes.splice(from..from + count, [sum]);
+            written += sum;
+        }
+    }
+    written * (arrivals / played).max(1.0)
+}
+
+/// The most neighbours whose sum is at most `share`, or the smallest two: the first of them, how many, and their sum.
+fn cheapest_neighbours(sizes: &[f64], share: f64) -> (usize, usize, f64) {
+    let sum = |from: usize, count: usize| sizes[from..from + count].iter().sum::<f64>();
+    let windows =
+        (2..=sizes.len()).flat_map(|count| (0..=sizes.len() - count).map(move |it| (it, count)));
+    let windows = windows.map(|(from, count)| (from, count, sum(from, count)));
+    let worth =
+        |&(_, count, sum): &(usize, usize, f64)| (if sum <= share { count } else { 0 }, -sum);
+    windows
+        .filter(|(_, count, sum)| *count == 2 || *sum <= share)
+        .max_by(|a, b| worth(a).partial_cmp(&worth(b)).unwrap_or(Ordering::Equal))
+        .unwrap_or((0, sizes.len(), sizes.iter().sum()))
 }
 
 fn is_full_by_runs(target: &LevelTarget) -> bool {
@@ -276,7 +313,13 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
     let capacity = target.capacity_bytes as f64;
     let half = arrival * (arrivals - 1.0) / 2.0;
     let (writes, bytes, leaving) = match (target.runs_max, target.cut) {
-        (2.., _) => (1.0, half, arrivals * arrival),
+        (2.., _) if is_full_by_runs(target) => (1.0, half, arrivals * arrival),
+        (2.., _) => (
+            // The last arrival makes it over its capacity, and goes down.
+            1.0 + merged_in_place(arrivals - 1.0, capacity / arrival, target.runs_max) / arrivals,
+            half,
+            arrivals * arrival,
+        ),
         (_, Cut::OneTable) => (1.0 + overlap * capacity / arrival, capacity, capacity),
         _ => (
             1.0 + overlap * (arrivals - 1.0) / 2.0,
@@ -300,14 +343,17 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
 /// The level that holds the rest and lets nothing go.
 fn last_stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64, bytes: f64) -> Stage {
     let runs = target.runs_max.max(1);
+    let come = (bytes / arrival).ceil();
+    let in_place =
+        |arrivals| merged_in_place(arrivals, target.capacity_bytes as f64 / arrival, runs);
     Stage {
         level,
         bytes,
         runs,
-        writes: if runs > 1 {
-            1.0
-        } else {
-            1.0 + overlap * bytes / arrival
+        writes: match (runs, is_full_by_runs(target)) {
+            (1, _) => 1.0 + overlap * bytes / arrival,
+            (_, true) => 1.0,
+            _ => 1.0 + in_place(come) - in_place(come - 1.0),
         },
         versions: f64::from(runs),
         arrival,
