@@ -9,7 +9,7 @@ use crate::merge_policy::{Cut, LevelTarget};
 use super::merge::Segment;
 use super::random::Random;
 use super::table::{Content, KEYS, Table, key, number};
-use super::workload::{Mass, Workload};
+use super::workload::{Masses, Workload};
 
 /// Cuts one output.
 pub(super) struct Cutter {
@@ -180,15 +180,13 @@ fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range
     let content = current.get_or_insert_with(|| Content {
         keys: keys.start..keys.start,
         bytes: 0.0,
-        mass: vec![Mass::default(); segment.mass.len()],
+        mass: Masses::of(segment.mass.len()),
         pieces: Vec::new(),
     });
     content.keys.end = keys.end;
     content.bytes += segment.bytes * part;
     content.pieces.push((keys.end, content.bytes));
-    for (sum, mass) in content.mass.iter_mut().zip(&segment.mass) {
-        sum.add(mass.scaled(part));
-    }
+    content.mass.add_scaled(&segment.mass, part);
 }
 
 /// What is less than an entry goes with the table before it.
@@ -200,9 +198,7 @@ fn absorb_slivers(tables: Vec<Content>, entry_bytes: f64) -> Vec<Content> {
                 last.keys.end = table.keys.end;
                 last.bytes += table.bytes;
                 last.pieces.push((last.keys.end, last.bytes));
-                for (sum, mass) in last.mass.iter_mut().zip(table.mass) {
-                    sum.add(mass);
-                }
+                last.mass.add_scaled(&table.mass, 1.0);
             }
             None if table.bytes < entry_bytes / 2.0 => {}
             _ => kept.push(table),

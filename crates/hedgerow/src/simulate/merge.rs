@@ -7,21 +7,20 @@ use crate::merge_policy::shape::{Facts, Shape};
 use crate::page::TableId;
 
 use super::table::{Table, key, share};
-use super::workload::{Mass, Workload};
+use super::workload::{Masses, Workload};
 
 /// Keys over which nothing changes, and what an output has of them.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
-    /// By class.
-    pub(super) mass: Vec<Mass>,
+    pub(super) mass: Masses,
     /// Not of the merge: a table that stands for several has more than the merge takes.
     pub(super) aside: bool,
 }
 
 impl Segment {
-    pub(super) fn new(keys: Range<u64>, mass: Vec<Mass>, workload: &Workload) -> Segment {
+    pub(super) fn new(keys: Range<u64>, mass: Masses, workload: &Workload) -> Segment {
         Segment {
             keys,
             bytes: mass.iter().map(|mass| workload.bytes(*mass)).sum(),
@@ -38,6 +37,8 @@ impl Segment {
 /// The tables of a merge: layers from the newest to the oldest, each in key order.
 pub(super) struct Inputs {
     layers: Vec<Vec<(Range<u64>, Table)>>,
+    /// Of each layer.
+    levels: Vec<usize>,
     ids: Vec<TableId>,
     /// What tables that stand for several have besides what the merge takes.
     aside: Vec<(Range<u64>, Table)>,
@@ -75,13 +76,16 @@ impl Inputs {
         let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
         Inputs {
             layers,
+            levels: inputs.iter().map(|input| input.level).collect(),
             ids: ids.collect(),
             aside,
         }
     }
 
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.layers.iter().flatten().map(|(_, table)| table)
+    /// With their levels.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Table)> {
+        let layers = self.levels.iter().zip(&self.layers);
+        layers.flat_map(|(level, layer)| layer.iter().map(|(_, table)| (*level, table)))
     }
 
     /// Bytes that are read.
@@ -115,7 +119,7 @@ impl Inputs {
         for ends in borders.windows(2) {
             let keys = ends[0]..ends[1];
             let width = share(&keys, &(0..super::table::KEYS));
-            let mut merged = vec![Mass::default(); workload.classes()];
+            let mut merged = Masses::of(workload.classes());
             visible.fill(1.0);
             for (layer, place) in self.layers.iter().zip(&mut places) {
                 while layer.get(*place).is_some_and(|it| it.0.end <= keys.start) {
@@ -137,7 +141,8 @@ impl Inputs {
         }
         for (keys, table) in &self.aside {
             let part = table.share(keys);
-            let mass = table.mass().iter().map(|mass| mass.scaled(part)).collect();
+            let mut mass = Masses::of(workload.classes());
+            mass.add_scaled(table.mass(), part);
             segments.push(Segment {
                 aside: true,
                 ..Segment::new(keys.clone(), mass, workload)

@@ -12,7 +12,7 @@ use crate::merge_policy::shape::{Facts, Run};
 use crate::page::TableId;
 use crate::table::TableMeta;
 
-use super::workload::{Mass, Workload};
+use super::workload::{Mass, Masses, Workload};
 
 /// Keys are the numbers below this, so that the end of a range is a number, too.
 pub(super) const KEYS: u64 = 1 << 62;
@@ -26,12 +26,13 @@ pub(super) struct Table(Rc<Virtual>);
 struct Virtual {
     meta: TableMeta,
     keys: Range<u64>,
-    mass: Vec<Mass>,
+    mass: Masses,
     /// In order, to the end of the keys.
     spread: Vec<Even>,
     stands_for: u64,
-    /// Into how many equal parts merges from above divide it.
+    /// Into how many equal parts merges from above divide it, and how many keys one is.
     parts: u64,
+    part_width: u64,
     workload: Rc<Workload>,
 }
 
@@ -49,8 +50,7 @@ struct Even {
 pub(super) struct Content {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
-    /// By class.
-    pub(super) mass: Vec<Mass>,
+    pub(super) mass: Masses,
     /// Bytes up to some keys, in order, to the end.
     pub(super) pieces: Vec<(u64, f64)>,
 }
@@ -102,8 +102,8 @@ impl Table {
             entries: sum(|mass| mass.entries()).round() as u64,
             tombstones: sum(|mass| mass.tombstones).round() as u64,
             range_tombstones: 0,
-            smallest_key: key(keys.start),
-            largest_key: key(keys.end - 1),
+            smallest_key: key(keys.start).to_vec(),
+            largest_key: key(keys.end - 1).to_vec(),
             smallest_seqno: SeqNo(0),
             largest_seqno: SeqNo(0),
             seqno_override: None,
@@ -111,6 +111,7 @@ impl Table {
             transform: 0,
             hash_sample: Vec::new(),
         };
+        let part_width = ((keys.end - keys.start) / parts.max(1)).max(1);
         Table(Rc::new(Virtual {
             meta,
             keys,
@@ -118,6 +119,7 @@ impl Table {
             spread,
             stands_for,
             parts,
+            part_width,
             workload: workload.clone(),
         }))
     }
@@ -155,13 +157,17 @@ impl Table {
 
     /// The smallest range of whole parts in which the keys of `span` are; all if it has no parts.
     pub(super) fn parts_within(&self, span: &Range<u64>) -> Range<u64> {
-        let Virtual { keys, parts, .. } = &*self.0;
+        let Virtual {
+            keys,
+            parts,
+            part_width: width,
+            ..
+        } = &*self.0;
         if *parts <= 1 {
             return keys.clone();
         }
-        let width = ((keys.end - keys.start) / parts).max(1);
         let from = span.start.saturating_sub(keys.start) / width;
-        let to = span.end.saturating_sub(keys.start).div_ceil(width);
+        let to = span.end.saturating_sub(keys.start).div_ceil(*width);
         let start = keys.start + width * from.min(parts - 1);
         let end = if to < *parts {
             keys.start + width * to
@@ -178,8 +184,8 @@ pub(super) fn share(part: &Range<u64>, whole: &Range<u64>) -> f64 {
 }
 
 /// The bytes of a key: those of all keys are spread over all bytes, as those of hashes are.
-pub(super) fn key(number: u64) -> Vec<u8> {
-    (number << KEY_SHIFT).to_be_bytes().to_vec()
+pub(super) fn key(number: u64) -> [u8; 8] {
+    (number << KEY_SHIFT).to_be_bytes()
 }
 
 /// The number that a key's bytes are.

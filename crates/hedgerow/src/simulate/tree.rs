@@ -282,14 +282,9 @@ impl Tree {
         let weight = sample.weight(target.level);
         self.work.written_bytes += bytes * weight;
         self.work.written_entries += entries * weight;
-        for table in merge.tables() {
-            let id = table.meta().id;
-            let from = self
-                .shape
-                .table(id)
-                .map_or(0, |(at, _)| usize::from(at.level));
+        for (from, table) in merge.tables() {
             self.puts -= table.puts() * sample.weight(from);
-            edit.removed.push(id);
+            edit.removed.push(table.meta().id);
         }
         (self.add(edit, target.level, run, &segments, bytes), bytes)
     }

@@ -5,6 +5,8 @@
 //! the other: a key of an older layer is also in a newer one, which holds a share `f` of the class,
 //! with probability `f`.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::compaction::filters::BITS_FIRST;
 use crate::memory::MemoryPlan;
 use crate::options::{FilterSpec, TableSpec};
@@ -57,6 +59,58 @@ impl Mass {
     }
 }
 
+/// What is somewhere of each class. Of one class, as nearly always, it is no memory of its own.
+#[derive(Debug, Clone)]
+pub(super) enum Masses {
+    One([Mass; 1]),
+    Several(Vec<Mass>),
+}
+
+impl Masses {
+    /// Nothing of so many classes.
+    pub(super) fn of(classes: usize) -> Masses {
+        match classes {
+            1 => Masses::One([Mass::default()]),
+            _ => Masses::Several(vec![Mass::default(); classes]),
+        }
+    }
+
+    pub(super) fn add_scaled(&mut self, others: &[Mass], factor: f64) {
+        for (sum, other) in self.iter_mut().zip(others) {
+            sum.add(other.scaled(factor));
+        }
+    }
+}
+
+impl From<Vec<Mass>> for Masses {
+    fn from(masses: Vec<Mass>) -> Masses {
+        match masses.as_slice() {
+            [one] => Masses::One([*one]),
+            _ => Masses::Several(masses),
+        }
+    }
+}
+
+impl Deref for Masses {
+    type Target = [Mass];
+
+    fn deref(&self) -> &[Mass] {
+        match self {
+            Masses::One(one) => one,
+            Masses::Several(several) => several,
+        }
+    }
+}
+
+impl DerefMut for Masses {
+    fn deref_mut(&mut self) -> &mut [Mass] {
+        match self {
+            Masses::One(one) => one,
+            Masses::Several(several) => several,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Class {
     keys: f64,
@@ -99,16 +153,16 @@ impl Workload {
     }
 
     /// What a memtable of so many writes holds, when the tree has so many puts.
-    pub(super) fn memtable(&self, writes: f64, puts_below: f64) -> Vec<Mass> {
+    pub(super) fn memtable(&self, writes: f64, puts_below: f64) -> Masses {
         if self.classes.is_empty() {
             let puts = writes * (1.0 - self.deletes);
             // A delete may meet its key in the memtable.
             let tombstones = writes * self.deletes;
             let met = tombstones * puts / (puts + puts_below);
-            return vec![Mass {
+            return Masses::One([Mass {
                 puts: puts - met,
                 tombstones,
-            }];
+            }]);
         }
         let of = |class: &Class| {
             let distinct = class.keys * -(-writes * class.share / class.keys).exp_m1();
@@ -117,7 +171,8 @@ impl Workload {
                 tombstones: distinct * self.deletes,
             }
         };
-        self.classes.iter().map(of).collect()
+        let masses: Vec<Mass> = self.classes.iter().map(of).collect();
+        masses.into()
     }
 
     /// Keys that have a value after so many writes.

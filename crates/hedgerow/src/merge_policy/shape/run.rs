@@ -279,8 +279,13 @@ pub(super) fn head(key: &[u8]) -> u64 {
     }
 }
 
-/// Inserts elements so that they are at these ascending places then, in one pass.
+/// Inserts elements so that they are at these ascending places then, in one pass; side by side, as what a merge makes
+/// nearly always is, without moving those before.
 fn insert_at<X>(into: &mut Vec<X>, places: &[usize], elements: Vec<X>) {
+    if let Some(side_by_side) = side_by_side(places) {
+        into.splice(side_by_side.start..side_by_side.start, elements);
+        return;
+    }
     let mut old = std::mem::take(into).into_iter();
     into.reserve_exact(old.len() + elements.len());
     for (place, element) in places.iter().zip(elements) {
@@ -293,6 +298,10 @@ fn insert_at<X>(into: &mut Vec<X>, places: &[usize], elements: Vec<X>) {
 
 /// Removes the elements at ascending places in one pass.
 fn remove_places<X>(from: &mut Vec<X>, places: &[usize]) {
+    if let Some(side_by_side) = side_by_side(places) {
+        from.drain(side_by_side);
+        return;
+    }
     let mut at = 0;
     let mut next = places.iter().copied().peekable();
     from.retain(|_| {
@@ -300,6 +309,12 @@ fn remove_places<X>(from: &mut Vec<X>, places: &[usize]) {
         at += 1;
         !removed
     });
+}
+
+/// The range that ascending places are, if there is none between them that they leave out.
+fn side_by_side(places: &[usize]) -> Option<Range<usize>> {
+    let (first, last) = (*places.first()?, *places.last()?);
+    (last - first + 1 == places.len()).then_some(first..last + 1)
 }
 
 #[cfg(test)]
