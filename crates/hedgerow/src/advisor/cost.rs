@@ -265,6 +265,14 @@ impl Share {
             + mix.put * costs.put_us
     }
 
+    /// Random reads in a level, per operation.
+    pub(crate) fn reads(&self, workload: &Workload, costs: &Costs) -> f64 {
+        let mix = &workload.mix;
+        (mix.miss + mix.get * self.below) * costs.miss_reads
+            + mix.get * self.here * costs.hit_reads
+            + (mix.scan + mix.long_scan) * costs.seek_reads
+    }
+
     /// A level's part of positioning a scan, whose pages of all levels are read together.
     pub(crate) fn seek_us(&self, costs: &Costs) -> f64 {
         match self.below > 0.0 {

@@ -40,8 +40,8 @@ pub struct Expected {
 }
 
 /// The tree of a keyspace of this design, grown to the workload's entries by puts of keys in random
-/// order, within a memory budget: what memtables, indexes and filters leave is taken for cached data,
-/// where it helps most. Its entry writes are those of the growth and agree with the engine's planner
+/// order, within a memory budget: what memtables, indexes and filters leave is taken for pages that were
+/// asked for last. Its entry writes are those of the growth and agree with the engine's planner
 /// within a tenth. Arithmetic: less than a millisecond.
 ///
 /// # Errors
@@ -110,7 +110,7 @@ pub fn expect(
         levels: grown.stages.iter().enumerate().map(level).collect(),
         memtables_bytes: 2.0 * sizes.memtable_bytes as f64,
     };
-    tree.fill_memory(workload, device, memory_bytes as f64);
+    tree.fill_cache(workload, device, memory_bytes as f64);
     Ok(Expected {
         tree,
         levels: grown.stages.iter().map(|stage| stage.level).collect(),

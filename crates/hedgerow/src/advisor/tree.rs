@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::cost::{Base, Filter, Index, Level, Share, runs_average};
 use super::device::Device;
+use super::geometry::bisect;
 use super::workload::Workload;
 
 /// Levels that are full, under a level 0 of cached runs.
@@ -68,6 +69,9 @@ impl Memory {
     }
 }
 
+/// A page that is asked for less often than once in so many operations is as good as never asked for.
+const OPERATIONS_MAX: f64 = 1e18;
+
 impl Tree {
     /// Keeps data in memory as far as there is memory left, first where a byte saves most.
     pub(crate) fn fill_memory(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
@@ -94,6 +98,38 @@ impl Tree {
                 level.cached = (left / bytes).min(1.0);
                 left -= level.cached * bytes;
             }
+        }
+    }
+
+    /// Fills what memory is left as a page cache does that keeps what was asked for last: a page stays as long as it takes
+    /// to ask for as many others as fit, and is there when it is asked for before that \[Che et al. 2002\]. So a level keeps
+    /// the more the more often one of its bytes is read, and none is kept whole while others have nothing.
+    pub(crate) fn fill_cache(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
+        let left = memory_bytes - self.predict(workload, device).memory.total();
+        let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
+        let levels = self.levels.iter().zip(Share::of(&sizes));
+        // Bytes of a level, and how often one is read per operation.
+        let levels: Vec<(f64, f64)> = levels
+            .map(|(level, share)| {
+                let bytes = level.entries * workload.entry_bytes();
+                let reads = share.reads(workload, &level.costs(workload, device));
+                (bytes, reads / bytes.max(1.0))
+            })
+            .collect();
+        let kept = |rate: f64, operations: f64| -(-rate * operations).exp_m1();
+        let kept_bytes = |operations: f64| -> f64 {
+            let of_levels = levels
+                .iter()
+                .map(|(bytes, rate)| bytes * kept(*rate, operations));
+            of_levels.sum()
+        };
+        let operations = bisect(1.0, OPERATIONS_MAX, 64, |it| kept_bytes(it) < left);
+        for (level, (_, rate)) in self.levels.iter_mut().zip(&levels) {
+            level.cached = if left > 0.0 {
+                kept(*rate, operations)
+            } else {
+                0.0
+            };
         }
     }
 

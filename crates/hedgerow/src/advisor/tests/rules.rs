@@ -365,3 +365,28 @@ fn clusters_leave_the_memory_one_part_after_the_other() {
     );
     assert!(all[0].1 < all[1].1 && all[1].1 + 0.5 < all[2].1, "{all:?}");
 }
+
+/// Levels that are asked equally often per byte keep equal parts of themselves in a page cache; what weak filters let
+/// through comes to small levels, and they keep more. Together they have what memory is left.
+#[test]
+fn a_cache_keeps_what_is_asked_for_most() {
+    let workload = Workload::new("get=1".parse().unwrap(), 1e7);
+    let memory = 256 << 20;
+    let cached = |filter: &str| -> Vec<f64> {
+        let design = Design {
+            policy: "leveling:10".parse().unwrap(),
+            filter: filter.parse().unwrap(),
+            memtable_bytes: Some(4 << 20),
+            ..Design::default()
+        };
+        let device = Device::nvme();
+        let tree = expect(&design, &workload, &device, memory).unwrap().tree;
+        let taken = tree.predict(&workload, &device).memory.total();
+        assert!((taken / memory as f64 - 1.0).abs() < 1e-6, "{taken}");
+        tree.levels.iter().map(|level| level.cached).collect()
+    };
+    let (strong, weak) = (cached("bloom:20"), cached("bloom:2"));
+    println!("{strong:?} {weak:?}");
+    assert!(strong[0] < 1.01 * strong.last().unwrap(), "{strong:?}");
+    assert!(weak[0] > 2.0 * weak.last().unwrap(), "{weak:?}");
+}
