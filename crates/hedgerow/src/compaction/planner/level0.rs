@@ -65,7 +65,9 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 
     /// The newest idle runs into one that keeps the number of the newest. A run that is larger than
-    /// all newer ones together ends the choice, so that no byte is merged again and again.
+    /// all newer ones together ends the choice, so that no byte is merged again and again. Runs of which none overlaps
+    /// another, of keys that were written in order, are left until they are twice as many: a key is in one of them at
+    /// most, and as soon as those before them are down they may go down as they are.
     fn runs_together(&self) -> Option<Plan> {
         let runs_max = self.target(0).runs_max.max(1) as usize;
         let runs = self.runs();
@@ -82,7 +84,8 @@ impl<'s, T: Facts> Planner<'s, T> {
             bytes = bytes.saturating_add(run.bytes());
             count += 1;
         }
-        if count < runs_max.max(2) {
+        let are_bearable = runs.len() <= 4 * runs_max && are_apart(&runs[..count]);
+        if count < runs_max.max(2) || are_bearable {
             return None;
         }
         let target = Target {
@@ -92,4 +95,17 @@ impl<'s, T: Facts> Planner<'s, T> {
         };
         self.finish(draft, target, Reason::Runs)
     }
+}
+
+/// Whether no run overlaps another one.
+fn are_apart<T: Facts>(runs: &[Run<T>]) -> bool {
+    let overlaps = |(nth, run): (usize, &Run<T>)| {
+        let ends = run.tables.first().zip(run.tables.last());
+        ends.is_some_and(|(first, last)| {
+            let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);
+            let mut older = runs[nth + 1..].iter();
+            older.any(|it| !it.overlapping(lo, hi).is_empty())
+        })
+    };
+    !runs.iter().enumerate().any(overlaps)
 }
