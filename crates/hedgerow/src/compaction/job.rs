@@ -45,17 +45,14 @@ pub(crate) fn run(
 ) -> Result<u64> {
     match plan {
         // Into another place a file comes only by being written there.
-        Plan::Move { input, target, .. } if leaves_its_place(engine, partition, input, target)? => {
-            merge(
-                engine,
-                partition,
-                design,
-                std::slice::from_ref(input),
-                target,
-            )
+        Plan::Move { inputs, target, .. }
+            if !leaves_its_place(engine, partition, inputs, target)? =>
+        {
+            move_down(engine, partition, inputs, target)
         }
-        Plan::Move { input, target, .. } => move_down(engine, partition, input, target),
-        Plan::Merge { inputs, target, .. } => merge(engine, partition, design, inputs, target),
+        Plan::Move { inputs, target, .. } | Plan::Merge { inputs, target, .. } => {
+            merge(engine, partition, design, inputs, target)
+        }
         Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
             engine.install(partition, plan.edit(partition.id), None)?;
             Ok(0)
@@ -67,30 +64,30 @@ pub(crate) fn run(
 fn leaves_its_place(
     engine: &Engine,
     partition: &Partition,
-    input: &Input,
+    inputs: &[Input],
     target: &Target,
 ) -> Result<bool> {
     let version = &partition.tree().version;
     let place = engine.places.of_level(target.level);
     let mut leaves = false;
-    for &id in &input.tables {
+    for &id in inputs.iter().flat_map(|input| &input.tables) {
         leaves |= table_of(version, id)?.meta().path != place;
     }
     Ok(leaves)
 }
 
-/// The tables overlap nothing below: they change their place and nothing else.
+/// The tables overlap neither each other nor anything below: they change their place and nothing else.
 fn move_down(
     engine: &Engine,
     partition: &Partition,
-    input: &Input,
+    inputs: &[Input],
     target: &Target,
 ) -> Result<u64> {
     let version = partition.tree_owned().version.clone();
     let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
     let mut edit = TreeEdit::new(partition.id);
     let mut bytes = 0;
-    for &id in &input.tables {
+    for &id in inputs.iter().flat_map(|input| &input.tables) {
         let table = table_of(&version, id)?;
         bytes += table.meta().file_bytes;
         let place = version.placement(target.level, run, table.meta());
@@ -101,7 +98,7 @@ fn move_down(
     engine.stats.moves.add(1);
     engine.tell(&Event::Moved {
         keyspace: partition.keyspace.name.clone(),
-        from_level: input.level,
+        from_level: inputs.iter().map(|it| it.level).min().unwrap_or_default(),
         to_level: target.level,
         bytes,
     });

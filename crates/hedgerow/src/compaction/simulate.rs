@@ -290,7 +290,7 @@ impl Tree {
                 return None;
             }
             Plan::Merge { inputs, target, .. } => (*target, inputs.clone(), false),
-            Plan::Move { input, target, .. } => (*target, vec![input.clone()], true),
+            Plan::Move { inputs, target, .. } => (*target, inputs.clone(), true),
         };
         let running = RunningJob::of(&self.shape, plan).unwrap();
         let run = target.run.unwrap_or(RunId(0));

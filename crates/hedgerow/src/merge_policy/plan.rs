@@ -51,9 +51,9 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
-    /// The tables overlap nothing below: only the manifest changes.
+    /// The tables overlap neither each other nor anything below: only the manifest changes.
     Move {
-        input: Input,
+        inputs: Vec<Input>,
         target: Target,
         reason: Reason,
     },
@@ -110,8 +110,9 @@ impl RunningJob {
     /// tree.
     pub(crate) fn of<T: Facts>(shape: &Shape<T>, plan: &Plan) -> Option<RunningJob> {
         let (inputs, target) = match plan {
-            Plan::Merge { inputs, target, .. } => (inputs.as_slice(), *target),
-            Plan::Move { input, target, .. } => (std::slice::from_ref(input), *target),
+            Plan::Merge { inputs, target, .. } | Plan::Move { inputs, target, .. } => {
+                (inputs, *target)
+            }
             Plan::Drain { .. } => return None,
             Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
                 return Some(RunningJob::alone());

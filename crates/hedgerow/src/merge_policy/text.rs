@@ -282,12 +282,12 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_target(target)
         ),
         Plan::Move {
-            input,
+            inputs,
             target,
             reason,
         } => format!(
             "move {} -> {} ({reason:?})",
-            print_input(input),
+            print_inputs(inputs),
             print_target(target)
         ),
         Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),

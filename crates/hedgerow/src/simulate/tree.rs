@@ -243,7 +243,7 @@ impl Tree {
         let mut edit = job.plan.edit(PARTITION);
         let mut tables = Vec::new();
         match (&job.plan, &job.inputs) {
-            (Plan::Move { input, target, .. }, _) => self.move_down(&mut edit, input, target),
+            (Plan::Move { inputs, target, .. }, _) => self.move_down(&mut edit, inputs, target),
             (Plan::Merge { target, .. }, Some(inputs)) => {
                 self.work.largest_merge_bytes = self.work.largest_merge_bytes.max(job.bytes);
                 let coming;
@@ -258,9 +258,9 @@ impl Tree {
         self.apply(&edit, tables)
     }
 
-    fn move_down(&mut self, edit: &mut TreeEdit, input: &Input, target: &Target) {
+    fn move_down(&mut self, edit: &mut TreeEdit, inputs: &[Input], target: &Target) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
-        for id in &input.tables {
+        for id in inputs.iter().flat_map(|input| &input.tables) {
             if let Some((_, table)) = self.shape.table(*id) {
                 let to = self.shape.placement(target.level, run, table.meta());
                 edit.moved.push((*id, to));

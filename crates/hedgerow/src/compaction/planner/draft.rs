@@ -89,9 +89,24 @@ impl<'s, T: Facts> Draft<'s, T> {
         self.parts.first().map(|part| part.run)
     }
 
-    /// Whether all inputs are from one run.
-    pub(super) fn is_alone(&self) -> bool {
-        self.parts.len() == 1
+    /// How many runs the inputs are from.
+    pub(super) fn runs(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether no input is in a level, and none lies between the ends of another one.
+    pub(super) fn is_apart_above(&self, level: usize) -> bool {
+        let ends = |part: &Part<'s, T>| {
+            let (first, last) = part.tables.first().zip(part.tables.last())?;
+            Some((
+                first.meta().smallest_key.as_slice(),
+                last.meta().largest_key.as_slice(),
+            ))
+        };
+        let mut ranges: Vec<_> = self.parts.iter().filter_map(ends).collect();
+        ranges.sort_unstable();
+        let are_apart = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        are_apart && self.parts.iter().all(|part| part.level < level)
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -40,27 +40,27 @@ impl<'s, T: Facts> Planner<'s, T> {
             let group = &self.shape.levels[0].groups[0];
             return self.merge_down(self.feed(0, group, &target), next, Reason::Runs);
         }
-        if let Some(plan) = self.oldest_run_down(next) {
+        if let Some(plan) = self.oldest_runs_down(next) {
             return Some(plan);
         }
         self.merge_down(draft_of(0, runs), next, Reason::Runs)
     }
 
-    /// The oldest run needs no merge if it overlaps neither the other runs nor anything below:
-    /// keys that were written in order.
-    fn oldest_run_down(&self, next: usize) -> Option<Plan> {
-        let (oldest, newer) = self.runs().split_last()?;
-        let mut draft = Draft::default();
-        draft.add(0, oldest.id, &oldest.tables);
-        let (lo, hi) = draft.range()?;
-        if newer.iter().any(|run| !run.overlapping(lo, hi).is_empty()) {
-            return None;
-        }
-        let mut below = draft.clone();
-        below.descend(self.shape, 1, next + 1);
-        if !below.is_alone() {
-            return None;
-        }
+    /// The oldest runs need no merge if they overlap neither any other run nor anything below: keys that were written in
+    /// order. They go down together where that holds for what they span, or else the oldest alone.
+    fn oldest_runs_down(&self, next: usize) -> Option<Plan> {
+        let runs = self.runs();
+        let is_apart = |nth: &usize| overlapping(&runs[*nth], &runs[..*nth]).is_none();
+        let first = (0..runs.len()).rev().take_while(is_apart).last()?;
+        let meets_nothing = |draft: &Draft<'s, T>| {
+            let mut below = draft.clone();
+            below.descend(self.shape, 1, next + 1);
+            below.runs() == draft.runs()
+        };
+        let draft = [&runs[first..], &runs[runs.len() - 1..]]
+            .map(|runs| draft_of(0, runs))
+            .into_iter()
+            .find(meets_nothing)?;
         self.merge_down(draft, next, Reason::Runs)
     }
 
@@ -99,13 +99,13 @@ impl<'s, T: Facts> Planner<'s, T> {
 
 /// Whether no run overlaps another one.
 fn are_apart<T: Facts>(runs: &[Run<T>]) -> bool {
-    let overlaps = |(nth, run): (usize, &Run<T>)| {
-        let ends = run.tables.first().zip(run.tables.last());
-        ends.is_some_and(|(first, last)| {
-            let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);
-            let mut older = runs[nth + 1..].iter();
-            older.any(|it| !it.overlapping(lo, hi).is_empty())
-        })
-    };
-    !runs.iter().enumerate().any(overlaps)
+    let mut newer = (0..runs.len()).map(|nth| overlapping(&runs[nth], &runs[..nth]));
+    newer.all(|overlapped| overlapped.is_none())
+}
+
+/// One of some runs in which there is a table between the ends of another run.
+fn overlapping<'a, T: Facts>(run: &Run<T>, others: &'a [Run<T>]) -> Option<&'a Run<T>> {
+    let (first, last) = run.tables.first().zip(run.tables.last())?;
+    let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);
+    others.iter().find(|it| !it.overlapping(lo, hi).is_empty())
 }

@@ -132,7 +132,7 @@ impl Manual {
         for run in &group.runs[newest..] {
             draft.add(self.level, run.id, &run.tables);
         }
-        Some(draft).filter(|draft| !(at_bottom && draft.is_alone()))
+        Some(draft).filter(|draft| !(at_bottom && draft.runs() == 1))
     }
 
     /// The next tables of the group's one run, in key order, up to the size of a slice. At the

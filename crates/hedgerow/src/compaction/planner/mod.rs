@@ -473,7 +473,7 @@ impl<'s, T: Facts> Planner<'s, T> {
             draft.add(level, place.run, table);
             let mut below = draft.clone();
             below.descend(self.shape, level + 1, self.shape.depth());
-            if below.is_alone() {
+            if below.runs() == 1 {
                 let target = Target {
                     level,
                     group: place.group as usize,
@@ -545,23 +545,23 @@ impl<'s, T: Facts> Planner<'s, T> {
         let groups = self.shape.levels[target.level].ranges();
         let is_cut = |table: &T| !is_within(table.meta(), groups);
         let is_whole = !draft.tables().any(is_cut);
-        let mut inputs = draft.into_inputs();
         // In the same level only to make it a run of a new number.
-        if is_whole
-            && inputs.len() == 1
-            && (inputs[0].level != target.level || target.run.is_none())
-        {
-            let input = inputs.pop()?;
-            return Some(Plan::Move {
-                input,
+        let is_renumbered = draft.runs() == 1 && target.run.is_none();
+        // Who asks for a merge gets one: pieces of tables become whole ones.
+        let may_move = draft.runs() == 1 || reason != Reason::Manual;
+        let moves = is_whole && (is_renumbered || may_move && draft.is_apart_above(target.level));
+        let inputs = draft.into_inputs();
+        Some(match moves {
+            true => Plan::Move {
+                inputs,
                 target,
                 reason,
-            });
-        }
-        Some(Plan::Merge {
-            inputs,
-            target,
-            reason,
+            },
+            false => Plan::Merge {
+                inputs,
+                target,
+                reason,
+            },
         })
     }
 }

@@ -399,13 +399,14 @@ impl Runner {
                 let place = |it: &TableMeta| self.shape.placement(target.level, run, it);
                 edit.added = outputs.into_iter().map(|it| (place(&it), it)).collect();
             }
-            Plan::Move { input, target, .. } => {
+            Plan::Move { inputs, target, .. } => {
                 let run = target.run.unwrap_or(new_run);
                 let place = |id| {
                     let table = self.shape.table(id).unwrap().1;
                     self.shape.placement(target.level, run, table)
                 };
-                edit.moved = input.tables.iter().map(|id| (*id, place(*id))).collect();
+                let ids = inputs.iter().flat_map(|input| &input.tables);
+                edit.moved = ids.map(|id| (*id, place(*id))).collect();
             }
             Plan::Drain { .. }
             | Plan::SetDepth { .. }
