@@ -273,9 +273,10 @@ fn merged_in_place(arrivals: f64, capacity: f64, runs: u32) -> f64 {
     let played = arrivals.min(PLAYED_MAX);
     let share = capacity / f64::from(runs);
     let mut written = 0.0;
+    // Newest first.
     let mut sizes: Vec<f64> = Vec::new();
     for _ in 0..played as usize {
-        sizes.push(1.0);
+        sizes.insert(0, 1.0);
         if sizes.len() >= runs as usize {
             let (from, count, sum) = cheapest_neighbours(&sizes, share);
             sizes.splice(from..from + count, [sum]);
@@ -295,7 +296,7 @@ fn cheapest_neighbours(sizes: &[f64], share: f64) -> (usize, usize, f64) {
         |&(_, count, sum): &(usize, usize, f64)| (if sum <= share { count } else { 0 }, -sum);
     windows
         .filter(|(_, count, sum)| *count == 2 || *sum <= share)
-        .max_by(|a, b| worth(a).partial_cmp(&worth(b)).unwrap_or(Ordering::Equal))
+        .min_by(|a, b| worth(b).partial_cmp(&worth(a)).unwrap_or(Ordering::Equal))
         .unwrap_or((0, sizes.len(), sizes.iter().sum()))
 }
 
