@@ -159,7 +159,7 @@ pub(crate) fn of_table(bits: f64, table: TableId) -> Option<f32> {
 /// What the filter of one table of so many entries takes on average, in such a level.
 pub(crate) fn table_bytes(bits: f64, entries: u64) -> f64 {
     let part = (bits / BITS_MIN).min(1.0);
-    entries as f64 * bits / 8.0 + part * bloom::ROUNDING_BYTES
+    part * bloom::stored_bytes(entries as f64 * bits.max(BITS_MIN) / 8.0)
 }
 
 /// Keeps what the filters of a tree take at what they may take, although a table keeps the filter

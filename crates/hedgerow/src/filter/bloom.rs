@@ -17,11 +17,17 @@ use super::{Probe, RunMask, assert_bits_per_key, gather, remix};
 /// A line is what the processor fetches at once.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
-/// What a filter takes beyond its bits on average, since it consists of whole lines.
-pub(crate) const ROUNDING_BYTES: f64 = LINE_BYTES as f64 / 2.0;
 /// Lines of one page: with what comes with it, a page fits 4 KiB on the device and in memory.
 const PAGE_LINES: usize = 62;
 const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;
+
+/// What a filter of so many bytes of bits takes on average: it consists of whole lines, and of pages that end with a
+/// trailer each.
+pub(crate) fn stored_bytes(bytes: f64) -> f64 {
+    let lines = bytes + LINE_BYTES as f64 / 2.0;
+    lines + (lines / PAGE_BYTES as f64).ceil() * f64::from(TRAILER_BYTES)
+}
+
 const PROBES_MAX: u8 = 15;
 /// Bits that choose one bit of a line.
 const PROBE_BITS: u32 = LINE_BITS.trailing_zeros();
