@@ -387,7 +387,7 @@ impl Db {
             let mut of_dropped = lock(&engine.stats.of_dropped);
             *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
             drop(of_dropped);
-            retire_state(engine, writer, &cell.state.load_full(), catalog.without(id));
+            retire_state(engine, writer, cell, None, catalog.without(id));
         }
         engine.release_log();
         engine.remove_obsolete();
@@ -598,15 +598,18 @@ fn seed(engine: &Engine, id: u32) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Replaces the catalog, inside the commit's critical section, so that every write is either routed
-/// to the old trees and numbered before, or routed again.
+/// Takes the trees of a keyspace away, or puts others in their place, and replaces the catalog: all of
+/// it inside the commit's critical section, so that every write is either routed to the old trees and numbered
+/// before, or routed again, and no tree is written to that the catalog does not have.
 fn retire_state(
     engine: &Engine,
     writer: &crate::engine::Writer,
-    old: &KeyspaceState,
+    cell: &KeyspaceCell,
+    new: Option<Arc<KeyspaceState>>,
     catalog: crate::engine::Catalog,
 ) {
-    let state = writer.commit();
+    let commits = writer.commit();
+    let old = cell.state.load_full();
     for partition in &old.partitions {
         partition.mark_dropped();
         let tree = partition.tree();
@@ -614,9 +617,12 @@ fn retire_state(
         engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
         (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
     }
+    if let Some(new) = new {
+        cell.state.store(new);
+    }
     engine.catalog.store(Arc::new(catalog));
     engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
-    drop(state);
+    drop(commits);
 }
 
 /// Empties a keyspace: new, empty trees take the place of the old ones.
@@ -625,8 +631,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
     {
         let mut manifest = writer.manifest();
         cell.check_not_dropped()?;
-        let old = cell.state.load_full();
-        let count = old.partitions.len() as u32;
+        let count = cell.state.load().partitions.len() as u32;
         let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
         let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
         let depth = cell.facts.design().policy.depth();
@@ -660,14 +665,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
         edit.insert(0, replaced);
         engine.log_edit(writer, &mut manifest, edit)?;
         let catalog = engine.catalog.load().with(cell, &new);
-        cell.state.store(new.clone());
-        retire_state(engine, writer, &old, catalog);
-        // A flush of a new tree that was asked for before the catalog had the tree found nothing to do.
-        for partition in &new.partitions {
-            if !partition.tree().sealed.is_empty() {
-                flush::schedule(engine, partition.id);
-            }
-        }
+        retire_state(engine, writer, cell, Some(new), catalog);
     }
     engine.release_log();
     engine.remove_obsolete();
