@@ -128,36 +128,36 @@ impl<T: Facts> Tables<T> {
         }
     }
 
+    /// Whether a table's largest key is before `key`, which has this head.
+    #[inline]
+    fn ends_before_by_head(&self, at: usize, head: u64, key: &[u8]) -> bool {
+        match self.heads[at].largest.cmp(&head) {
+            Ordering::Equal => self.tables[at].meta().largest_key.as_slice() < key,
+            order => order == Ordering::Less,
+        }
+    }
+
     /// The places of the tables that overlap the keys from `lo` to `hi`, both inclusive; all before `from` are before
     /// these. Cost: one step for each table from there on, so that who asks for ranges in order looks at each table once.
     pub(crate) fn overlapping_from(&self, from: usize, lo: &[u8], hi: &[u8]) -> Range<usize> {
-        let mut start = from;
-        match self.behind_shared(lo) {
+        let start = self.pass(from, lo, |at, head| self.ends_before_by_head(at, head, lo));
+        start..self.pass(start, hi, |at, head| self.begins_by_head(at, head, hi))
+    }
+
+    /// The first place from `from` on where `is_passed` is false, given the place and the head of `key`.
+    #[inline]
+    fn pass(&self, from: usize, key: &[u8], is_passed: impl Fn(usize, u64) -> bool) -> usize {
+        match self.behind_shared(key) {
             Ok(rest) => {
                 let head = head(rest);
-                let ends_before = |at: usize| match self.heads[at].largest.cmp(&head) {
-                    Ordering::Equal => self.tables[at].meta().largest_key.as_slice() < lo,
-                    order => order == Ordering::Less,
-                };
-                while start < self.len() && ends_before(start) {
-                    start += 1;
-                }
+                let mut places = from..self.len();
+                places
+                    .find(|&at| !is_passed(at, head))
+                    .unwrap_or(self.len())
             }
-            Err(Ordering::Greater) => start = self.len(),
-            Err(_) => {}
+            Err(Ordering::Greater) => self.len(),
+            Err(_) => from,
         }
-        let mut end = start;
-        match self.behind_shared(hi) {
-            Ok(rest) => {
-                let head = head(rest);
-                while end < self.len() && self.begins_by_head(end, head, hi) {
-                    end += 1;
-                }
-            }
-            Err(Ordering::Greater) => end = self.len(),
-            Err(_) => {}
-        }
-        start..end
     }
 
     /// About how many bytes the tables at these places, which overlap the keys from `lo` to `hi`, have between these.
