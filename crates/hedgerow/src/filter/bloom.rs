@@ -9,7 +9,9 @@
 
 use crate::entry::KeyHash;
 use crate::error::{Error, Result};
-use crate::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
+use crate::page::{
+    Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId, prefetch,
+};
 
 use super::hash_list::HashList;
 use super::{Probe, RunMask, assert_bits_per_key, gather, remix};
@@ -226,6 +228,13 @@ impl Probe for Bloom {
             }
         };
         Ok(Step::Done(if found { RunMask(1) } else { RunMask::NONE }))
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        prefetch(
+            &self.lines,
+            line_of(hash.low(), self.description.lines) * LINE_BYTES,
+        );
     }
 
     fn memory_bytes(&self) -> usize {

@@ -186,6 +186,11 @@ impl Probe for Cuckoo {
         Ok(Step::Done(if found { RunMask(1) } else { RunMask::NONE }))
     }
 
+    fn touch(&self, hash: KeyHash) {
+        let place = self.geometry.place(hash_of(hash.low()));
+        self.geometry.prefetch(&self.buckets, place);
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.buckets.len()
     }

@@ -76,7 +76,7 @@ pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
     /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
-    /// that the fetches of many keys go on at the same time. Nothing for a filter of few cache lines.
+    /// that the fetches of several filters, and of many keys, go on at the same time. Nothing if it is paged.
     fn touch(&self, _hash: KeyHash) {}
     /// Whether it answers with the newest run of a key only: a reader who may not see what is there has to
     /// ask the older ones, too.

@@ -128,7 +128,7 @@ impl<'k, T> Gets<'k, T> {
         };
         match in_memtables(self.engine, &get.tree.0, &get.query(), &mut ()) {
             Ok(None) => {
-                get.touch_probes();
+                get.lookup().touch_filters();
                 self.ready.push((get, None));
                 if self.ready.len() >= PIECE {
                     self.go_on();
@@ -234,14 +234,6 @@ impl<T> Get<'_, T> {
             hash: self.hash,
             seqno: self.seqno,
         }
-    }
-
-    /// Fetches what the filters over several runs will look at. Cost: two cache lines for each, not waited for.
-    fn touch_probes(&mut self) {
-        for level in &self.tree.0.version.levels {
-            level.groups[level.group_for(&self.key)].touch_probes(self.hash);
-        }
-        self.position.touched = true;
     }
 
     fn lookup(&mut self) -> TableLookup<'_> {

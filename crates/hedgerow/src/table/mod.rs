@@ -134,6 +134,8 @@ pub(crate) trait Reader: Send + Sync {
         state: &mut GetState,
         page: Option<Page>,
     ) -> Result<Step<Lookup>>;
+    /// Fetches from memory what its filter will look at for this hash, without waiting for it.
+    fn touch(&self, _hash: KeyHash) {}
     /// An iterator over all entries.
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter>;
     /// What the footer says.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hedgerow_io::{RandomRead, Reads};
 use hedgerow_mem::PageMut;
 
+use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::iter::InternalIter;
 use crate::memory::Stored;
@@ -106,6 +107,14 @@ impl Table {
         match self.opened.get() {
             Some(opened) => Ok(&opened.reader),
             None => Ok(&self.open()?.reader),
+        }
+    }
+
+    /// As [`Reader::touch`], if the table is open.
+    #[inline]
+    pub(crate) fn touch(&self, hash: KeyHash) {
+        if let Some(opened) = self.opened.get() {
+            opened.reader.touch(hash);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::block_index::{Index, of_table};
+use crate::entry::KeyHash;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::iter::InternalIter;
@@ -134,6 +135,12 @@ impl crate::table::Reader for TableReader {
             .map_err(|e| e.at(&self.file.path, None))?;
         state.pages_asked += u32::from(matches!(step, Step::Read(_)));
         Ok(step)
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        if let Some(filter) = &self.filter {
+            filter.touch(hash);
+        }
     }
 
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter> {
