@@ -32,6 +32,7 @@ use crate::verify::{self, VerifyProgress, VerifyReport};
 use crate::version::Version;
 use crate::version::edit::Change;
 use crate::version::state::Keyspace as KeyspaceDescription;
+use crate::wal::log::SEGMENT_BYTES_MAX;
 use crate::write;
 
 /// More threads than this are of no use, and of some harm.
@@ -123,7 +124,8 @@ impl Builder {
         self
     }
 
-    /// The size of a segment of the log, at least 4 KiB; derived from the budget unless set.
+    /// The size of a segment of the log, at least 4 KiB and at most 4 GiB less 4 KiB; derived from the budget unless
+    /// set.
     pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
         self.options.log_segment_bytes = Some(bytes);
         self
@@ -206,6 +208,13 @@ impl Builder {
             return Err(Error::invalid(format!(
                 "expected a memory budget of at least {BUDGET_BYTES_MIN} bytes, found {}",
                 self.options.memory_budget
+            )));
+        }
+        if let Some(bytes) = self.options.log_segment_bytes
+            && bytes > SEGMENT_BYTES_MAX
+        {
+            return Err(Error::invalid(format!(
+                "expected log segments of at most {SEGMENT_BYTES_MAX} bytes, found {bytes}"
             )));
         }
         let db = Db {

@@ -498,7 +498,10 @@ impl Engine {
     /// anybody and is tried again behind the next flush; if it poisons, the next write says so.
     pub(crate) fn release_log(&self) {
         let Ok(writer) = self.writer() else { return };
-        let first_needed = writer.log.first_needed(|p| self.flushed_through(p));
+        let published = SeqNo(self.publisher.published());
+        let first_needed = writer
+            .log
+            .first_needed(published, |p| self.flushed_through(p));
         let mut manifest = lock(&writer.manifest);
         if manifest.log_start() >= first_needed {
             return;

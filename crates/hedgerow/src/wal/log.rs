@@ -43,6 +43,9 @@ const SPARE_BYTES: u64 = 32 << 20;
 /// How many retired segments wait to be used again.
 const RETIRED_MAX: usize = 2;
 
+/// The largest segment: a place in it is 32 bits, and a file is a multiple of 4 KiB.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = (4 << 30) - (4 << 10);
+
 /// The name of a segment's file.
 pub(crate) fn segment_name(number: u32) -> String {
     format!("{number:08}.log")
@@ -499,14 +502,15 @@ impl Log {
     /// (`None`: dropped).
     pub(crate) fn first_needed(
         &self,
+        published: SeqNo,
         flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
     ) -> u32 {
         let segments = lock(&self.segments);
         let needed = segments.live.iter().find(|segment| {
             segment.highest.get().is_none_or(|highest| {
-                highest
-                    .iter()
-                    .any(|&(p, seqno)| flushed_through(p).is_some_and(|f| f < seqno))
+                highest.iter().any(|&(p, seqno)| {
+                    seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
+                })
             })
         });
         needed
@@ -598,3 +602,6 @@ fn fits(segment: &LiveSegment, payload_bytes: usize) -> bool {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -480,3 +480,16 @@ fn last_record(segment: &[u8]) -> usize {
     }
     last
 }
+
+/// Places in a segment are 32 bits: a larger one would wrap, and lose what is written behind that.
+#[test]
+fn a_log_segment_that_is_too_large_is_refused() {
+    for bytes in [(4 << 30) - (4 << 10) + 1, 5 << 30, u64::MAX] {
+        let disk = SimStorage::new(1);
+        let error = builder(&disk).log_segment_bytes(bytes).open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("at most 4294963200 bytes"), "{text}");
+        assert!(text.contains(&bytes.to_string()), "{text}");
+    }
+}
