@@ -32,6 +32,7 @@ use crate::page::TableId;
 use crate::table::TableMeta;
 
 use super::{LevelSummary, Summary};
+pub(crate) use apply::check_depth;
 use places::Places;
 pub(crate) use probes::GroupProbe;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::error::{Error, Result};
-use crate::merge_policy::shape::{RunId, check_ranges, regrouped};
+use crate::merge_policy::shape::{RunId, check_depth, check_ranges, regrouped};
 use crate::options::{Design, Layout};
 use crate::page::TableId;
 use crate::stats::Operations;
@@ -89,6 +89,7 @@ impl Tree {
         for (place, _) in self.tables.values_mut() {
             place.level = shifted(place.level)?;
         }
+        check_depth(usize::from(depth))?;
         self.draining = draining;
         self.depth = depth;
         Ok(())
@@ -255,6 +256,7 @@ impl State {
     }
 
     fn create_keyspace(&mut self, id: KeyspaceId, keyspace: Keyspace) -> Result<()> {
+        check_depth(usize::from(keyspace.depth))?;
         if self.keyspaces.contains_key(&id) {
             return Err(misfit(format!("keyspace {} is created twice", id.0)));
         }
@@ -356,6 +358,7 @@ impl State {
             };
         }
         if let Some(depth) = edit.depth {
+            check_depth(usize::from(depth))?;
             tree.depth = depth;
             tree.ranges.retain(|level, _| *level < depth);
         }

@@ -202,7 +202,8 @@ impl<T: Facts> Shape<T> {
     }
 }
 
-fn check_depth(depth: usize) -> Result<()> {
+/// S4.
+pub(crate) fn check_depth(depth: usize) -> Result<()> {
     if (1..=LEVELS_MAX).contains(&depth) {
         return Ok(());
     }

@@ -125,7 +125,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
                 ));
             }
             edit.flushed_through = (*add > 1).then_some(SeqNo(*remove as u64));
-            edit.depth = (*add > 2).then_some(*shift as u8);
+            edit.depth = (*add > 2).then_some((*shift as u8).clamp(1, 64));
             edit.nominal_depth = edit.depth;
             Change::Tree(edit)
         }
@@ -198,5 +198,28 @@ proptest! {
             prop_assert!(edits.starts_with(&replay.edits));
             let _ = State::replay(&replay.edits);
         }
+    }
+}
+
+/// Their checksums may be right: somebody wrote them.
+#[test]
+fn a_tree_without_levels_or_with_too_many_is_corruption() {
+    let create = |depth| Change::CreateKeyspace {
+        id: KeyspaceId(1),
+        name: "k".to_owned(),
+        layout: Layout::default(),
+        design: Design::default(),
+        seed: 7,
+        partitions: vec![PartitionId(1)],
+        depth,
+    };
+    for depth in [0, 65, u8::MAX] {
+        let error = State::replay(&[vec![create(depth)]]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let expected = format!("expected a tree of 1 to 64 levels, found {depth}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    for depth in [1, 64] {
+        State::replay(&[vec![create(depth)]]).unwrap();
     }
 }
