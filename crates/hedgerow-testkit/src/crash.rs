@@ -17,12 +17,13 @@
 mod adoptions;
 mod oracle;
 mod reads;
+mod trouble;
 
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
-use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace};
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace, Partitioning};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
@@ -35,19 +36,7 @@ use crate::setup::{Setup, suited};
 use adoptions::{Adoptions, Designs, Told};
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 use reads::read_everything;
-
-/// What a round meets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// The power goes at some operation of the disk.
-    PowerCut,
-    /// The process is killed between two calls.
-    Kill,
-    /// A few operations of the disk fail.
-    Faults,
-    /// The disk is full for a while.
-    FullDisk,
-}
+pub use trouble::Trouble;
 
 /// What a run was like: equal for equal seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +65,18 @@ pub fn run_self_tuning(seed: u64, troubles: &[Trouble]) -> Result<Outcome, Strin
     harness.run(troubles)
 }
 
+/// Many short lives in which nothing can be merged, so that level 0 gets as full as it can.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_without_merges(seed: u64) -> Result<Outcome, String> {
+    let mut harness = Harness::new(seed);
+    harness.setup.partitioning = Partitioning::Single;
+    harness.paths = &[FLUSHES_APART];
+    harness.rounds = 150;
+    harness.run(&[Trouble::NoMerges])
+}
+
 const DIR: &str = "/db";
 /// Where the files of a database may be.
 const PATHS: [&str; 4] = [
@@ -84,6 +85,9 @@ const PATHS: [&str; 4] = [
     "0-2=/fast;log=/slow",
     "1=/slow;filters=/fast",
 ];
+
+/// Where flushes have a disk of their own, and merges.
+const FLUSHES_APART: &str = "0=/fast;1-=/slow";
 
 struct Harness {
     seed: u64,
@@ -100,8 +104,9 @@ struct Harness {
     trace_hash: u64,
     written: u64,
     copies: u32,
-    /// Directories come and go: each time it is opened, some of [`PATHS`].
-    moves: bool,
+    /// Where its files may be, of which it is opened with one or with none; alone, always.
+    paths: &'static [&'static str],
+    rounds: u64,
 }
 
 /// The state of a round.
@@ -133,7 +138,8 @@ impl Harness {
             setup.log_bytes_max = None;
         }
         setup.workers = any_workers(&mut random);
-        let moves = random.one_in(3);
+        let paths: &[_] = if random.one_in(3) { &PATHS } else { &[] };
+        let rounds = random.range(2, 6);
         Harness {
             seed,
             keys: *random.pick(&[5, 40, 200]),
@@ -148,13 +154,13 @@ impl Harness {
             trace_hash: 0,
             written: 0,
             copies: 0,
-            moves,
+            paths,
+            rounds,
         }
     }
 
     fn run(mut self, troubles: &[Trouble]) -> Result<Outcome, String> {
-        let rounds = self.random.range(2, 6);
-        for _ in 0..rounds {
+        for _ in 0..self.rounds {
             let trouble = *self.random.pick(troubles);
             if let Err(wrong) = self.round(trouble) {
                 let transcript = &self.transcript;
@@ -172,28 +178,19 @@ impl Harness {
 
     fn round(&mut self, trouble: Trouble) -> Result<(), String> {
         self.note(format!("-- {trouble:?}"));
+        let full = (trouble == Trouble::NoMerges).then_some("/slow/tables");
+        self.disk.fill_path(full);
         let db = self.open_whole()?;
         let mut round = Round {
             db,
             trouble,
             poisoned: false,
         };
-        let ops = self.random.skewed(300) + 10;
-        match trouble {
-            Trouble::PowerCut => {
-                let count = self.random.skewed(4 * ops);
-                self.note(format!("the power goes after {count} operations"));
-                self.disk.crash_after(count);
-            }
-            Trouble::Kill => {}
-            Trouble::Faults => self.schedule_faults(),
-            Trouble::FullDisk => {
-                let room = self.random.skewed(100 << 10);
-                self.note(format!("the disk has room for {room} bytes"));
-                let used = self.disk.used_bytes();
-                self.disk.set_capacity_bytes(Some(used + room));
-            }
-        }
+        let ops = match trouble {
+            Trouble::NoMerges => self.random.range(1, 8),
+            _ => self.random.skewed(300) + 10,
+        };
+        self.begin(trouble, ops);
         for _ in 0..ops {
             self.step(&mut round)?;
             self.hear();
@@ -204,26 +201,6 @@ impl Harness {
         self.end(round)
     }
 
-    fn schedule_faults(&mut self) {
-        for _ in 0..self.random.range(1, 3) {
-            let random = &mut self.random;
-            let class = *random.pick(&[
-                OpClass::Any,
-                OpClass::Lookup,
-                OpClass::Read,
-                OpClass::Create,
-                OpClass::Write,
-                OpClass::Sync,
-                OpClass::Name,
-            ]);
-            let fault = *random.pick(&[Fault::Io, Fault::Short, Fault::StorageFull]);
-            let path = *random.pick(&["", "", "log", "table", "filter", "MANIFEST", "/db/"]);
-            let count = random.skewed(60);
-            self.disk.fail_path_after(class, path, count, fault);
-            self.note(format!("fault {fault:?} at {class:?} {count} of `{path}`"));
-        }
-    }
-
     // ---- opening ----
 
     fn builder(&mut self) -> hedgerow::Builder {
@@ -232,8 +209,8 @@ impl Harness {
             .workers(self.setup.workers.unwrap_or(0))
             .environment(Environment::simulated(&self.disk, self.seed))
             .listener(self.adoptions.listener());
-        if self.moves && self.random.one_in(2) {
-            let paths = *self.random.pick(&PATHS);
+        if self.paths.len() == 1 || !self.paths.is_empty() && self.random.one_in(2) {
+            let paths = *self.random.pick(self.paths);
             self.note(format!("opened with the paths `{paths}`"));
             builder = builder.level_paths(paths.parse().unwrap_or_default());
         }
@@ -272,8 +249,7 @@ impl Harness {
 
     fn end(&mut self, mut round: Round) -> Result<(), String> {
         match round.trouble {
-            Trouble::PowerCut => {}
-            Trouble::Kill => {}
+            Trouble::PowerCut | Trouble::Kill | Trouble::NoMerges => {}
             Trouble::Faults => {
                 self.disk.clear_faults();
                 self.after_faults(&mut round)?;
@@ -372,64 +348,6 @@ impl Harness {
         Ok(())
     }
 
-    fn after_faults(&mut self, round: &mut Round) -> Result<(), String> {
-        let fired = self.disk.faults_fired();
-        self.note(format!("{fired} faults happened"));
-        if round.poisoned {
-            // The commit that failed may be seen or not; everything else must be.
-            let found = read_everything(&round.db)?;
-            self.oracle.check(&found, self.oracle.acknowledged)?;
-            return Ok(());
-        }
-        self.check_reads(&round.db)?;
-        let mut result = round.db.flush();
-        if result.is_err() {
-            // The first call may still tell of a failure in the background.
-            result = round.db.flush();
-        }
-        match result {
-            Ok(()) => {
-                self.oracle.everything_is_durable();
-                let verified = round.db.verify();
-                verified.map_err(|e| format!("expected nothing wrong, found {e}"))?;
-            }
-            Err(e) if e.kind() == ErrorKind::Poisoned && fired > 0 => round.poisoned = true,
-            Err(e) => return Err(format!("expected to flush without faults, found {e}")),
-        }
-        self.check_reads(&round.db)
-    }
-
-    fn after_full_disk(&mut self, round: &mut Round) -> Result<(), String> {
-        self.check_reads(&round.db)?;
-        let keyspace = NAMES.iter().find(|name| self.live.contains_key(**name));
-        let Some(name) = keyspace.copied() else {
-            return Ok(());
-        };
-        let keyspace = round.db.existing_keyspace(name);
-        let keyspace = keyspace.ok_or_else(|| format!("`{name}` is not there"))?;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match keyspace.put(b"room", b"again") {
-                Ok(()) => break,
-                // What failed in the background may be told once before it is tried again.
-                Err(e) if e.kind() == ErrorKind::NoSpace && attempts < 4 => {}
-                Err(e) => return Err(format!("expected writes to resume, found {e}")),
-            }
-        }
-        self.committed(vec![(
-            name.to_owned(),
-            b"room".to_vec(),
-            Some(b"again"[..].into()),
-        )]);
-        let flushed = round.db.flush().or_else(|_| round.db.flush());
-        flushed.map_err(|e| format!("expected to flush with room, found {e}"))?;
-        self.oracle.everything_is_durable();
-        let verified = round.db.verify();
-        verified.map_err(|e| format!("expected nothing wrong, found {e}"))?;
-        self.check_reads(&round.db)
-    }
-
     /// Goes on with another disk.
     fn take(&mut self, disk: SimStorage, why: &str) {
         self.fold_trace();
@@ -480,6 +398,7 @@ impl Harness {
                 };
                 self.maintained(round, &format!("merge {name}"), result, false)
             }
+            8 if round.trouble == Trouble::NoMerges => Ok(()),
             8 => self.empty(round),
             9 => {
                 let Some((name, keyspace)) = self.keyspace(round) else {
@@ -771,18 +690,5 @@ impl Harness {
             ));
         }
         Ok(Ended::NotDone)
-    }
-
-    fn allowed(&self, round: &Round, error: &Error) -> Result<(), String> {
-        let troubled = match round.trouble {
-            Trouble::PowerCut => self.disk.power_lost(),
-            Trouble::Kill => false,
-            Trouble::Faults => self.disk.faults_fired() > 0,
-            Trouble::FullDisk => error.kind() == ErrorKind::NoSpace,
-        };
-        match troubled {
-            true => Ok(()),
-            false => Err(format!("nothing was wrong with the disk, found {error}")),
-        }
     }
 }

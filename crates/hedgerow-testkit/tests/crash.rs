@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hedgerow_testkit::crash::{Trouble, run, run_self_tuning};
+use hedgerow_testkit::crash::{Trouble, run, run_self_tuning, run_without_merges};
 use hedgerow_testkit::seeds::for_seeds;
 
 fn survives(name: &str, usual: u64, troubles: &[Trouble]) {
@@ -44,6 +44,13 @@ fn full_disks_stop_writes_until_there_is_room() {
         500,
         &[Trouble::FullDisk, Trouble::FullDisk, Trouble::PowerCut],
     );
+}
+
+#[test]
+fn level_0_may_be_as_full_as_it_can() {
+    for_seeds("level_0_may_be_as_full_as_it_can", 30, |seed| {
+        run_without_merges(seed).map(drop)
+    });
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 }
 
 /// Whether level 0 has as many runs as a group can.
-fn level0_is_full(partition: &Partition) -> bool {
+pub(crate) fn level0_is_full(partition: &Partition) -> bool {
     let tree = partition.tree();
     let level0 = tree.version.levels.first();
     level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))

@@ -2,7 +2,7 @@
 //!
 //! Recovery reads the log twice. The first pass ([`survey::survey`]) changes nothing: it finds where the log
 //! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
-//! memtables are full, so that the budget holds; at its end everything is in tables, one edit of the
+//! memtables are full, so that the budget holds, and merging runs of a level 0 that is full; at its end everything is in tables, one edit of the
 //! manifest names them all and says that the log begins with a new segment, and the old ones are
 //! free. A crash at any moment of it leaves the old log in force.
 //!
@@ -27,9 +27,9 @@ use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
 use crate::advisor::Device;
-use crate::compaction;
 use crate::compaction::probes::clusters;
 use crate::compaction::probes::stored::{self, file_number, filters_dir};
+use crate::compaction::{self, job};
 use crate::engine::{
     Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
@@ -37,8 +37,10 @@ use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memory::{Memory, MemoryPlan};
+use crate::memtable::Memtable;
 use crate::merge_policy::edit::TreeEdit;
-use crate::merge_policy::shape::RUNS_MAX;
+use crate::merge_policy::plan::{Input, Target};
+use crate::merge_policy::shape::{Facts, Run, bytes_of};
 use crate::options::LevelPaths;
 use crate::page::TableId;
 use crate::partition::{DesignInForce, KeyspaceFacts, Partition, tables_dir};
@@ -46,8 +48,8 @@ use crate::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::self_tuning;
 use crate::snapshot_list::SnapshotList;
 use crate::stats::{Event, Listener, Stats};
-use crate::table::TableContext;
 use crate::table::open::table_number;
+use crate::table::{Table, TableContext};
 use crate::version::edit::Change;
 use crate::version::manifest;
 use crate::version::places::Places;
@@ -60,8 +62,6 @@ use survey::{Survey, survey};
 
 /// How many commits may be under way at once.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
-/// How many runs recovery adds to a tree at most. Merges begin at a few; a tree holds [`RUNS_MAX`].
-const RECOVERED_RUNS_MAX: usize = 32;
 /// How often a read-only open tries again when a writer changes the files under it.
 const READ_ONLY_ATTEMPTS: usize = 20;
 
@@ -128,7 +128,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     // only now there is a new one, which is.
     let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
     let operations = replayed
-        .and_then(|(operations, edit)| begin_new_log(&engine, &survey, edit).map(|()| operations))
+        .and_then(|replayed| begin_new_log(&engine, &survey, replayed))
         .inspect_err(|_| engine.abandon())?;
     engine.remove_obsolete();
     engine.memory.balance();
@@ -482,17 +482,24 @@ pub(crate) fn open_keyspace(
 
 // ---- replay ----
 
+/// What came of the log.
+#[derive(Default)]
+struct Replayed {
+    operations: u64,
+    /// Puts it into tables.
+    edit: Vec<Change>,
+    /// The tables that go with the edit.
+    replaced: Vec<Arc<Table>>,
+}
+
 /// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
-/// full, and at the end. Returns the number of operations, and the edit for the tables.
-fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
+/// full, and at the end.
+fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
-    let mut edit = Vec::new();
     let catalog = engine.catalog.load_full();
-    let log_bytes_per_run = log_bytes_per_run(engine, survey, &catalog)?;
-    let mut operations = 0;
+    let mut replayed = Replayed::default();
     let mut bytes = 0;
-    let mut log_bytes = 0;
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
     for &number in &survey.segments {
@@ -501,7 +508,6 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
         while reader.position() < survey.end || number < survey.end.segment {
             let Some(record) = reader.next()? else { break };
             let offset = u64::from(record.offset);
-            log_bytes += record.header.record_bytes();
             for (i, op) in record.ops().enumerate() {
                 let op = op.map_err(|e| e.at(&path, Some(offset)))?;
                 let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
@@ -518,70 +524,93 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<(u64, Vec<Change>)> {
                 tree.active.reserve(size, LogPosition::default());
                 tree.active.insert(key, seqno, op.tag, op.value);
                 bytes += size as u64;
-                operations += 1;
+                replayed.operations += 1;
             }
-            if writing && bytes >= engine.memory.plan.active() && log_bytes >= log_bytes_per_run {
-                log_bytes = 0;
-                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
+            if writing && bytes >= engine.memory.plan.active() {
+                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
                 bytes = 0;
             }
         }
     }
     if writing {
-        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut edit)?;
+        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
     }
-    Ok((operations, edit))
+    Ok(replayed)
 }
 
-/// How much of the log makes a run at least, so that no tree gets more runs than it can hold: a log
-/// written under a large budget may be thousands of the memtables of a small one, which recovery
-/// then exceeds.
-fn log_bytes_per_run(engine: &Engine, survey: &Survey, catalog: &Catalog) -> Result<u64> {
-    let mut bytes = 0;
-    for &number in &survey.segments {
-        let path = survey.segment_path(number);
-        let size = engine.environment.storage.size(&path);
-        bytes += size.map_err(|e| Error::io("find", &path, e))?;
-    }
-    let runs = |partition: &Arc<Partition>| {
-        let tree = partition.tree();
-        let groups = tree.version.levels[0].groups.iter();
-        groups.map(|group| group.runs.len()).max().unwrap_or(0)
-    };
-    let runs_max = catalog.partitions.values().map(runs).max().unwrap_or(0);
-    let runs_free = RUNS_MAX
-        .saturating_sub(runs_max + 1)
-        .clamp(1, RECOVERED_RUNS_MAX);
-    Ok(bytes / runs_free as u64)
-}
-
-/// Moves memtables to tables, and adds to the edit that will make it known.
+/// Moves memtables to tables.
 fn flush_replayed(
     engine: &Arc<Engine>,
     catalog: &Catalog,
     at: SeqNo,
-    edit: &mut Vec<Change>,
+    replayed: &mut Replayed,
 ) -> Result<()> {
     let through = SeqNo(at.0 - 1);
     for partition in catalog.partitions.values() {
         if partition.seal(at, &engine.memory.pool) {
             let tree = partition.tree_owned();
             for memtable in tree.sealed.iter().rev() {
-                let change = flush::edit_for(engine, partition, memtable, through)?;
-                let mut version = (*partition.tree().version).clone();
-                let before = version.clone();
-                engine.apply(&before, &mut version, &change, &partition.keyspace)?;
-                partition.install(Arc::new(version), Some((memtable, through)));
-                edit.push(Change::Tree(change));
+                if flush::level0_is_full(partition) {
+                    let joined = join_runs(engine, partition)?;
+                    replayed.install(engine, partition, joined, None)?;
+                }
+                let flushed = flush::edit_for(engine, partition, memtable, through)?;
+                replayed.install(engine, partition, flushed, Some((memtable, through)))?;
             }
         }
     }
     Ok(())
 }
 
-/// Everything is in tables: the log begins anew, and the old segments are free.
-fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -> Result<()> {
+/// Merges the two neighbouring runs of level 0 that are the smallest together. So level 0 takes any
+/// number of memtables, and an entry is rewritten about as often as that number has binary digits.
+fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdit> {
+    let tree = partition.tree_owned();
+    let runs = &tree.version.levels[0].groups[0].runs;
+    let pairs = runs.windows(2);
+    let smallest = pairs.min_by_key(|pair| bytes_of(&pair[0].tables) + bytes_of(&pair[1].tables));
+    let pair = smallest.expect("a full level has two runs");
+    let input = |run: &Run<Arc<Table>>| Input {
+        level: 0,
+        run: run.id,
+        tables: run.tables.iter().map(|table| table.meta().id).collect(),
+    };
+    let target = Target {
+        level: 0,
+        group: 0,
+        run: Some(pair[0].id),
+    };
+    let inputs = [input(&pair[0]), input(&pair[1])];
+    let design = partition.keyspace.design_owned();
+    Ok(job::merge_tables(engine, partition, &design, &inputs, &target)?.edit)
+}
+
+impl Replayed {
+    /// Puts an edit in force in memory; the manifest will know it with all others.
+    fn install(
+        &mut self,
+        engine: &Engine,
+        partition: &Partition,
+        edit: TreeEdit,
+        flushed: Option<(&Arc<Memtable>, SeqNo)>,
+    ) -> Result<()> {
+        let before = partition.tree_owned().version.clone();
+        let mut version = (*before).clone();
+        engine.apply(&before, &mut version, &edit, &partition.keyspace)?;
+        partition.install(Arc::new(version), flushed);
+        let removed = edit.removed.iter().filter_map(|id| before.table(*id));
+        self.replaced
+            .extend(removed.map(|(_, table)| table.clone()));
+        self.edit.push(Change::Tree(edit));
+        Ok(())
+    }
+}
+
+/// Everything is in tables: the log begins anew, and the old segments are free. Returns how many operations
+/// the log had.
+fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> Result<u64> {
     let writer = engine.writer()?;
+    let mut edit = replayed.edit;
     let first = writer.commit().tail.segment_number();
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
     let dir = log_dir(&engine.log_root());
@@ -589,6 +618,10 @@ fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -
         edit.push(Change::SetPlaces(engine.places.clone()));
     }
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
+    replayed
+        .replaced
+        .iter()
+        .for_each(|table| table.mark_obsolete());
     let storage = &engine.environment.storage;
     let files = storage.list(&survey.dir);
     let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
@@ -601,5 +634,5 @@ fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, mut edit: Vec<Change>) -
             remove_orphans(&**storage, &[path])?;
         }
     }
-    Ok(())
+    Ok(replayed.operations)
 }

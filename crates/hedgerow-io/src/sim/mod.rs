@@ -98,6 +98,7 @@ struct State {
     meter: Meter,
     random: Random,
     capacity_bytes: Option<u64>,
+    full_path: Option<String>,
     used_bytes: u64,
     locks: BTreeSet<PathBuf>,
     /// Directories that are devices of their own.
@@ -112,6 +113,7 @@ impl SimStorage {
             meter: Meter::default(),
             random: Random::new(seed),
             capacity_bytes: None,
+            full_path: None,
             used_bytes: 0,
             locks: BTreeSet::new(),
             devices: BTreeSet::new(),
@@ -166,6 +168,12 @@ impl SimStorage {
     /// Limits the bytes of all files together; `None` is no limit. What is there stays.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.state().capacity_bytes = capacity_bytes;
+    }
+
+    /// Makes no file where the path contains this, as where a disk of its own is full; `None` makes
+    /// them again. Images keep it.
+    pub fn fill_path(&self, path: Option<&str>) {
+        self.state().full_path = path.map(str::to_owned);
     }
 
     /// The bytes of all files together.
@@ -251,6 +259,7 @@ impl SimStorage {
             meter: Meter::default(),
             random,
             capacity_bytes: state.capacity_bytes,
+            full_path: state.full_path.clone(),
             locks: BTreeSet::new(),
             devices: state.devices.clone(),
         })
@@ -275,7 +284,19 @@ impl SimStorage {
 
 impl State {
     fn admit(&mut self, op: Op<'_>) -> Verdict {
-        self.meter.admit(op)
+        let verdict = self.meter.admit(op);
+        let is_in = |full: &String| {
+            op.paths
+                .iter()
+                .any(|path| path.to_string_lossy().contains(full))
+        };
+        if op.class == OpClass::Create
+            && verdict == Verdict::Succeed
+            && self.full_path.as_ref().is_some_and(is_in)
+        {
+            return Verdict::Fail(Fault::StorageFull);
+        }
+        verdict
     }
 
     fn free_bytes(&self) -> u64 {

@@ -129,6 +129,46 @@ fn merge(
 ) -> Result<u64> {
     let began = engine.environment.clock.now();
     let _memory = engine.memory.merge();
+    let merged = merge_tables(engine, partition, design, inputs, target)?;
+    let Merged { edit, read_bytes } = merged;
+    let (entries, write_bytes) = edit.written();
+    let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
+    let mut ahead = ahead::build(engine, partition, design, &edit);
+    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
+        engine.remove_unnamed(&outputs);
+        return Err(error);
+    }
+
+    engine.stats.merges.add(1);
+    engine.stats.merge_read_bytes.add(read_bytes);
+    engine.stats.merge_write_bytes.add(write_bytes);
+    engine.stats.merge_entries.add(entries);
+    engine.tell(&Event::Merged {
+        keyspace: partition.keyspace.name.clone(),
+        partition: partition.index,
+        from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),
+        to_level: target.level,
+        read_bytes,
+        write_bytes,
+        took: engine.environment.clock.now().saturating_sub(began),
+    });
+    Ok(read_bytes)
+}
+
+/// Tables that were merged: the edit puts the new ones in the place of the others.
+pub(crate) struct Merged {
+    pub(crate) edit: TreeEdit,
+    read_bytes: u64,
+}
+
+/// Writes what becomes of some tables. Recovery does this, too.
+pub(crate) fn merge_tables(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<Merged> {
     let version = partition.tree_owned().version.clone();
     let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
         input
@@ -160,38 +200,15 @@ fn merge(
     });
 
     let outputs = merge.run_pieces(read_bytes)?;
-    let write_bytes = outputs.iter().map(|meta| meta.file_bytes).sum();
-    let mut edit = TreeEdit::new(partition.id);
-    edit.removed = merge.by_id.keys().copied().collect();
-    edit.removed.sort_unstable();
-    let outputs_of = outputs.iter();
-    let placed = outputs_of.map(|meta| (version.placement(target.level, run, meta), meta.clone()));
-    edit.added = placed.collect();
     let puts = |meta: &TableMeta| meta.entries - meta.tombstones;
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
     partition.keyspace.operations.replaced.add(replaced);
-    let mut ahead = ahead::build(engine, partition, design, &edit);
-    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
-        engine.remove_unnamed(&outputs);
-        return Err(error);
-    }
-
-    engine.stats.merges.add(1);
-    engine.stats.merge_read_bytes.add(read_bytes);
-    engine.stats.merge_write_bytes.add(write_bytes);
-    let entries = outputs.iter().map(|meta| meta.entries).sum();
-    engine.stats.merge_entries.add(entries);
-    engine.tell(&Event::Merged {
-        keyspace: partition.keyspace.name.clone(),
-        partition: partition.index,
-        from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),
-        to_level: target.level,
-        read_bytes,
-        write_bytes,
-        took: engine.environment.clock.now().saturating_sub(began),
-    });
-    Ok(read_bytes)
+    let mut edit = TreeEdit::new(partition.id);
+    edit.removed = merge.by_id.keys().copied().collect();
+    let placed = |meta: TableMeta| (version.placement(target.level, run, &meta), meta);
+    edit.added = outputs.into_iter().map(placed).collect();
+    Ok(Merged { edit, read_bytes })
 }
 
 type PieceResult = Mutex<Option<Result<Vec<TableMeta>>>>;

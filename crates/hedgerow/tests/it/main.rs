@@ -27,6 +27,7 @@ mod filters;
 mod golden;
 mod htable;
 mod inspect;
+mod level0;
 mod level_paths;
 mod log;
 mod memory;
