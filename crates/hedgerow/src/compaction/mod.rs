@@ -96,21 +96,33 @@ fn submit(
         let Some(engine) = engine_ref.upgrade() else {
             return;
         };
-        let mut on_panic = OnPanic {
-            partition: &partition,
-            job: &job,
-            armed: true,
-        };
-        let result = job::run(&engine, &partition, &design, &plan);
-        on_panic.armed = false;
-        drop(on_panic);
-        end(&engine, &partition, &job, result.as_ref().err());
-        if result.is_ok() {
+        if run(&engine, &partition, &design, &plan, &job).is_ok() {
             schedule(&engine, &partition);
         }
         // Last, since a file system that tells the device of free blocks may take half a second.
         engine.remove_obsolete();
     });
+}
+
+/// Carries out a plan whose job is among the running ones, and takes it from them. Returns the bytes of tables
+/// that it took.
+fn run(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    plan: &Plan,
+    job: &RunningJob,
+) -> Result<u64> {
+    let mut on_panic = OnPanic {
+        partition,
+        job,
+        armed: true,
+    };
+    let result = job::run(engine, partition, design, plan);
+    on_panic.armed = false;
+    drop(on_panic);
+    end(engine, partition, job, result.as_ref().err());
+    result
 }
 
 /// A plan, and the design that it was made for, which it is carried out with.
@@ -409,11 +421,10 @@ pub(crate) fn compact(
         };
         match step {
             Ok(Next { design, plan, job }) => {
-                let result = job::run(engine, partition, &design, &plan);
-                if let Some(job) = job {
-                    end(engine, partition, &job, result.as_ref().err());
-                }
-                progress.done_bytes += result?;
+                progress.done_bytes += match job {
+                    Some(job) => run(engine, partition, &design, &plan, &job)?,
+                    None => job::run(engine, partition, &design, &plan)?,
+                };
                 engine.remove_obsolete();
             }
             Err(running) => drop(engine.scheduler.wait_until(|| {

@@ -2,8 +2,10 @@
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn};
-use hedgerow::{Compression, Db, Design, ErrorKind, Keyspace, Layout};
+use hedgerow::{Compression, Db, Design, ErrorKind, Event, Keyspace, Layout};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::faults::check_no_leftovers;
@@ -279,4 +281,43 @@ fn design_changes_at_open_and_live_and_keeps_the_data() {
     let db = open(&disk.kill());
     assert_eq!(plain(&db).design(), other);
     assert_eq!(contents(&plain(&db)), expected);
+}
+
+#[test]
+fn a_listener_that_panics_keeps_no_tree_busy() {
+    let disk = SimStorage::new(31);
+    let (panics, reshaped) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (armed, told) = (panics.clone(), reshaped.clone());
+    let listener = move |event: &Event| match event {
+        Event::Merged { .. } if armed.swap(false, Ordering::Relaxed) => {
+            panic!("a bug of the listener's")
+        }
+        Event::Reshaped { .. } => told.store(true, Ordering::Relaxed),
+        _ => {}
+    };
+    let db = builder(&disk).listener(listener).open().unwrap();
+    let keyspace = filled(&db, 500);
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    keyspace.put(key(250), "newest").unwrap();
+    panics.store(true, Ordering::Relaxed);
+    let compact = || keyspace.compact::<&[u8]>(..);
+    std::panic::catch_unwind(AssertUnwindSafe(compact)).unwrap_err();
+    // The end of that is told when nothing goes on in the tree.
+    let design = Design {
+        policy: "leveling:4".parse().unwrap(),
+        ..small()
+    };
+    keyspace.retune(design).unwrap();
+    let mut steps = 0;
+    let compacted = keyspace.compact_with::<&[u8]>(.., |_| {
+        steps += 1;
+        steps < 1000
+    });
+    compacted.unwrap();
+    assert!(reshaped.load(Ordering::Relaxed));
+    db.verify().unwrap();
 }
