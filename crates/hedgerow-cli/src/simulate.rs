@@ -17,12 +17,13 @@ const EXAMPLES: &str = "\
 Examples:
   hedgerow simulate --entries 1e11 --key-size 16 --value-size 100 --policy leveling:10
   hedgerow simulate --entries 1e9 --overwrites zipf --deletes 0.1 --memory-budget 1GiB --picture growth.svg
+  hedgerow simulate --entries 1e7 --memtable-size 1MiB --policy leveling:5 --pace 2
   hedgerow simulate --entries 1e9 --levels '0=runs:4;1-2=tiering:8;3=leveling:8'";
 
 /// Lets the planner merge virtual tables: levels, runs, amplification over a store's growth.
 ///
 /// Everything that decides is the engine's; what merges leave follows from expected values. Merging
-/// keeps up with the writes; values do not compress.
+/// keeps up with the writes unless a pace is given; values do not compress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -64,6 +65,10 @@ pub(crate) struct Arguments {
     /// How many merges may run at a time
     #[arg(long, value_name = "N", default_value_t = 1)]
     merge_threads: usize,
+    /// How many bytes one of them merges while writers that nothing holds back write one, for a load at full
+    /// speed; without it merging keeps up
+    #[arg(long, value_name = "BYTES")]
+    pace: Option<f64>,
     /// What chance is drawn from: the same number gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -130,6 +135,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         keys: arguments.keys,
         deletes: arguments.deletes,
         merge_threads: arguments.merge_threads,
+        pace: arguments.pace,
         seed: arguments.seed,
         ..Simulation::default()
     })?;

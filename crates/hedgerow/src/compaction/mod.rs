@@ -314,14 +314,21 @@ fn update_pressure(engine: &Engine) {
     for partition in engine.catalog.load().partitions.values() {
         let tree = partition.tree();
         let debt = tree_debt(partition, &tree);
-        level0 = level0.max(f64::from(debt.level0_runs) / f64::from(runs_limit(&debt)));
         let memtable_bytes = partition.keyspace.design().memtable_bytes;
-        let limit = 64 * memtable_bytes + tree.version.bytes() / 4;
-        owed = owed.max(debt.bytes as f64 / limit as f64);
+        let fills = fills(&debt, memtable_bytes, tree.version.bytes());
+        (level0, owed) = (level0.max(fills.0), owed.max(fills.1));
     }
     engine.throttle.set(Pressure::Level0, level0);
     engine.throttle.set(Pressure::MergeDebt, owed);
     engine.scheduler.set_pressed(engine.throttle.holds_back());
+}
+
+/// How far the merging of a tree is behind, by the runs in level 0 and by the bytes that merges owe: writers are held
+/// back by the larger of the two, altogether at 1.
+pub(crate) fn fills(debt: &Debt, memtable_bytes: u64, tree_bytes: u64) -> (f64, f64) {
+    let owed_max = 64 * memtable_bytes + tree_bytes / 4;
+    let by_runs = f64::from(debt.level0_runs) / f64::from(runs_limit(debt));
+    (by_runs, debt.bytes as f64 / owed_max as f64)
 }
 
 /// At so many runs in level 0 writers wait for the merge.

@@ -7,5 +7,5 @@ pub(crate) mod workers;
 
 pub(crate) use rate_limiter::RateLimiter;
 pub(crate) use scheduler::{Priority, Scheduler};
-pub(crate) use throttle::{Pressure, Throttle};
+pub(crate) use throttle::{Pressure, Throttle, delay_ns_per_byte};
 pub(crate) use workers::Workers;

@@ -4,8 +4,8 @@
 //! Everything that decides is the engine's: [`Policy::targets`], [`planner::plan`] and its limits,
 //! [`Shape::apply`], the size at which outputs are cut, [`Shape::older_may_hold`] for tombstones. What
 //! merges leave of their inputs follows from expected values ([`workload`]). Jobs run beside each other
-//! on [`Simulation::merge_threads`], and all of them between two flushes: a store whose merging keeps
-//! up. Merges are not cut over threads, and pages do not compress.
+//! on [`Simulation::merge_threads`], all of them between two flushes, or at a [`Simulation::pace`] that
+//! may be too slow for what is written. Merges are not cut over threads, and pages do not compress.
 //!
 //! *Scaling.* A trillion entries are millions of tables. In a level of more than `level_tables`
 //! tables a virtual one stands for a power of two of real ones, side by side; small levels and
@@ -77,6 +77,10 @@ pub struct Simulation {
     pub deletes: f64,
     /// How many merges may run at a time.
     pub merge_threads: usize,
+    /// How many bytes one of them merges while writers that nothing holds back write one; `None` if merging keeps
+    /// up with whatever is written. Where it does not, writers are held back as in the engine, and what
+    /// is due at the end is merged then.
+    pub pace: Option<f64>,
     /// In a level of more than this many tables virtual ones stand for several.
     pub level_tables: u64,
     /// What the places of the tables' borders are drawn from.
@@ -95,6 +99,7 @@ impl Default for Simulation {
             keys: None,
             deletes: 0.0,
             merge_threads: 1,
+            pace: None,
             level_tables: LEVEL_TABLES,
             seed: 1,
         }
@@ -151,6 +156,11 @@ impl Simulation {
             &self.merge_threads,
         )?;
         expect(
+            self.pace.is_none_or(|pace| pace > 0.0 && pace.is_finite()),
+            "a pace above 0",
+            &self.pace.unwrap_or(0.0),
+        )?;
+        expect(
             self.level_tables >= 8,
             "at least 8 virtual tables in a large level",
             &self.level_tables,
@@ -177,8 +187,8 @@ pub fn simulate(simulation: &Simulation) -> Result<SimulationReport> {
     let mut is_end = false;
     while !is_end {
         tree.flush(simulation.entries)?;
-        tree.settle()?;
         is_end = tree.written() >= simulation.entries as f64;
+        tree.settle(simulation.pace.filter(|_| !is_end))?;
         growth.watch(&mut tree, is_end);
     }
     Ok(growth.into_report(&tree, &design))

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::compaction;
 use crate::compaction::planner::{self, PlanLimits};
 use crate::entry::{ENTRY_OVERHEAD_BYTES, PartitionId, SeqNo};
 use crate::error::Result;
 use crate::merge_policy::edit::{Placement, TreeEdit};
 use crate::merge_policy::plan::{Input, Plan, RunningJob, Target};
-use crate::merge_policy::shape::{Facts, RunId, Shape};
+use crate::merge_policy::shape::{Facts, RUNS_MAX, RunId, Shape};
 use crate::merge_policy::{Cut, SLICE_TABLES, Targets};
 use crate::partition::DesignInForce;
+use crate::runtime::delay_ns_per_byte;
 
 use super::Simulation;
 use super::clusters::Clusters;
@@ -22,6 +24,9 @@ use super::random::Random;
 use super::sample::Sample;
 use super::table::{Content, KEYS, Table, key};
 use super::workload::Workload;
+
+/// A thread merges 100 MB/s: what holds writers back is known by the clock.
+const MERGE_NS_PER_BYTE: f64 = 10.0;
 
 /// There is one tree.
 const PARTITION: PartitionId = PartitionId(1);
@@ -78,6 +83,11 @@ pub(super) struct Tree {
     /// Puts in all tables.
     puts: f64,
     next_id: u64,
+    /// Of the last memtable.
+    flushed_bytes: f64,
+    jobs: Vec<Job>,
+    /// The time, in bytes that a thread merges.
+    now: f64,
 }
 
 impl Tree {
@@ -104,6 +114,9 @@ impl Tree {
             written: 0.0,
             puts: 0.0,
             next_id: 1,
+            flushed_bytes: 0.0,
+            jobs: Vec::new(),
+            now: 0.0,
         }
     }
 
@@ -161,6 +174,7 @@ impl Tree {
         self.written += writes;
         self.work.user_bytes += writes * self.write_bytes;
         let segment = Segment::new(0..KEYS, mass, &self.workload);
+        self.flushed_bytes = segment.bytes;
         self.work.written_bytes += segment.bytes;
         self.work.written_entries += segment.entries();
         let run = RunId(self.take_id());
@@ -169,40 +183,60 @@ impl Tree {
         self.apply(&edit, tables)
     }
 
-    /// Carries out plan after plan until there is none, several at a time. A job takes as long as it
-    /// reads bytes.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        let mut jobs: Vec<Job> = Vec::new();
-        let mut now = 0.0;
+    /// Carries out plans, several at a time: all that are due, or at a pace those that end before writers
+    /// have filled the next memtable. A job takes as long as it reads bytes.
+    pub(super) fn settle(&mut self, pace: Option<f64>) -> Result<()> {
+        let mut unfilled = self.flushed_bytes;
         loop {
-            while jobs.len() < self.merge_threads
-                && let Some(job) = self.begin(&jobs, now)
+            while self.jobs.len() < self.merge_threads
+                && let Some(job) = self.begin()
             {
                 match job.running {
-                    Some(_) => jobs.push(job),
+                    Some(_) => self.jobs.push(job),
                     None => self.finish(&job, 0.0)?,
                 }
             }
-            let ends = jobs.iter().enumerate();
+            let ends = self.jobs.iter().enumerate();
             let first = ends.min_by(|(_, a), (_, b)| a.end.total_cmp(&b.end));
-            let Some((first, _)) = first else {
+            let first = first.map(|(first, job)| (first, job.end));
+            if let Some(pace) = pace {
+                let per_byte = pace + self.delay();
+                let full = self.now + unfilled * per_byte;
+                let Some((_, end)) = first.filter(|(_, end)| *end <= full) else {
+                    self.now = full;
+                    return Ok(());
+                };
+                unfilled -= (end - self.now) / per_byte;
+            }
+            let Some((first, end)) = first else {
                 return Ok(());
             };
-            let job = jobs.remove(first);
-            now = job.end;
-            let beside = jobs.iter().map(|job| job.bytes).sum();
+            self.now = end;
+            let job = self.jobs.remove(first);
+            let beside = self.jobs.iter().map(|job| job.bytes).sum();
             self.finish(&job, beside)?;
         }
     }
 
-    /// The next job beside others.
-    fn begin(&self, jobs: &[Job], now: f64) -> Option<Job> {
+    /// How long a writer is held back for each byte, in bytes that a thread merges meanwhile.
+    fn delay(&self) -> f64 {
+        let debt = planner::debt(&self.shape, self.targets());
+        if debt.level0_runs as usize >= RUNS_MAX {
+            return f64::INFINITY;
+        }
+        let memtable_bytes = self.design.memtable_bytes;
+        let (level0, owed) = compaction::fills(&debt, memtable_bytes, self.bytes() as u64);
+        delay_ns_per_byte(level0.max(owed)) / MERGE_NS_PER_BYTE
+    }
+
+    /// The next job beside those that run.
+    fn begin(&self) -> Option<Job> {
         let limits = PlanLimits {
             merge_bytes_max: self.design.table_bytes * SLICE_TABLES,
             oldest_snapshot: SeqNo::MAX,
         };
         let targets = self.targets();
-        let others = jobs.iter().filter_map(|job| job.running.clone());
+        let others = self.jobs.iter().filter_map(|job| job.running.clone());
         let others: Vec<RunningJob> = others.collect();
         let (plan, _) = planner::plan(&self.shape, targets, &others, &limits)?;
         let (mut inputs_of, mut real_merges) = (None, 1.0);
@@ -217,7 +251,7 @@ impl Tree {
             inputs: inputs_of,
             bytes: read_bytes / real_merges,
             real_merges,
-            end: now + read_bytes,
+            end: self.now + read_bytes,
         })
     }
 
