@@ -246,3 +246,34 @@ fn whole_merges_write_what_the_reference_says() {
         }
     }
 }
+
+/// P6: at any pace, of one thread and of two. `HEDGEROW_FULL=1` has all ratios and paces.
+#[test]
+fn late_merges_write_no_more_than_one_table_at_a_time() {
+    let full = std::env::var_os("HEDGEROW_FULL").is_some();
+    let (ratios, paces): (Vec<u32>, &[f64]) = match full {
+        true => ((2..=10).collect(), &[40.0, 20.0, 10.0, 5.0, 1.0, 0.25]),
+        false => (vec![5, 8], &[10.0, 0.25]),
+    };
+    let mut missed = Vec::new();
+    for (ratio, merge_threads) in ratios.iter().flat_map(|ratio| [(ratio, 1), (ratio, 2)]) {
+        let entry_writes = |cut: &str, pace: Option<f64>| {
+            let mut late = simulation(&format!("leveling:{ratio},{cut}"), 5_000 * 270);
+            late.design.memtable_bytes = Some(32 << 10);
+            (late.pace, late.merge_threads) = (pace, merge_threads);
+            end(&late).entry_writes
+        };
+        for pace in paces.iter().copied().map(Some).chain([None]) {
+            let one_table = entry_writes("one-table", pace);
+            let mut shown = format!("{one_table:.2}");
+            // Of whole levels it is chance whether one has just been merged.
+            for (cut, most) in [("partitioned", 1.1), ("whole-level", 1.2)] {
+                let writes = entry_writes(cut, pace);
+                shown += &format!(" {writes:.2}");
+                missed.extend((writes > most * one_table).then_some((ratio, cut, pace, writes)));
+            }
+            println!("ratio {ratio}, {merge_threads} threads, pace {pace:?}: {shown}");
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}

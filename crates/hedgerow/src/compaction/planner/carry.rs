@@ -13,10 +13,16 @@ use crate::merge_policy::{CARRIED_TABLES_MIN, CARRY_FACTOR, Cut};
 use super::Planner;
 use super::draft::Draft;
 
+/// A level that would be over so many times its capacity waits for no sweep below. One that is merged in time hardly ever is:
+/// it gets what is above it, which has as much at most (measured in docs/design/0003-merge-cuts.md).
+const WAITING_TIMES_MAX: u64 = 2;
+
 impl<'s, T: Facts> Planner<'s, T> {
     /// The beginning of the sweep of a level to which `incoming` bytes come at the same time; before that
     /// the one of the next level, if that will be over its capacity. Nothing while that one is swept and
-    /// cannot be carried along: what comes to it would be written only to be read again.
+    /// cannot be carried along: what comes to it would be written only to be read again. That is saved where
+    /// merging keeps up. Where it does not, a level grows while it waits, and what comes to it is merged into all that
+    /// has gathered: it waits no longer than [`WAITING_TIMES_MAX`] says (P6).
     pub(super) fn begin_sweep(&self, level: usize, incoming: u64) -> Option<Plan> {
         let data = &self.shape.levels[level];
         let begin = Plan::Drain {
@@ -29,7 +35,8 @@ impl<'s, T: Facts> Planner<'s, T> {
             return Some(begin);
         }
         if self.shape.levels[next].draining.is_some() {
-            return self.can_carry(level).then_some(begin);
+            let waits_too_long = bytes / WAITING_TIMES_MAX > self.target(level).capacity_bytes;
+            return (waits_too_long || self.can_carry(level)).then_some(begin);
         }
         let bytes_below = bytes.saturating_add(self.shape.levels[next].bytes());
         let deeper = self.next_level(next)?;

@@ -17,6 +17,8 @@
 //!   otherwise the second might be done with newer data first. Level 0 is taken by one job at a time.
 //! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
 //!   that nothing keeps; so planning ends when nothing is written.
+//! - P6, lateness: a level that would be over twice its capacity waits for no sweep of a deeper one, so that merges that come
+//!   late write no more than those in time.
 
 mod carry;
 mod debt;
