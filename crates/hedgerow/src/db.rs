@@ -131,7 +131,8 @@ impl Builder {
         self
     }
 
-    /// Who hears of flushes, merges and failures. Called on the thread where they happen.
+    /// Who hears of flushes, merges and failures, one event after another, soon after it happened. What nobody has been
+    /// told of when the database is closed is told then. It is called under no lock, so that it may call the database.
     pub fn listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Builder {
         self.options.listener = Some(Arc::new(listener));
         self
@@ -542,6 +543,7 @@ impl Engine {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
+            self.events.tell_all();
             return Ok(());
         };
         let (end, last) = {
@@ -566,6 +568,7 @@ impl Engine {
         });
         self.remove_obsolete();
         lock(&writer.locks).clear();
+        self.events.tell_all();
         noted
     }
 }
@@ -594,6 +597,7 @@ impl Engine {
         if let Some(writer) = &self.writer {
             lock(&writer.locks).clear();
         }
+        self.events.tell_all();
     }
 }
 

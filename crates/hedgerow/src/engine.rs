@@ -5,8 +5,10 @@
 //! publication (but see invariant I17); `manifest` alone is held during I/O, that of appending an
 //! edit.
 
+mod events;
 mod task;
 
+pub(crate) use events::Events;
 pub(crate) use task::{Access, Answer, Task, Write};
 
 use std::collections::BTreeMap;
@@ -26,10 +28,10 @@ use crate::memory::Memory;
 use crate::merge_policy::edit::TreeEdit;
 use crate::page::{PageSlice, TableId};
 use crate::partition::{KeyBounds, KeyspaceFacts, Partition};
-use crate::runtime::{Pressure, RateLimiter, Scheduler, Throttle, Workers};
+use crate::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers};
 use crate::slice::Slice;
 use crate::snapshot_list::{Registration, SnapshotList};
-use crate::stats::{Event, Listener, Stats, WorkerStats};
+use crate::stats::{Event, Stats, WorkerStats};
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext, TableMeta};
 use crate::version::clusters::{self, StoredCluster};
@@ -53,7 +55,7 @@ pub(crate) struct Engine {
     pub(crate) scheduler: Scheduler,
     pub(crate) throttle: Throttle,
     pub(crate) rate_limiter: RateLimiter,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) events: Arc<Events>,
     /// What reads and writes cost, for keyspaces that tune themselves.
     pub(crate) device: Device,
     pub(crate) catalog: ArcSwap<Catalog>,
@@ -307,9 +309,10 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn tell(&self, event: &Event) {
-        if let Some(listener) = &self.listener {
-            listener(event);
+    /// Has the listener hear of an event, soon and where no lock is held: behind this job of the pool or another.
+    pub(crate) fn tell(&self, event: Event) {
+        if self.events.put(event) {
+            self.scheduler.submit(Priority::Log, || ());
         }
     }
 
@@ -478,7 +481,7 @@ impl Engine {
                 return e;
             }
             let cause = writer.log.poison_with(e);
-            self.tell(&Event::Poisoned {
+            self.tell(Event::Poisoned {
                 error: cause.clone(),
             });
             cause

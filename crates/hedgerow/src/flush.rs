@@ -75,11 +75,10 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             if let Some(error) = &work.flush_failure
                 && error.kind() != ErrorKind::Closed
             {
-                let event = Event::BackgroundError {
+                engine.tell(Event::BackgroundError {
                     doing: "flush a memtable",
                     error: error.clone(),
-                };
-                engine.tell(&event);
+                });
             }
         }
         engine.scheduler.notify_progress();
@@ -238,7 +237,7 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
         engine.throttle.set(Pressure::Memtables, 0.0);
     }
     engine.release_log();
-    engine.tell(&Event::Flushed {
+    engine.tell(Event::Flushed {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,
         entries,

@@ -31,7 +31,7 @@ use crate::compaction::probes::clusters;
 use crate::compaction::probes::stored::{self, file_number, filters_dir};
 use crate::compaction::{self, job};
 use crate::engine::{
-    Catalog, CommitState, Engine, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
+    Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
 use crate::entry::{KeyspaceId, LogPosition, SeqNo};
 use crate::error::{Error, ErrorKind, Result};
@@ -132,7 +132,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         .inspect_err(|_| engine.abandon())?;
     engine.remove_obsolete();
     engine.memory.balance();
-    engine.tell(&Event::Recovered {
+    engine.tell(Event::Recovered {
         operations,
         took: options.environment.clock.now().saturating_sub(began),
     });
@@ -140,6 +140,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         self_tuning::consider(&engine, partition);
         compaction::schedule(&engine, partition);
     }
+    engine.events.tell_all();
     Ok(engine)
 }
 
@@ -341,17 +342,19 @@ fn assemble(
             next,
         )?),
     };
+    let events = Arc::new(Events::new(options.listener.clone()));
+    let told = events.clone();
     let engine = Arc::new(Engine {
         dir: dir.to_path_buf(),
         places,
-        scheduler: Scheduler::start(&environment)?,
+        scheduler: Scheduler::start(&environment, move || told.tell_all())?,
         throttle: Throttle::new(environment.clock.clone()),
         rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
         environment,
         memory,
         tables,
         stats,
-        listener: options.listener.clone(),
+        events,
         device: options.device.clone(),
         catalog: ArcSwap::default(),
         routing_epoch: AtomicU64::new(0),

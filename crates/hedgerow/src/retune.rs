@@ -40,11 +40,13 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
         from
     };
-    engine.tell(&Event::Retuned {
+    engine.tell(Event::Retuned {
         keyspace: facts.name.clone(),
         from,
         to: design,
     });
+    // Before whoever asked for it goes on.
+    engine.events.tell_all();
     let now = engine.environment.clock.now();
     for partition in &cell.state.load().partitions {
         partition.work().retuned_at = Some(now);

@@ -54,7 +54,7 @@ pub(crate) fn consider(engine: &Arc<Engine>, partition: &Partition) {
     });
     if let Err(error) = tuned {
         let doing = "adopt a design";
-        engine.tell(&Event::BackgroundError { doing, error });
+        engine.tell(Event::BackgroundError { doing, error });
     }
 }
 
@@ -125,7 +125,7 @@ fn is_turn(cell: &KeyspaceCell, entries: u64) -> bool {
 }
 
 fn adopt(engine: &Arc<Engine>, cell: &KeyspaceCell, found: Adoption) -> Result<()> {
-    engine.tell(&Event::Adopted {
+    engine.tell(Event::Adopted {
         keyspace: cell.facts.name.clone(),
         us_before: found.us_before,
         us: found.us,

@@ -120,6 +120,8 @@ impl Stats {
 /// let users = db.keyspace("users", Layout::sorted())?;
 /// users.put("ada", "1815")?;
 /// users.flush()?;
+/// // What was not told by then is told when it is closed.
+/// db.close()?;
 /// assert_eq!(flushed.load(Ordering::Relaxed), 1);
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
@@ -216,7 +218,8 @@ pub enum Event {
     },
 }
 
-/// Hears events, on the thread where they happen: it must be quick and must not call the database.
+/// Hears events, one after another, soon after they happened: on a background thread, or on that which opens or closes
+/// the database, whichever it is without a lock. It may call the database, and should be quick: the next event waits.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Where the memory budget goes, in bytes.

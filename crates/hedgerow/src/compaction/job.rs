@@ -96,7 +96,7 @@ fn move_down(
     let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
     engine.install_with(partition, edit, None, |it| ahead.put(it))?;
     engine.stats.moves.add(1);
-    engine.tell(&Event::Moved {
+    engine.tell(Event::Moved {
         keyspace: partition.keyspace.name.clone(),
         from_level: inputs.iter().map(|it| it.level).min().unwrap_or_default(),
         to_level: target.level,
@@ -143,7 +143,7 @@ fn merge(
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
     engine.stats.merge_entries.add(entries);
-    engine.tell(&Event::Merged {
+    engine.tell(Event::Merged {
         keyspace: partition.keyspace.name.clone(),
         partition: partition.index,
         from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),

@@ -65,7 +65,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             submit(engine, partition, design, plan, job);
         } else if let Err(error) = job::run(engine, partition, &design, &plan) {
             partition.work().merge_failure = Some(error.clone());
-            engine.tell(&Event::BackgroundError {
+            engine.tell(Event::BackgroundError {
                 doing: "begin a merge",
                 error,
             });
@@ -188,7 +188,7 @@ fn end_retune(engine: &Engine, partition: &Partition) {
         work.retuned_at.take()
     };
     if let Some(began) = began {
-        engine.tell(&Event::Reshaped {
+        engine.tell(Event::Reshaped {
             keyspace: partition.keyspace.name.clone(),
             partition: partition.index,
             took: engine.environment.clock.now().saturating_sub(began),
@@ -221,7 +221,7 @@ fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Opt
         work.merge_failure = error.cloned();
     }
     if let Some(error) = error.filter(|e| e.kind() != ErrorKind::Closed) {
-        engine.tell(&Event::BackgroundError {
+        engine.tell(Event::BackgroundError {
             doing: "merge tables",
             error: error.clone(),
         });

@@ -337,7 +337,7 @@ impl<'a> OutputTables<'a> {
             Ok(cluster) => self.clusters.push((id, cluster)),
             Err(error) => {
                 engine.check_open()?;
-                engine.tell(&Event::BackgroundError {
+                engine.tell(Event::BackgroundError {
                     doing: "write a filter",
                     error,
                 });

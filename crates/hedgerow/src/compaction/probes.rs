@@ -103,7 +103,7 @@ fn build_all(engine: &Engine, partition: &Partition) {
             work.merge_failure = Some(error.clone());
             drop(work);
             if error.kind() != ErrorKind::Closed {
-                engine.tell(&Event::BackgroundError {
+                engine.tell(Event::BackgroundError {
                     doing: "build a filter",
                     error,
                 });

@@ -36,11 +36,13 @@ pub(crate) enum Priority {
 const PRIORITIES: usize = 6;
 
 type Job = Box<dyn FnOnce() + Send>;
+type AfterJob = Arc<dyn Fn() + Send + Sync>;
 
 /// The queue and its threads.
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
     threads: Mutex<Vec<Box<dyn Join>>>,
+    after: AfterJob,
 }
 
 struct Shared {
@@ -121,8 +123,12 @@ impl Queue {
 }
 
 impl Scheduler {
-    /// Starts the threads of the environment's background mode.
-    pub(crate) fn start(environment: &Environment) -> Result<Scheduler> {
+    /// Starts the threads of the environment's background mode. `after` is called behind each job, where the
+    /// pool holds no lock.
+    pub(crate) fn start(
+        environment: &Environment,
+        after: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Scheduler> {
         let (threads, seed) = match environment.background {
             Background::Threads(n) => (n.max(2), 0),
             Background::Inline { seed } => (0, seed),
@@ -163,6 +169,7 @@ impl Scheduler {
         Ok(Scheduler {
             shared,
             threads: Mutex::new(joins),
+            after: Arc::new(after),
         })
     }
 
@@ -191,6 +198,11 @@ impl Scheduler {
         if self.shared.stopping.load(Ordering::Acquire) {
             return;
         }
+        let after = self.after.clone();
+        let job = move || {
+            job();
+            after();
+        };
         self.shared.lock().jobs[priority as usize].push_back(Box::new(job));
         self.shared.work.notify_one();
     }

@@ -20,6 +20,7 @@ mod collisions;
 mod compaction;
 mod concurrency;
 mod corruption;
+mod events;
 mod explain;
 mod faults;
 mod filter_files;

@@ -60,7 +60,7 @@ pub(crate) fn build<'a>(
         };
         match addition.build(engine, &partition.keyspace) {
             Ok(probe) => ahead.ready.push((addition, probe)),
-            Err(error) if engine.check_open().is_ok() => engine.tell(&Event::BackgroundError {
+            Err(error) if engine.check_open().is_ok() => engine.tell(Event::BackgroundError {
                 doing: "build a filter",
                 error,
             }),

@@ -136,7 +136,7 @@ fn write_some(
         };
         let coverage = coverage(group, probe, partition);
         if let Err(error) = write(engine, writer, &coverage, filter, &pace) {
-            engine.tell(&Event::BackgroundError {
+            engine.tell(Event::BackgroundError {
                 doing: "write a filter",
                 error,
             });

@@ -14,12 +14,12 @@ fn threaded(threads: usize) -> Scheduler {
         background,
         ..Environment::os()
     };
-    Scheduler::start(&environment).unwrap()
+    Scheduler::start(&environment, || ()).unwrap()
 }
 
 fn inline(seed: u64) -> Scheduler {
     let disk = SimStorage::new(seed);
-    Scheduler::start(&Environment::simulated(&disk, seed)).unwrap()
+    Scheduler::start(&Environment::simulated(&disk, seed), || ()).unwrap()
 }
 
 #[test]
