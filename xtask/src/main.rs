@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask NAME`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
+mod patches;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ const HELP: &str = "\
 cargo xtask tidy            check the rules of the code base that the compiler does not know
 cargo xtask bless [ARGS..]  run the tests with HEDGEROW_BLESS=1, so that expected texts, golden
                             files and worked examples are rewritten; ARGS go to cargo test
+cargo xtask patches         bring each mended defect of crates/hedgerow-testkit/patches back, in a copy of
+                            the tree, and see that the command of its patch finds it
 cargo xtask help            show this";
 
 fn main() -> ExitCode {
@@ -17,6 +20,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("tidy") => tidy(),
         Some("bless") => bless(&args[1..]),
+        Some("patches") => patches(),
         Some("help") => {
             println!("{HELP}");
             ExitCode::SUCCESS
@@ -29,7 +33,8 @@ fn main() -> ExitCode {
 }
 
 fn tidy() -> ExitCode {
-    let findings = tidy::check(&tidy::Sources::read(&root()));
+    let mut findings = tidy::check(&tidy::Sources::read(&root()));
+    findings.extend(patches::check(&root()));
     for finding in &findings {
         println!("{finding}");
     }
@@ -47,6 +52,17 @@ fn bless(args: &[String]) -> ExitCode {
         .status();
     println!("read the difference (git diff) before you commit it");
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
+}
+
+fn patches() -> ExitCode {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
+    match patches::run(&root(), &target.join("patches"), |line| println!("{line}")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            println!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// The workspace.
