@@ -45,12 +45,12 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         from,
         to: design,
     });
-    // Before whoever asked for it goes on.
-    engine.events.tell_all();
     let now = engine.environment.clock.now();
     for partition in &cell.state.load().partitions {
         partition.work().retuned_at = Some(now);
         compaction::schedule(engine, partition);
     }
+    // Before whoever asked for it goes on.
+    engine.events.tell_all();
     Ok(())
 }
