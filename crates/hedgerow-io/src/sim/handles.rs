@@ -206,6 +206,7 @@ impl Segment for SimSegment {
             "write of {} bytes at {offset} in a segment of {capacity_bytes} bytes",
             bytes.len()
         );
+        self.handle.disk.pass(bytes);
         self.handle.write(offset, bytes)
     }
 

@@ -39,7 +39,7 @@
 //! buffers, and the locks.
 //!
 //! Operations fail when asked to ([`SimStorage::fail_after`], [`SimStorage::crash_after`],
-//! [`SimStorage::set_capacity_bytes`]).
+//! [`SimStorage::set_capacity_bytes`]), and writers stop ([`SimStorage::stall_write`]).
 //!
 //! # What it does not do
 //!
@@ -59,12 +59,14 @@ mod meter;
 mod names;
 mod random;
 mod reads;
+mod stall;
 mod storage;
 #[cfg(test)]
 mod tests;
 
 pub use machine::{NoSpawn, SimClock};
 pub use meter::{Counters, Fault, OpClass};
+pub use stall::Stall;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -88,6 +90,7 @@ pub struct SimStorage {
 #[derive(Debug)]
 struct Disk {
     state: Mutex<State>,
+    stall: Mutex<Option<Arc<stall::Gate>>>,
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
@@ -269,6 +272,7 @@ impl SimStorage {
         SimStorage {
             disk: Arc::new(Disk {
                 state: Mutex::new(state),
+                stall: Mutex::default(),
             }),
         }
     }

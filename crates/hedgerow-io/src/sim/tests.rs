@@ -505,3 +505,21 @@ fn crashes_invent_no_bytes() {
         }
     }
 }
+
+#[test]
+fn a_stalled_write_begins_when_it_may_and_others_go_on() {
+    let disk = disk(1);
+    let segment = segment(&disk);
+    let stall = disk.stall_write(b"slow");
+    std::thread::scope(|scope| {
+        scope.spawn(|| segment.write_at(0, b"a slow one").unwrap());
+        stall.wait_until_reached();
+        segment.write_at(512, b"a fast one").unwrap();
+        let now = disk.contents(path("segment")).unwrap();
+        assert_eq!(now[..10], [1; 10]);
+        assert_eq!(now[512..522], *b"a fast one");
+        drop(stall);
+    });
+    let after = disk.contents(path("segment")).unwrap();
+    assert_eq!(after[..10], *b"a slow one");
+}
