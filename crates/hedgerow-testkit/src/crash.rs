@@ -17,6 +17,7 @@
 mod adoptions;
 mod oracle;
 mod reads;
+mod stalled;
 mod trouble;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::setup::{Setup, suited};
 use adoptions::{Adoptions, Designs, Told};
 use oracle::{Change, Contents, NAMES, Oracle, describe, set};
 use reads::read_everything;
+pub use stalled::run_with_a_stalled_writer;
 pub use trouble::Trouble;
 
 /// What a run was like: equal for equal seeds.

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hedgerow_testkit::crash::{Trouble, run, run_self_tuning, run_without_merges};
+use hedgerow_testkit::crash::{
+    Trouble, run, run_self_tuning, run_with_a_stalled_writer, run_without_merges,
+};
 use hedgerow_testkit::seeds::for_seeds;
 
 fn survives(name: &str, usual: u64, troubles: &[Trouble]) {
@@ -51,6 +53,12 @@ fn level_0_may_be_as_full_as_it_can() {
     for_seeds("level_0_may_be_as_full_as_it_can", 30, |seed| {
         run_without_merges(seed).map(drop)
     });
+}
+
+#[test]
+fn a_writer_that_stalls_costs_nobody_an_acknowledged_write() {
+    let name = "a_writer_that_stalls_costs_nobody_an_acknowledged_write";
+    for_seeds(name, 200, run_with_a_stalled_writer);
 }
 
 #[test]

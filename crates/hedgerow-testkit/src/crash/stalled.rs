@@ -1,0 +1,203 @@
+//! A crash beside a writer that stalls in the middle of its commit, while others fill segments of the log and its
+//! keyspace goes.
+//!
+//! Threads begin one after another, each when nothing moves on the disk any more. On a machine so busy that a thread
+//! stands still without having to, another interleaving is run; what must hold, holds in each.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::thread;
+
+use hedgerow::io::Environment;
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Design, Durability, Layout, Result};
+
+use super::DIR;
+use crate::random::Random;
+
+/// Where nothing has happened on the disk for so many turns, all others wait.
+const QUIET_TURNS: u32 = 3000;
+
+/// What a run does.
+struct Plan {
+    seed: u64,
+    /// What is in tables before it begins.
+    before: Vec<Write>,
+    stalling: Vec<u8>,
+    beside: Vec<Write>,
+    /// The keyspace of the one that stalls goes before this write.
+    goes_at: usize,
+    is_cleared: bool,
+    /// The one that stalls goes on before the crash.
+    goes_on: bool,
+    is_cut: bool,
+}
+
+struct Write {
+    key: String,
+    value: Vec<u8>,
+    durability: Durability,
+}
+
+/// What a crash left of a run.
+struct Left {
+    disk: SimStorage,
+    /// Which of the writes beside were acknowledged, and whether the clear or drop was.
+    acknowledged: Vec<bool>,
+    is_gone: bool,
+}
+
+/// One run: some writes, one that stalls, others beside it, in the middle of which its keyspace is cleared or
+/// dropped; then a crash, before or after the one that stalled has gone on.
+///
+/// # Errors
+/// What was wrong.
+pub fn run_with_a_stalled_writer(seed: u64) -> std::result::Result<(), String> {
+    let plan = Plan::any(seed);
+    let left = plan.carry_out();
+    let left = left.map_err(|e| format!("nothing was wrong with the disk, found {e}"))?;
+    plan.check(&left)
+}
+
+impl Plan {
+    fn any(seed: u64) -> Plan {
+        let mut random = Random::new(seed);
+        let mut writes = |when: &str, count, bytes: Range<u64>| -> Vec<Write> {
+            let write = |i| Write {
+                key: format!("{when} {i}"),
+                value: any_value(&mut random, bytes.clone()),
+                durability: match random.one_in(3) {
+                    true => Durability::Buffered,
+                    false => Durability::Synced,
+                },
+            };
+            (0..count).map(write).collect()
+        };
+        let before = writes("before", seed % 5, 100..2000);
+        let beside = writes("beside", seed % 17 + 1, 1000..3500);
+        Plan {
+            seed,
+            before,
+            stalling: any_value(&mut random, 2500..3500),
+            goes_at: random.below(beside.len() as u64) as usize,
+            beside,
+            is_cleared: random.one_in(2),
+            goes_on: !random.one_in(4),
+            is_cut: random.one_in(2),
+        }
+    }
+
+    /// Beside the writer that stalls nothing is flushed, for that would wait for it; the log takes few writes per segment.
+    fn open(&self, disk: &SimStorage) -> Result<Db> {
+        let builder = Db::builder(DIR).memory_budget(8 << 20);
+        let builder = builder.log_segment_bytes(4 << 10).log_bytes_max(1 << 20);
+        let environment = Environment::simulated(disk, self.seed);
+        builder.environment(environment).open()
+    }
+
+    fn carry_out(&self) -> Result<Left> {
+        let disk = SimStorage::new(self.seed);
+        let db = self.open(&disk)?;
+        let kept = db.keyspace_with("kept", Layout::sorted(), Design::default())?;
+        let going = db.keyspace_with("going", Layout::sorted(), Design::default())?;
+        for write in &self.before {
+            kept.put(&write.key, &write.value)?;
+        }
+        db.flush()?;
+        let go = || match self.is_cleared {
+            true => going.clear(),
+            false => db.drop_keyspace("going"),
+        };
+        thread::scope(|scope| {
+            let stall = disk.stall_write(&self.stalling);
+            let mut threads = vec![scope.spawn(|| going.put("stalled", &self.stalling))];
+            stall.wait_until_reached();
+            for (i, write) in self.beside.iter().enumerate() {
+                if i == self.goes_at {
+                    threads.insert(0, scope.spawn(go));
+                    wait_until_quiet(&disk);
+                }
+                let kept = &kept;
+                let put = || kept.put_with(&write.key, &write.value, write.durability);
+                threads.push(scope.spawn(put));
+                wait_until_quiet(&disk);
+            }
+            let image = || match self.is_cut {
+                true => disk.crash(),
+                false => disk.kill(),
+            };
+            let early = (!self.goes_on).then(|| {
+                let acknowledged: Vec<_> = threads.iter().map(|t| t.is_finished()).collect();
+                (acknowledged, image())
+            });
+            drop(stall);
+            let mut acknowledged = Vec::new();
+            for thread in threads {
+                thread.join().expect("no thread panics")?;
+                acknowledged.push(true);
+            }
+            let (acknowledged, disk) = early.unwrap_or_else(|| (acknowledged, image()));
+            Ok(Left {
+                disk,
+                is_gone: acknowledged[0],
+                acknowledged: acknowledged[2..].to_vec(),
+            })
+        })
+    }
+
+    fn check(&self, left: &Left) -> std::result::Result<(), String> {
+        let wrong = |e| format!("expected a database that is whole, found {e}");
+        let db = self.open(&left.disk).map_err(wrong)?;
+        let kept = db.existing_keyspace("kept").ok_or("`kept` is gone")?;
+        let entries = kept.scan::<&[u8]>(..).map_err(wrong)?;
+        let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
+        let mut found: BTreeMap<_, _> = entries.collect::<Result<_>>().map_err(wrong)?;
+        let acknowledged = self.beside.iter().zip(&left.acknowledged);
+        let all = self.before.iter().map(|write| (write, true, true));
+        let all = all.chain(acknowledged.map(|(write, &done)| {
+            let is_synced = write.durability == Durability::Synced;
+            (write, done, is_synced || !self.is_cut)
+        }));
+        for (write, done, survives) in all {
+            match found.remove(write.key.as_bytes()) {
+                Some(value) if value == write.value => {}
+                Some(_) => return Err(format!("`{}` has another value", write.key)),
+                None if done && survives => {
+                    return Err(format!("`{}` was acknowledged, and is lost", write.key));
+                }
+                None => {}
+            }
+        }
+        if let Some((key, _)) = found.first_key_value() {
+            return Err(format!("nobody wrote {key:?}"));
+        }
+        let going = db.existing_keyspace("going");
+        let is_empty = going.map(|it| it.get("stalled").map(|value| value.is_none()));
+        let is_empty = is_empty.transpose().map_err(wrong)?;
+        let as_told = if self.is_cleared { Some(true) } else { None };
+        if left.is_gone && is_empty != as_told {
+            return Err(format!(
+                "expected {as_told:?}, found {is_empty:?} of the keyspace that went"
+            ));
+        }
+        db.verify().map(drop).map_err(wrong)
+    }
+}
+
+fn any_value(random: &mut Random, bytes: Range<u64>) -> Vec<u8> {
+    let bytes = random.range(bytes.start, bytes.end);
+    (0..bytes).map(|_| random.next() as u8).collect()
+}
+
+/// Lets the others go on for as long as they move.
+fn wait_until_quiet(disk: &SimStorage) {
+    let (mut seen, mut turns) = (disk.operations(), 0);
+    while turns < QUIET_TURNS {
+        thread::yield_now();
+        turns += 1;
+        let now = disk.operations();
+        if now != seen {
+            (seen, turns) = (now, 0);
+        }
+    }
+}
