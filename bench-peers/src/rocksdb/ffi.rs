@@ -1,4 +1,4 @@
-//! The part of `rocksdb/c.h` that the store needs, as RocksDB 7.8 declares it.
+//! The part of `rocksdb/c.h` that the store needs, as RocksDB 7.8 to 11.8 declare it.
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 
@@ -12,7 +12,7 @@ macro_rules! opaque {
 }
 opaque! { Db Options ReadOptions WriteOptions FlushOptions WriteBatch Iterator ColumnFamily PinnableSlice }
 
-#[link(name = "rocksdb")]
+// Linked by `build.rs`.
 unsafe extern "C" {
     pub(super) fn rocksdb_open_column_families(
         options: *const Options,

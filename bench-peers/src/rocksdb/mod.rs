@@ -1,7 +1,7 @@
 //! RocksDB, through its C interface.
 //!
-//! The library that is linked is the system's (`librocksdb-dev`), or one in a folder that the
-//! linker is told of; which one runs is read from the options that it writes into its directory.
+//! The library that is linked is the one that `fetch-rocksdb` fetches, or another that `build.rs`
+//! is told of; which one runs is read from the options that it writes into its directory.
 
 mod ffi;
 mod settings;
