@@ -237,7 +237,7 @@ impl Harness {
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
             self.live.insert(name.to_owned(), Map::new());
             self.designs.set(name, vec![self.setup.design.clone()]);
-            self.oracle.begin(name, true, true);
+            self.oracle.create(name, true);
         }
         if self.setup.self_tuning {
             let all = NAMES.iter().filter_map(|name| db.existing_keyspace(name));
@@ -372,7 +372,7 @@ impl Harness {
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
         match self
             .random
-            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4])
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4])
         {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
@@ -401,7 +401,10 @@ impl Harness {
                 self.maintained(round, &format!("merge {name}"), result, false)
             }
             8 if round.trouble == Trouble::NoMerges => Ok(()),
-            8 => self.empty(round),
+            8 => {
+                let name = *self.random.pick(&NAMES);
+                self.empty(round, name)
+            }
             9 => {
                 let Some((name, keyspace)) = self.keyspace(round) else {
                     return Ok(());
@@ -417,11 +420,8 @@ impl Harness {
             }
             11 => self.load(round),
             12 => self.retune(round),
-            _ => {
-                self.copies += 1;
-                let result = round.db.checkpoint(format!("/copy-{}", self.copies));
-                self.maintained(round, "checkpoint", result, true)
-            }
+            13 => self.move_all(round),
+            _ => self.copy(round),
         }
     }
 
@@ -547,8 +547,56 @@ impl Harness {
         Ok(())
     }
 
-    fn empty(&mut self, round: &mut Round) -> Result<(), String> {
-        let name = *self.random.pick(&NAMES);
+    /// The entries of a keyspace go into another one; then it is emptied.
+    fn move_all(&mut self, round: &mut Round) -> Result<(), String> {
+        let (Some((from, _)), Some((to, target))) = (self.keyspace(round), self.keyspace(round))
+        else {
+            return Ok(());
+        };
+        if from == to || round.trouble == Trouble::NoMerges {
+            return Ok(());
+        }
+        let mut batch = round.db.batch();
+        let mut commit: Vec<Change> = Vec::new();
+        for (key, value) in self.live.get(from).into_iter().flatten() {
+            let added = batch.put(&target, key, value);
+            added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
+            commit.push((to.to_owned(), key.clone(), Some(value.clone())));
+        }
+        if commit.is_empty() {
+            return Ok(());
+        }
+        let what = format!("{} move {from} to {to}", self.oracle.commits.len() + 1);
+        let result = batch.commit(Durability::Buffered);
+        let ended = self.ended(round, &what, result)?;
+        let is_done = matches!(ended, Ended::Done);
+        self.conclude(ended, commit, false);
+        match is_done {
+            true => self.empty(round, from),
+            false => Ok(()),
+        }
+    }
+
+    /// A checkpoint, which has what there is.
+    fn copy(&mut self, round: &mut Round) -> Result<(), String> {
+        self.copies += 1;
+        let dir = format!("/copy-{}", self.copies);
+        let result = round.db.checkpoint(&dir);
+        let is_made = result.is_ok();
+        self.maintained(round, "checkpoint", result, true)?;
+        if is_made && round.trouble == Trouble::Kill {
+            let environment = Environment::simulated(&self.disk, self.seed);
+            let copy = Db::builder(&dir)
+                .environment(environment)
+                .read_only(true)
+                .open();
+            let copy = copy.map_err(|e| format!("expected the copy to open, found {e}"))?;
+            Oracle::settled(self.live.clone()).check(&read_everything(&copy)?, 0)?;
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self, round: &mut Round, name: &'static str) -> Result<(), String> {
         let (result, exists, what) = match round.db.existing_keyspace(name) {
             None => {
                 let (layout, design) = (self.setup.layout(), self.setup.design.clone());
@@ -560,7 +608,10 @@ impl Harness {
         };
         match self.ended(round, &format!("{what} {name}"), result)? {
             Ended::Done => {
-                self.oracle.begin(name, exists, true);
+                match what {
+                    "create" => self.oracle.create(name, true),
+                    _ => self.oracle.empty(name, exists, true),
+                }
                 match exists {
                     true => drop(self.live.insert(name.to_owned(), Map::new())),
                     false => drop(self.live.remove(name)),
@@ -570,12 +621,11 @@ impl Harness {
                 }
             }
             Ended::NotDone => {}
-            Ended::Unknown => {
-                self.oracle.begin(name, exists, false);
-                if what == "create" {
-                    self.designs.add(name, self.setup.design.clone());
-                }
+            Ended::Unknown if what == "create" => {
+                self.oracle.create(name, false);
+                self.designs.add(name, self.setup.design.clone());
             }
+            Ended::Unknown => self.oracle.empty(name, exists, false),
         }
         Ok(())
     }

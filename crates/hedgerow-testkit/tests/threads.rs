@@ -1,10 +1,17 @@
 //! Real threads on a real directory: what each of them sees must fit some order of all commits.
-#![allow(clippy::unwrap_used, reason = "a failure of the engine fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failure of the engine fails the test, which tells what it did"
+)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use hedgerow::io::sim::SimStorage;
+use hedgerow::io::{Background, Environment, OsClock, OsSpawn};
 use hedgerow::{Db, Durability, Keyspace, Layout, Partitioning};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
@@ -249,4 +256,72 @@ fn clearing_and_dropping_goes_on_beside_writers() {
     drop((a, b));
     let (db, _, _) = open(dir.path(), Partitioning::Hash(3));
     db.verify().unwrap();
+}
+
+/// Keys that are in one of two keyspaces, or in both: all of them go from one to the other and back, by a batch
+/// and then a clear. So they are in every snapshot and in every checkpoint.
+#[test]
+fn what_moves_between_keyspaces_is_in_every_snapshot_and_checkpoint() {
+    const MOVES: u64 = 1_500;
+    const MOVED: u64 = 20;
+    let disk = SimStorage::new(5);
+    let environment = || Environment {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(OsClock::new()),
+        spawn: Arc::new(OsSpawn),
+        background: Background::Threads(3),
+    };
+    let open = |dir: &str| {
+        let builder = Db::builder(dir).memory_budget(4 << 20);
+        builder.environment(environment()).open().unwrap()
+    };
+    let db = open("/db");
+    let keyspaces = ["a", "b"].map(|name| db.keyspace(name, Layout::sorted()).unwrap());
+    let fill = |keyspace: &Keyspace| {
+        let mut batch = db.batch();
+        for key in 0..MOVED {
+            batch.put(keyspace, key.to_be_bytes(), b"moved").unwrap();
+        }
+        batch.commit(Durability::Buffered).unwrap();
+    };
+    fill(&keyspaces[0]);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..MOVES {
+                fill(&keyspaces[(i + 1) as usize % 2]);
+                keyspaces[i as usize % 2].clear().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        scope.spawn(|| {
+            let mut copies = 0;
+            while !done.load(Ordering::Relaxed) {
+                let dir = format!("/copy-{copies}");
+                copies += 1;
+                db.checkpoint(&dir).unwrap();
+                let copy = open(&dir);
+                let copied = ["a", "b"].map(|name| copy.existing_keyspace(name).unwrap());
+                for key in (0..MOVED).map(u64::to_be_bytes) {
+                    let found = copied.iter().any(|it| it.contains_key(key).unwrap());
+                    assert!(found, "{key:?} is not in {dir}");
+                }
+            }
+            assert!(copies > 1);
+        });
+        scope.spawn(|| {
+            let mut taken = 0_u64;
+            while !done.load(Ordering::Relaxed) {
+                let snapshot = db.snapshot().unwrap();
+                let key = (taken % MOVED).to_be_bytes();
+                let has = |keyspace| snapshot.contains_key(keyspace, key).unwrap();
+                assert!(
+                    keyspaces.iter().any(has),
+                    "{key:?} is not in snapshot {taken}"
+                );
+                taken += 1;
+            }
+            println!("{taken} snapshots");
+        });
+    });
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::engine::{Engine, Handle, KeyspaceCell};
 use crate::entry::{KeyHash, Kind, Tag, check_value};
@@ -49,7 +48,7 @@ impl Batch {
     pub(crate) fn new(engine: &Handle) -> Batch {
         Batch {
             engine: engine.clone(),
-            routing_epoch: engine.routing_epoch.load(Ordering::Acquire),
+            routing_epoch: engine.routing_epoch(),
             payload: Payload::new(),
             routes: Vec::new(),
             keyspaces: Vec::new(),
@@ -178,7 +177,7 @@ impl Batch {
 
     /// A keyspace was cleared or dropped since operations were added.
     fn route_again(&mut self) -> Result<()> {
-        self.routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
+        self.routing_epoch = self.engine.routing_epoch();
         let mut payload = Payload::new();
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
             let cell = &self.keyspaces[route.keyspace];

@@ -169,11 +169,11 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     flush::wait_for(engine, &partitions, at)?;
     compaction::wait_for_room(engine, &partitions)?;
 
-    let _one = lock(&engine.holding_flushes);
+    let _one = lock(&engine.whole_trees);
     let _flushes_go_on = flush::Held(engine);
     let number = write::number_bulk_load(engine, &partitions)?;
     let seqno = number.seqno;
-    flush::wait_for(engine, &partitions, seqno)?;
+    flush::carry_out(engine, &partitions, seqno)?;
     engine.publisher.wait(seqno.0 - 1);
     engine.writer()?.log.sync_through(number.log_end)?;
 

@@ -1,7 +1,8 @@
 //! Checkpoints: a copy of the database at one number, made of links.
 //!
 //! All memtables are sealed at one number and flushed, and nothing sealed later is until the trees
-//! are held, so that they hold exactly what was written before the number. Their files, which stay
+//! are held, so that they hold exactly what was written before the number. No keyspace is cleared or dropped
+//! meanwhile. Their files, which stay
 //! while they are held, are linked (copied across file systems). The manifest comes last: a copy without one is
 //! not a database, so that a crash in the middle leaves nothing that opens.
 
@@ -71,10 +72,13 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
 /// What everything written so far amounts to, and nothing written later, with the trees that it
 /// names.
 fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
-    let _one = lock(&engine.holding_flushes);
+    // Most of it without holding anybody up.
+    let (at, partitions) = write::seal_database(engine, false)?;
+    flush::wait_for(engine, &partitions, at)?;
+    let _one = lock(&engine.whole_trees);
     let _flushes_go_on = flush::Held(engine);
     let (at, partitions) = write::seal_database(engine, true)?;
-    flush::wait_for(engine, &partitions, at)?;
+    flush::carry_out(engine, &partitions, at)?;
     // Edits wait for the manifest's lock.
     let manifest = engine.writer()?.manifest();
     let catalog = engine.catalog.load();

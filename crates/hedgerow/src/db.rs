@@ -374,30 +374,24 @@ impl Db {
         Ok(cell)
     }
 
-    /// Drops a keyspace with everything in it. Durable when it returns; its handles are `Closed`
-    /// from then on, its files go when no snapshot or cursor reads them.
+    /// Drops a keyspace with everything in it. Durable when it returns, and so is everything written
+    /// before; its handles are `Closed` from then on, its files go when no snapshot or cursor reads them.
+    /// Cost: a sync of the log and one of the manifest, for which writes of other threads wait.
     ///
     /// # Errors
     /// `InvalidArgument` if there is none of that name, `Unsupported` when opened for reading only,
     /// `Io`, `Poisoned`.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let engine = &self.engine;
-        let writer = engine.writer()?;
+        engine.writer()?;
         {
-            let mut manifest = writer.manifest();
-            let catalog = engine.catalog.load_full();
-            let Some(cell) = catalog.keyspaces.get(name) else {
-                return Err(Error::invalid(format!(
-                    "expected a keyspace, found none named `{name}`"
-                )));
-            };
+            let _one = lock(&engine.whole_trees);
+            let cell = engine.catalog.load().keyspaces.get(name).cloned();
+            let cell = cell.ok_or_else(|| {
+                Error::invalid(format!("expected a keyspace, found none named `{name}`"))
+            })?;
             let id = cell.facts.id;
-            engine.log_edit(writer, &mut manifest, vec![Change::DropKeyspace { id }])?;
-            cell.dropped.store(true, Ordering::Release);
-            let mut of_dropped = lock(&engine.stats.of_dropped);
-            *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
-            drop(of_dropped);
-            retire_state(engine, writer, cell, None, catalog.without(id));
+            replace_trees(engine, &cell, None, vec![Change::DropKeyspace { id }])?;
         }
         engine.release_log();
         engine.remove_obsolete();
@@ -611,75 +605,92 @@ fn seed(engine: &Engine, id: u32) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Takes the trees of a keyspace away, or puts others in their place, and replaces the catalog: all of
-/// it inside the commit's critical section, so that every write is either routed to the old trees and numbered
-/// before, or routed again, and no tree is written to that the catalog does not have.
-fn retire_state(
+/// Takes the trees of a keyspace away, or puts new ones in their place, at one number: everything
+/// that has a smaller one was routed to the old trees and is durable before the edit, everything that has a
+/// larger one is routed when it is done, and no snapshot is taken in between. By one who
+/// holds [`Engine::whole_trees`].
+fn replace_trees(
     engine: &Engine,
-    writer: &crate::engine::Writer,
-    cell: &KeyspaceCell,
+    cell: &Arc<KeyspaceCell>,
     new: Option<Arc<KeyspaceState>>,
-    catalog: crate::engine::Catalog,
-) {
-    let commits = writer.commit();
-    let old = cell.state.load_full();
-    for partition in &old.partitions {
-        partition.mark_dropped();
-        let tree = partition.tree();
-        let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
-        engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
-        (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
-    }
-    if let Some(new) = new {
-        cell.state.store(new);
-    }
-    engine.catalog.store(Arc::new(catalog));
-    engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
-    drop(commits);
+    edit: Vec<Change>,
+) -> Result<()> {
+    let writer = engine.writer()?;
+    let rerouting = write::begin_rerouting(engine)?;
+    engine.publisher.wait(rerouting.0.seqno.0 - 1);
+    writer.log.sync_through(rerouting.0.log_end)?;
+    let mut manifest = writer.manifest();
+    engine.log_edit(writer, &mut manifest, edit)?;
+    engine.snapshots.while_none_is_taken(|| {
+        let commits = writer.commit();
+        let old = cell.state.load_full();
+        for partition in &old.partitions {
+            partition.mark_dropped();
+            let tree = partition.tree();
+            let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
+            engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
+            (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
+        }
+        let catalog = engine.catalog.load();
+        let catalog = match new {
+            Some(new) => {
+                let catalog = catalog.with(cell, &new);
+                cell.state.store(new);
+                catalog
+            }
+            None => {
+                cell.dropped.store(true, Ordering::Release);
+                let mut of_dropped = lock(&engine.stats.of_dropped);
+                *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
+                catalog.without(cell.facts.id)
+            }
+        };
+        engine.catalog.store(Arc::new(catalog));
+        drop(commits);
+        drop(rerouting);
+    });
+    Ok(())
 }
 
 /// Empties a keyspace: new, empty trees take the place of the old ones.
 pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
     let writer = engine.writer()?;
-    {
-        let mut manifest = writer.manifest();
-        cell.check_not_dropped()?;
-        let count = cell.state.load().partitions.len() as u32;
-        let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-        let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
-        let depth = cell.facts.design().policy.depth();
-        let partitions = ids.iter().enumerate().map(|(index, &id)| {
-            let version = Version::new(depth);
-            crate::partition::Partition::new(
-                id,
-                index,
-                cell.facts.clone(),
-                version,
-                SeqNo(0),
-                &engine.memory.pool,
-            )
-        });
-        let new = Arc::new(KeyspaceState {
-            facts: cell.facts.clone(),
-            partitions: partitions.collect(),
-        });
-        // The design may have changed since the keyspace was made, and with it the depth.
-        let deep = ids.iter().map(|&id| {
-            Change::Tree(TreeEdit {
-                depth: Some(depth as u8),
-                ..TreeEdit::new(id)
-            })
-        });
-        let mut edit: Vec<_> = deep.collect();
-        let replaced = Change::ReplacePartitions {
-            id: cell.facts.id,
-            partitions: ids,
-        };
-        edit.insert(0, replaced);
-        engine.log_edit(writer, &mut manifest, edit)?;
-        let catalog = engine.catalog.load().with(cell, &new);
-        retire_state(engine, writer, cell, Some(new), catalog);
-    }
+    let whole_trees = lock(&engine.whole_trees);
+    cell.check_not_dropped()?;
+    let count = cell.state.load().partitions.len() as u32;
+    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+    let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
+    let depth = cell.facts.design().policy.depth();
+    let partitions = ids.iter().enumerate().map(|(index, &id)| {
+        let version = Version::new(depth);
+        crate::partition::Partition::new(
+            id,
+            index,
+            cell.facts.clone(),
+            version,
+            SeqNo(0),
+            &engine.memory.pool,
+        )
+    });
+    let new = Arc::new(KeyspaceState {
+        facts: cell.facts.clone(),
+        partitions: partitions.collect(),
+    });
+    // The design may have changed since the keyspace was made, and with it the depth.
+    let deep = ids.iter().map(|&id| {
+        Change::Tree(TreeEdit {
+            depth: Some(depth as u8),
+            ..TreeEdit::new(id)
+        })
+    });
+    let mut edit: Vec<_> = deep.collect();
+    let replaced = Change::ReplacePartitions {
+        id: cell.facts.id,
+        partitions: ids,
+    };
+    edit.insert(0, replaced);
+    replace_trees(engine, cell, Some(new), edit)?;
+    drop(whole_trees);
     engine.release_log();
     engine.remove_obsolete();
     Ok(())

@@ -1,8 +1,8 @@
 //! The state of an open database, on which the paths work: parts, and the locks between them.
 //!
-//! Lock order: `manifest` → `commit` → a partition's `work` → a partition's replacing lock → the
-//! log's own. No lock is held while waiting for a flush, a merge, a sync of the log or a
-//! publication (but see invariant I17); `manifest` alone is held during I/O, that of appending an
+//! Lock order: `whole_trees` → `manifest` → the list of snapshots → `commit` → a partition's `work` → a partition's
+//! replacing lock → the log's own. No lock but the first is held while waiting for a flush, a merge, a sync of the log
+//! or a publication (invariant I17); `manifest` alone is held during I/O, that of appending an
 //! edit.
 
 mod events;
@@ -59,8 +59,11 @@ pub(crate) struct Engine {
     /// What reads and writes cost, for keyspaces that tune themselves.
     pub(crate) device: Device,
     pub(crate) catalog: ArcSwap<Catalog>,
-    /// Counts the changes after which a routed write has to be routed again.
+    /// Counts the changes after which a routed write has to be routed again, twice each: while one goes on it
+    /// is odd.
     pub(crate) routing_epoch: AtomicU64,
+    /// The number of the last of these changes.
+    pub(crate) rerouted_at: AtomicU64,
     pub(crate) snapshots: SnapshotList,
     pub(crate) publisher: Publisher,
     /// `None` when the database was opened for reading only.
@@ -69,8 +72,8 @@ pub(crate) struct Engine {
     /// Memtables sealed at a later number are not flushed while a checkpoint is made, or a bulk load
     /// put in place, at this one.
     pub(crate) flushes_held_at: AtomicU64,
-    /// One of these at a time.
-    pub(crate) holding_flushes: Mutex<()>,
+    /// Held by whoever deals with whole trees: a checkpoint, the end of a bulk load, a clear, a drop.
+    pub(crate) whole_trees: Mutex<()>,
     /// Who does the asynchronous calls; set when it is open.
     pub(crate) workers: OnceLock<Workers<Task>>,
     /// The clusters of tables that are written and not in a tree yet.
@@ -307,6 +310,19 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the database was closed"));
         }
         Ok(())
+    }
+
+    /// What a routing that begins now is good for. Waits while trees are replaced.
+    #[inline]
+    pub(crate) fn routing_epoch(&self) -> u64 {
+        loop {
+            let epoch = self.routing_epoch.load(Ordering::Acquire);
+            if epoch.is_multiple_of(2) {
+                return epoch;
+            }
+            self.publisher
+                .wait(self.rerouted_at.load(Ordering::Acquire));
+        }
     }
 
     /// Has the listener hear of an event, soon and where no lock is held: behind this job of the pool or another.

@@ -179,12 +179,6 @@ pub(crate) fn wait_for(
 ) -> Result<()> {
     retry(engine);
     for partition in partitions {
-        let pending = |partition: &Partition| {
-            let tree = partition.tree();
-            tree.sealed
-                .iter()
-                .any(|m| m.sealed_at().is_some_and(|sealed| sealed <= at))
-        };
         let mut failure = None;
         let ended = engine.scheduler.wait_until(|| {
             failure = {
@@ -196,7 +190,7 @@ pub(crate) fn wait_for(
                 }
             };
             failure.is_some()
-                || !pending(partition)
+                || !is_pending(partition, at)
                 || partition.is_dropped()
                 || engine.check_open().is_err()
         });
@@ -208,11 +202,51 @@ pub(crate) fn wait_for(
             return Err(error);
         }
         engine.check_open()?;
-        if !ended && pending(partition) {
+        if !ended && is_pending(partition, at) {
             return Err(Error::new(ErrorKind::Io, "a flush was not carried out"));
         }
     }
     Ok(())
+}
+
+/// Flushes, on this thread, everything that some partitions wrote below `at`. For one who holds
+/// [`Engine::whole_trees`]: all threads of the pool may be waiting for that.
+///
+/// # Errors
+/// As [`wait_for`]; `Conflict` if level 0 has no room.
+pub(crate) fn carry_out(
+    engine: &Arc<Engine>,
+    partitions: &[Arc<Partition>],
+    at: SeqNo,
+) -> Result<()> {
+    for partition in partitions {
+        partition.work().flush_failure = None;
+        while is_pending(partition, at) && !partition.is_dropped() {
+            flush_all(engine, partition);
+            // Another thread may have been at it before.
+            let is_over = || !partition.work().flushing || engine.check_open().is_err();
+            engine.scheduler.wait_until(is_over);
+            engine.check_open()?;
+            let work = partition.work();
+            if let Some(error) = &work.flush_failure {
+                return Err(error.clone());
+            }
+            if is_pending(partition, at) && level0_is_full(partition) {
+                let full =
+                    "level 0 has as many runs as it can have; try again when they have been merged";
+                let failure = work.merge_failure.clone();
+                return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Conflict, full)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a partition has memtables that were sealed by then.
+fn is_pending(partition: &Partition, at: SeqNo) -> bool {
+    let tree = partition.tree();
+    let mut sealed = tree.sealed.iter().filter_map(|it| it.sealed_at());
+    sealed.any(|sealed| sealed <= at)
 }
 
 /// One memtable to tables.

@@ -174,7 +174,7 @@ impl Keyspace {
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
             // Before the old value is read: a clear since then makes it another one, too.
-            let routing_epoch = self.engine.routing_epoch.load(Ordering::Acquire);
+            let routing_epoch = self.engine.routing_epoch();
             let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
             self.engine.publisher.wait(seen);
             let old = self.get(key)?;
@@ -272,7 +272,7 @@ impl Keyspace {
         let result = loop {
             self.check_not_dropped()?;
             let routing_epoch = match &unchanged {
-                None => self.engine.routing_epoch.load(Ordering::Acquire),
+                None => self.engine.routing_epoch(),
                 Some(unchanged) => unchanged.routing_epoch,
             };
             let state = self.cell.state.load();
@@ -554,7 +554,8 @@ impl Keyspace {
     }
 
     /// Takes everything away, at once: the files of its tables are removed when no snapshot or
-    /// cursor reads them. Durable when it returns.
+    /// cursor reads them. Durable when it returns, and so is everything written before.
+    /// Cost: a sync of the log and one of the manifest, for which writes of other threads wait.
     ///
     /// # Errors
     /// `Unsupported` when opened for reading only, `Io`, `Closed`, `Poisoned`.

@@ -37,9 +37,10 @@ impl Snapshot {
     pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
         engine.check_open()?;
         let taken = engine.environment.clock.now();
-        let (registration, seqno) = engine.snapshots.register(&engine.publisher, taken);
-        // After the number: a clear that is seen comes before everything that is not.
-        let catalog = engine.catalog.load_full();
+        // The trees of that number: no keyspace is cleared or dropped between the two.
+        let catalog = || engine.catalog.load_full();
+        let snapshots = &engine.snapshots;
+        let (registration, seqno, catalog) = snapshots.register(&engine.publisher, taken, catalog);
         let engine = engine.clone();
         Ok(Snapshot(Arc::new(SnapshotGuard {
             engine,

@@ -31,14 +31,19 @@ struct Open {
 pub(crate) struct Registration(u64);
 
 impl SnapshotList {
-    /// Registers a snapshot of everything published.
-    pub(crate) fn register(&self, publisher: &Publisher, now: Duration) -> (Registration, SeqNo) {
+    /// Registers a snapshot of everything published, and looks at what else belongs to that moment.
+    pub(crate) fn register<T>(
+        &self,
+        publisher: &Publisher,
+        now: Duration,
+        also: impl FnOnce() -> T,
+    ) -> (Registration, SeqNo, T) {
         let mut open = self.lock();
         let seqno = SeqNo(publisher.published());
         let id = open.next;
         open.next += 1;
         open.snapshots.insert(id, (seqno, now));
-        (Registration(id), seqno)
+        (Registration(id), seqno, also())
     }
 
     /// Does something between two snapshots: none is taken meanwhile, and no merge lists them.

@@ -297,6 +297,26 @@ pub(crate) fn number_bulk_load<'a>(
     })
 }
 
+/// The number of a clear or a drop. Nothing is routed until this is dropped, and nothing is published that
+/// has a larger number.
+pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
+
+impl Drop for Rerouting<'_> {
+    fn drop(&mut self) {
+        self.0.engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes the number of a clear or a drop: what is numbered below it has been routed to the trees that there are, all
+/// else waits. By one who holds [`Engine::whole_trees`].
+pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
+    let number = take_number(engine, |at| {
+        engine.rerouted_at.store(at.0, Ordering::Release);
+        engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+    });
+    number.map(Rerouting)
+}
+
 /// `inside` is called inside the critical section.
 fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
     let writer = engine.writer()?;

@@ -33,6 +33,8 @@ pub(super) struct Life {
     pub(super) base: Option<Map>,
     /// The commits before this one are in the base, or of no account.
     pub(super) since: usize,
+    /// So many commits were durable before it began.
+    pub(super) durable: usize,
 }
 
 impl Oracle {
@@ -41,7 +43,11 @@ impl Oracle {
         let mut oracle = Oracle::default();
         for name in NAMES {
             let base = contents.get(name).cloned();
-            let life = Life { base, since: 0 };
+            let life = Life {
+                base,
+                since: 0,
+                durable: 0,
+            };
             oracle.keyspaces.insert(name.to_owned(), vec![life]);
         }
         oracle
@@ -59,11 +65,24 @@ impl Oracle {
         self.durable = self.acknowledged;
     }
 
-    /// A keyspace was made, emptied or dropped, or perhaps it was.
-    pub(super) fn begin(&mut self, name: &str, exists: bool, made: bool) {
+    /// A keyspace was made, or perhaps it was.
+    pub(super) fn create(&mut self, name: &str, made: bool) {
+        self.begin(name, true, 0, made);
+    }
+
+    /// A keyspace was emptied or dropped, or perhaps it was: only after everything before was durable.
+    pub(super) fn empty(&mut self, name: &str, exists: bool, made: bool) {
+        self.begin(name, exists, self.acknowledged, made);
+        if made {
+            self.everything_is_durable();
+        }
+    }
+
+    fn begin(&mut self, name: &str, exists: bool, durable: usize, made: bool) {
         let life = Life {
             base: exists.then(Map::new),
             since: self.commits.len(),
+            durable,
         };
         let lives = self.keyspaces.entry(name.to_owned()).or_default();
         if made {
@@ -78,7 +97,7 @@ impl Oracle {
         for life in &self.keyspaces[name] {
             let mut map = match (&life.base, found) {
                 (None, None) => {
-                    matching.extend(0..=self.commits.len());
+                    matching.extend(life.durable..=self.commits.len());
                     continue;
                 }
                 (Some(base), Some(_)) => base.clone(),
@@ -95,7 +114,7 @@ impl Oracle {
                         set(&mut map, key, value.clone());
                     }
                 }
-                if now == found {
+                if now == found && count >= life.durable {
                     matching.insert(count);
                 }
             }
@@ -134,6 +153,7 @@ impl Oracle {
             let Some(Life {
                 base: Some(base),
                 since,
+                ..
             }) = self.keyspaces[name].last()
             else {
                 continue;
