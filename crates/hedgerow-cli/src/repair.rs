@@ -1,16 +1,20 @@
 //! `hedgerow repair`: rebuilds a database from its tables and its log.
 
+use hedgerow::Missing;
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{Output, counted, waiting};
 
 const EXAMPLE: &str = "\
 Example:
   hedgerow repair --db people
 
-Nothing is thrown away: what cannot be used is moved to the directory `lost` of the database.";
+Nothing is thrown away: damaged files are moved to the directory `lost` of the database, tables as
+NUMBER.table.damaged. With a whole copy of one there, as NUMBER.table, repair again.
+
+Exit code 4 says that entries are missing; the output says how many, and between which keys.";
 
 /// Rebuilds a database whose manifest, log or tables are damaged, from what is left.
 ///
@@ -35,7 +39,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         report.keyspaces_guessed,
     ));
     for (path, reason) in &report.lost {
-        output.line(format_args!("lost {}: {reason}", path.display()));
+        output.line(format_args!("damaged {}: {reason}", path.display()));
+    }
+    for missing in &report.missing {
+        for line in lines(missing) {
+            output.line(format_args!("{line}"));
+        }
     }
     let lost = report.lost.iter();
     let lost: Vec<Value> = lost
@@ -43,10 +52,64 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         .collect();
     output.object(&json!({
         "tables": report.tables,
+        "salvaged": report.salvaged,
         "entries": report.entries,
         "keyspaces_known": report.keyspaces_known,
         "keyspaces_guessed": report.keyspaces_guessed,
         "lost": lost,
+        "missing": report.missing.iter().map(object).collect::<Vec<_>>(),
     }));
-    Ok(())
+    if report.missing.is_empty() {
+        return Ok(());
+    }
+    let known = report.missing.iter().filter_map(|missing| missing.entries);
+    let message = format!(
+        "corruption: {} of {} could not be read",
+        match report
+            .missing
+            .iter()
+            .all(|missing| missing.entries.is_some())
+        {
+            true => counted(known.sum(), "entry"),
+            false => format!("at least {}", counted(known.sum(), "entry")),
+        },
+        counted(report.missing.len() as u64, "file"),
+    );
+    Err(Failure::new(Exit::Corruption, message))
+}
+
+/// What a person is told of one file.
+fn lines(missing: &Missing) -> Vec<String> {
+    let entries = match missing.entries {
+        Some(entries) => counted(entries, "entry"),
+        None => "an unknown number of entries".to_owned(),
+    };
+    let keyspace = missing.keyspace.as_deref().unwrap_or("(not known)");
+    let path = missing.path.display();
+    let mut lines = vec![format!(
+        "missing {entries} of {path}, keyspace {keyspace}, between these keys:"
+    )];
+    let ranges = missing.ranges.iter();
+    lines.extend(ranges.map(|range| {
+        let (start, end) = (range.start().escape_ascii(), range.end().escape_ascii());
+        format!("  {start} to {end}")
+    }));
+    if missing.ranges.is_empty() {
+        lines.push("  (not known)".to_owned());
+    }
+    lines
+}
+
+fn object(missing: &Missing) -> Value {
+    let text = |key: &[u8]| key.escape_ascii().to_string();
+    let ranges = missing.ranges.iter();
+    let ranges: Vec<Value> = ranges
+        .map(|range| json!({ "from": text(range.start()), "to": text(range.end()) }))
+        .collect();
+    json!({
+        "path": missing.path.to_string_lossy(),
+        "keyspace": missing.keyspace,
+        "entries": missing.entries,
+        "ranges": ranges,
+    })
 }

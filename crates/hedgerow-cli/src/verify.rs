@@ -32,11 +32,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     })?;
     bar.finish_and_clear();
     output.line(format_args!(
-        "everything is as it was written: {} in {}, {}; {}",
+        "everything is as it was written: {} in {}, {}; {}; {} only in the log",
         counted(report.entries, "entry"),
         counted(report.tables, "table"),
         bytes(report.bytes),
         counted(report.filters, "shared filter"),
+        counted(report.log_entries, "entry"),
     ));
     output.object(&json!({
         "damaged": false,
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "entries": report.entries,
         "table_bytes": report.bytes,
         "filters": report.filters,
+        "log_entries": report.log_entries,
     }));
     Ok(())
 }

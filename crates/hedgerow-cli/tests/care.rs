@@ -51,8 +51,17 @@ fn a_whole_database_is_verified() {
             .text("verify", &NONE)
             .contains("4,000 entries in 2 tables")
     );
-    let _writer = Db::open(place.db()).unwrap();
+    let writer = Db::open(place.db()).unwrap();
     assert_eq!(object(&place.run("verify", &["--json"])), report);
+    assert_eq!(report["log_entries"], 0);
+    let keyspace = writer.existing_keyspace("default").unwrap();
+    keyspace.put("only in the log", "1").unwrap();
+    writer.sync().unwrap();
+    let report = object(&place.run("verify", &["--json"]));
+    assert_eq!(
+        (&report["entries"], &report["log_entries"]),
+        (&json!(4000), &json!(1))
+    );
 }
 
 #[test]
@@ -101,11 +110,26 @@ fn a_damaged_table_is_named_and_what_is_left_repaired() {
     assert_eq!(error["kind"], "corruption");
     assert_eq!(error["path"], tables[0].to_str().unwrap());
 
-    let report = object(&place.run("repair", &["--json"]));
+    let before = fs::read(&tables[0]).unwrap();
+    let output = place.run("repair", &["--json"]);
+    assert_eq!(output.status.code(), Some(4));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
-        (&report["tables"], &report["keyspaces_known"]),
-        (&json!(1), &json!(1))
+        (
+            &report["tables"],
+            &report["salvaged"],
+            &report["keyspaces_known"]
+        ),
+        (&json!(1), &json!(1), &json!(1))
     );
+    let missing = report["missing"][0]["entries"].as_u64().unwrap();
+    assert!((1..500).contains(&missing), "{report}");
+    assert_eq!(report["entries"], 4000 - missing);
+    assert_eq!(report["missing"][0]["keyspace"], "default");
+    let range = &report["missing"][0]["ranges"][0];
+    assert!(range["from"].as_str() < range["to"].as_str(), "{report}");
+    let kept = report["lost"][0]["path"].as_str().unwrap();
+    assert_eq!(fs::read(kept).unwrap(), before);
     assert_eq!(report["lost"].as_array().unwrap().len(), 1);
     assert_eq!(object(&place.run("verify", &["--json"]))["damaged"], false);
 }

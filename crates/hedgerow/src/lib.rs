@@ -102,7 +102,7 @@ pub use options::{
     LevelSpec, Partitioning, PolicySpec, PrefixRule, Residency, TableSpec,
 };
 pub use page::PageClass;
-pub use repair::{RepairReport, repair, repair_with};
+pub use repair::{Missing, RepairReport, repair, repair_with};
 pub use scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
 pub use slice::Slice;

@@ -5,8 +5,13 @@
 //! number alone. The log is then replayed over it. What is left of the old manifest says the names
 //! and layouts of keyspaces; without it they are told apart by the numbers in the footers.
 //!
+//! Of a damaged table all blocks are taken that can be read; what is missing is told by range of keys and
+//! by count (invariant I27).
+//!
 //! Nothing is thrown away but filters over several runs, which are built again: damaged files are kept in
 //! the directory `lost`, and while the repair is under way so are all tables, so that a repair which is interrupted can be begun again.
+//! A damaged table is kept as `NUMBER.table.damaged`. Whoever has a whole copy of it puts that there as `NUMBER.table` and repairs
+//! again: no other table gets its number.
 //!
 //! Tables, log and filters are looked for in all places that the old manifest names; if it is lost, in those
 //! that the builder names ([`Builder::level_paths`]).
@@ -18,7 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow_io::{Background, Environment, ReadMode, Storage};
+use hedgerow_io::{Background, Environment, Storage};
+
+mod log;
+mod tables;
+
+use tables::Found;
+pub use tables::Missing;
 
 use crate::compaction::output::OutputTables;
 use crate::compaction::probes::stored::{file_number, filters_dir};
@@ -34,14 +45,10 @@ use crate::merge_policy;
 use crate::merge_policy::edit::TreeEdit;
 use crate::merge_policy::shape::RunId;
 use crate::options::{Design, Layout, Partitioning};
-use crate::page::{PageSource, TableId};
+use crate::page::TableId;
 use crate::partition::{self, tables_dir};
 use crate::stats::Operations;
 use crate::table::Footer;
-use crate::table::file::{self, ResidencyChoice};
-use crate::table::open::table_number;
-use crate::table::page_io::FilePages;
-use crate::table::{Reader, TableMeta};
 use crate::version::edit::Change;
 use crate::version::manifest::{self, Manifest};
 use crate::version::state::{Keyspace, State};
@@ -55,16 +62,20 @@ const LOST: &str = "lost";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Tables that were whole, and the entries in them.
+    /// Tables that were whole.
     pub tables: usize,
-    /// Entries of these tables.
+    /// Damaged tables of which something could be read.
+    pub salvaged: usize,
+    /// Entries that were read, of the one and the other.
     pub entries: u64,
     /// Keyspaces whose names and layouts the old manifest still told.
     pub keyspaces_known: usize,
     /// Keyspaces known from tables only; they are named `keyspace-N`.
     pub keyspaces_guessed: usize,
-    /// Files that could not be used, now in the directory `lost`, and why.
+    /// Files that were damaged, now in the directory `lost`, and how.
     pub lost: Vec<(PathBuf, String)>,
+    /// What could not be read of them. Empty if the database has everything that the files had.
+    pub missing: Vec<Missing>,
 }
 
 /// Rebuilds the manifest of a database from its tables and its log. Opening it is not needed, and
@@ -105,9 +116,9 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
                 created.map_err(|e| Error::io("create", &made, e))?;
             }
             remove_filters(storage, place)?;
-            set_tables_aside(storage, place)?;
+            tables::set_aside(storage, place)?;
         }
-        let tables = whole_tables(storage, &places, &known, &mut report)?;
+        let tables = tables::find(storage, &places, &known, &mut report)?;
         let state = describe(&known, &tables, &mut report, storage, &dir)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
@@ -123,27 +134,14 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         &environment,
         &mut report,
     )?;
-    let tables = whole_tables(storage, &places, &known, &mut RepairReport::default())?;
+    let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
         merge_into(db.engine(), partition, &tables)?;
     }
     db.sync()?;
     db.close()?;
-    for table in &tables {
-        storage
-            .remove(&table.path)
-            .map_err(|e| Error::io("remove", &table.path, e))?;
-    }
+    tables::put_away(storage, &tables, &report)?;
     Ok(report)
-}
-
-/// A table that reads without error from front to back.
-struct Whole {
-    path: PathBuf,
-    meta: TableMeta,
-    footer: Footer,
-    reader: Arc<dyn Reader>,
-    pages: Arc<FilePages>,
 }
 
 /// As much of the old manifest as can be read.
@@ -172,86 +170,7 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Moves all tables out of the way of recovery, which removes what no manifest names.
-fn set_tables_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let (tables, lost) = (tables_dir(dir), dir.join(LOST));
-    // A place may have had none.
-    let created = storage.create_dir_all(&tables);
-    created.map_err(|e| Error::io("create", &tables, e))?;
-    for file in storage
-        .list(&tables)
-        .map_err(|e| Error::io("list", &tables, e))?
-    {
-        if table_number(&file.name).is_some() {
-            let from = tables.join(&file.name);
-            let to = lost.join(&file.name);
-            storage
-                .rename(&from, &to)
-                .map_err(|e| Error::io("rename", &from, e))?;
-        }
-    }
-    for dir in [lost, tables] {
-        storage
-            .sync_dir(&dir)
-            .map_err(|e| Error::io("sync", &dir, e))?;
-    }
-    Ok(())
-}
-
-/// Opens and checks every table that was set aside; damaged ones stay there.
-fn whole_tables(
-    storage: &dyn Storage,
-    places: &[PathBuf],
-    known: &State,
-    report: &mut RepairReport,
-) -> Result<Vec<Whole>> {
-    let mut whole = Vec::new();
-    for lost in places.iter().map(|place| place.join(LOST)) {
-        let files = storage.list(&lost);
-        for file in files.map_err(|e| Error::io("list", &lost, e))? {
-            if table_number(&file.name).is_none() {
-                continue;
-            }
-            let path = lost.join(&file.name);
-            match open_whole(storage, &path, known) {
-                Ok(table) => {
-                    report.tables += 1;
-                    report.entries += table.meta.entries;
-                    whole.push(table);
-                }
-                Err(error) => report.lost.push((path, error.to_string())),
-            }
-        }
-    }
-    Ok(whole)
-}
-
-fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Whole> {
-    let file = storage
-        .open(path, ReadMode::Pread)
-        .map_err(|e| Error::io("open", path, e))?;
-    let (meta, footer) = file::read_meta(&*file, path)?;
-    let paged = ResidencyChoice {
-        index_resident: false,
-        filter_resident: false,
-    };
-    let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
-    let reader = file::open(file.clone(), path, meta.id, seqno_override, paged)?;
-    let pages = Arc::new(FilePages {
-        file,
-        path: path.to_path_buf(),
-    });
-    reader.verify(&*pages)?;
-    Ok(Whole {
-        path: path.to_path_buf(),
-        meta: meta.renumbered(seqno_override),
-        footer,
-        reader,
-        pages,
-    })
-}
-
-fn by_partition(tables: &[Whole]) -> BTreeMap<PartitionId, Vec<&Whole>> {
+fn by_partition(tables: &[Found]) -> BTreeMap<PartitionId, Vec<&Found>> {
     let mut partitions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for table in tables {
         partitions
@@ -265,7 +184,7 @@ fn by_partition(tables: &[Whole]) -> BTreeMap<PartitionId, Vec<&Whole>> {
 /// The description of the repaired database before its tables are merged back.
 fn describe(
     known: &State,
-    tables: &[Whole],
+    tables: &[Found],
     report: &mut RepairReport,
     storage: &dyn Storage,
     dir: &Path,
@@ -322,7 +241,8 @@ fn describe(
             .unwrap_or_default(),
     })?;
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
-    let next_table = above(&mut tables.iter().map(|t| t.meta.id.0)).max(known.next_table);
+    let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
+    let next_table = tables::next_number(storage, &places)?.max(known.next_table);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
     // A partition without tables cannot be told from one that was dropped, and is passed over.
     let partitions = state.trees.keys().chain(log.keys());
@@ -370,7 +290,7 @@ fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
     Keyspace {
-        name: format!("keyspace-{}", id.0),
+        name: tables::guessed_name(id),
         layout: Layout {
             order: footer.key_order,
             ..Layout::default()
@@ -390,7 +310,7 @@ fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &Keyspace,
     log: &KeysInLog,
-    tables: &[Whole],
+    tables: &[Found],
 ) -> Result<Partitioning> {
     let partitions = &keyspace.partitions;
     let order = key_order::open(keyspace.layout.order, keyspace.seed);
@@ -399,7 +319,7 @@ fn guess_partitioning(
         if let Some((smallest, largest)) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
-        for Whole { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
+        for Found { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
             let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
             keys.extend(bounds.map(|key| order.decode(key)));
         }
@@ -466,17 +386,10 @@ fn open_over_log(
     match builder.clone().open() {
         Err(error) if error.kind() == ErrorKind::Corruption => {
             let storage = &*environment.storage;
-            let log = log_dir(&known.places.log_root(dir));
-            let lost = known.places.log_root(dir).join(LOST);
-            for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
-                let (from, to) = (log.join(&file.name), lost.join(&file.name));
-                storage
-                    .rename(&from, &to)
-                    .map_err(|e| Error::io("rename", &from, e))?;
-                report.lost.push((to, error.to_string()));
-            }
             let replay = manifest::replay(storage, dir)?;
             let mut state = State::replay(&replay.edits)?;
+            let root = known.places.log_root(dir);
+            log::set_aside(storage, &root, &state, &error, report)?;
             state.log_start = 0;
             Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
             builder.open()
@@ -486,19 +399,15 @@ fn open_over_log(
 }
 
 /// Merges tables into one run of the deepest level.
-fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -> Result<()> {
+fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -> Result<()> {
     let catalog = engine.catalog.load_full();
     let Some(partition) = catalog.partitions.get(&partition) else {
         return Ok(());
     };
     let level = partition.tree().version.depth() - 1;
     let run = RunId(engine.writer()?.next_table().0);
-    let sources: Vec<Box<dyn InternalIter>> = tables
-        .iter()
-        .map(|t| t.reader.clone().iter(t.pages.clone()))
-        .collect();
-    let pages: BTreeMap<TableId, &Arc<FilePages>> =
-        tables.iter().map(|t| (t.meta.id, &t.pages)).collect();
+    let sources: Vec<Box<dyn InternalIter>> = tables.iter().map(|t| t.iter()).collect();
+    let by_number: BTreeMap<TableId, &&Found> = tables.iter().map(|t| (t.meta.id, t)).collect();
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);
@@ -516,10 +425,10 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Whole]) -
             match entry.value {
                 ValueSource::Inline(value) => output.add(&entry, value)?,
                 ValueSource::OutOfLine { page, .. } => {
-                    let pages = pages.get(&page.table).ok_or_else(|| {
+                    let table = by_number.get(&page.table).ok_or_else(|| {
                         Error::corruption(format!("a value is in table {}", page.table.0))
                     })?;
-                    output.add(&entry, &pages.page(page)?)?;
+                    output.add(&entry, &table.value(page)?)?;
                 }
             }
         }

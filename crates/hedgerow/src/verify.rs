@@ -36,6 +36,8 @@ pub struct VerifyReport {
     pub filters: u64,
     /// Records of the log.
     pub log_records: u64,
+    /// Entries that only the log has: they are in no table yet.
+    pub log_entries: u64,
 }
 
 /// Checks the manifest, every table of the current version and every file of its filters, and the durable part of the log.
@@ -59,6 +61,7 @@ pub(crate) fn verify(
     };
     for tree in &trees {
         tree.version.check()?;
+        report.log_entries += tree.memtables().map(|m| m.entries()).sum::<u64>();
         for (_, table) in tree.version.tables() {
             if !go_on(progress) {
                 return Err(Error::new(

@@ -188,16 +188,25 @@ impl InspectedTable {
         number: usize,
         index_page: &mut Option<(PageId, Page)>,
     ) -> Result<InspectedPage> {
+        let (handle, page) = self.block_page(number, index_page)?;
+        Ok(InspectedPage {
+            entries: self.entries(&page).map_err(|e| self.at(e, handle))?,
+            ..described(Part::Block, handle, &page)
+        })
+    }
+
+    /// A block as it is, and where it is.
+    pub(super) fn block_page(
+        &self,
+        number: usize,
+        index_page: &mut Option<(PageId, Page)>,
+    ) -> Result<(Handle, Page)> {
         let index = self.index.as_ref().map_err(Clone::clone)?;
         let handle = block_index::ask(&**index, &self.pages, index_page, |index, page| {
             index.handle(number, page)
         })
         .map_err(|e| e.at(self.path(), None))?;
-        let page = self.page(Part::Block, handle)?;
-        Ok(InspectedPage {
-            entries: self.entries(&page).map_err(|e| self.at(e, handle))?,
-            ..described(Part::Block, handle, &page)
-        })
+        Ok((handle, self.page(Part::Block, handle)?))
     }
 
     fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
@@ -216,6 +225,12 @@ impl InspectedTable {
     }
 
     fn value(&self, handle: Handle, bytes: u32) -> Result<InspectedPage> {
+        let page = self.value_page(handle, bytes)?;
+        Ok(described(Part::Value, handle, &page))
+    }
+
+    /// A value out of line.
+    pub(super) fn value_page(&self, handle: Handle, bytes: u32) -> Result<Page> {
         let page = self.page(Part::Value, handle)?;
         if page.len() != bytes as usize {
             let found = page.len();
@@ -223,7 +238,7 @@ impl InspectedTable {
                 Error::corruption(format!("expected a value of {bytes} bytes, found {found}"));
             return Err(self.at(error, handle));
         }
-        Ok(described(Part::Value, handle, &page))
+        Ok(page)
     }
 
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {

@@ -10,12 +10,13 @@ mod contents;
 pub(crate) mod file;
 mod footer;
 pub(crate) mod htable;
-mod inspect;
+pub(crate) mod inspect;
 pub(crate) mod meta;
 pub(crate) mod open;
 mod output;
 pub(crate) mod page_io;
 pub(crate) mod paged_file;
+pub(crate) mod salvage;
 mod stored;
 #[cfg(test)]
 pub(crate) mod testing;

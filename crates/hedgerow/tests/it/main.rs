@@ -37,6 +37,7 @@ mod operations;
 mod orders;
 mod partitions;
 mod read_only;
+mod repair;
 mod retune;
 mod self_tuning;
 mod shared_filters;

@@ -1,0 +1,265 @@
+//! What can still be read of a damaged table: whole blocks in the order of the file, and the values
+//! out of line that are there, so that `repair` merges them as it merges any table.
+//!
+//! A block that cannot be read, or whose entries are not in their place, is passed over; so is an entry
+//! whose value cannot be read. The index and the facts have to be there. Without the facts, what the
+//! manifest says of the table will do. The filter is not needed.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::entry::{SeqNo, Tag};
+use crate::error::{Error, ErrorKind, Result};
+use crate::iter::{Entry, InternalIter, ValueSource};
+use crate::key_order::Order;
+use crate::page::{Page, PageId};
+
+use super::contents::{self, Contents};
+use super::inspect::InspectedTable;
+use super::{Footer, TableMeta};
+
+/// A damaged table of which something can be read.
+pub(crate) struct Salvage {
+    table: InspectedTable,
+    meta: TableMeta,
+    blocks: usize,
+}
+
+/// What a damaged table does not give back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Loss {
+    /// How many entries were read.
+    pub(crate) read: u64,
+    /// The order keys between which entries are missing.
+    pub(crate) ranges: Vec<RangeInclusive<Vec<u8>>>,
+    /// What was wrong first.
+    pub(crate) reason: Option<Error>,
+}
+
+impl Salvage {
+    /// `known` is what the manifest says of the table, if it says something.
+    ///
+    /// # Errors
+    /// `Corruption` if there is no index, or nobody knows the facts.
+    pub(crate) fn of(table: InspectedTable, known: Option<&TableMeta>) -> Result<Salvage> {
+        let facts = table.meta().cloned();
+        let meta = match known {
+            Some(known) => facts.unwrap_or_else(|_| known.clone()),
+            None => facts?,
+        };
+        let seqno_override = known.and_then(|meta| meta.seqno_override);
+        Ok(Salvage {
+            blocks: table.blocks()?,
+            meta: meta.renumbered(seqno_override),
+            table,
+        })
+    }
+
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    pub(crate) fn footer(&self) -> &Footer {
+        self.table.footer()
+    }
+
+    /// Reads all of it. Cost: one read for each block and each value.
+    pub(crate) fn loss(self: &Arc<Self>) -> Loss {
+        let mut iter = self.iter();
+        iter.load_next();
+        while iter.next() {}
+        iter.loss
+    }
+
+    /// From front to back only.
+    pub(crate) fn iter(self: &Arc<Self>) -> SalvageIter {
+        SalvageIter {
+            order: self.footer().order(),
+            table: self.clone(),
+            next_block: 0,
+            index_page: None,
+            entries: VecDeque::new(),
+            last: None,
+            missing_from: None,
+            loss: Loss::default(),
+        }
+    }
+}
+
+/// An entry with its value.
+struct Held {
+    key: Vec<u8>,
+    seqno: SeqNo,
+    tag: Tag,
+    value: Vec<u8>,
+}
+
+/// See [`Salvage::iter`].
+pub(crate) struct SalvageIter {
+    table: Arc<Salvage>,
+    order: Box<dyn Order>,
+    next_block: usize,
+    index_page: Option<(PageId, Page)>,
+    /// Those of the current block from the current one on.
+    entries: VecDeque<Held>,
+    /// The last entry of the blocks read.
+    last: Option<(Vec<u8>, SeqNo)>,
+    /// Where the entries of blocks begin that were passed over.
+    missing_from: Option<Vec<u8>>,
+    loss: Loss,
+}
+
+impl SalvageIter {
+    /// Goes on to the next entry; false behind the last one.
+    fn next(&mut self) -> bool {
+        self.entries.pop_front();
+        if self.entries.is_empty() {
+            self.load_next();
+        }
+        !self.entries.is_empty()
+    }
+
+    /// The entries of the next block that has some.
+    fn load_next(&mut self) {
+        while self.entries.is_empty() && self.next_block < self.table.blocks {
+            let number = self.next_block;
+            self.next_block += 1;
+            if let Err(error) = self.load(number) {
+                self.loss.reason.get_or_insert(error);
+                let last = self.last.as_ref().map(|(key, _)| key.clone());
+                let from = last.unwrap_or_else(|| self.table.meta.smallest_key.clone());
+                self.missing_from.get_or_insert(from);
+            }
+        }
+        if self.entries.is_empty() {
+            let end = self.table.meta.largest_key.clone();
+            self.end_gap(end);
+        }
+    }
+
+    fn end_gap(&mut self, end: Vec<u8>) {
+        if let Some(from) = self.missing_from.take() {
+            self.loss.ranges.push(from..=end);
+        }
+    }
+
+    fn load(&mut self, number: usize) -> Result<()> {
+        let salvage = self.table.clone();
+        let table = &salvage.table;
+        let (handle, page) = table.block_page(number, &mut self.index_page)?;
+        let mut last = self.last.clone();
+        let mut found = Vec::new();
+        let footer = table.footer();
+        contents::walk(footer.table, &*self.order, &page, &mut |entry| {
+            let held = self.held(entry)?;
+            check_order(last.as_ref(), &held)?;
+            last = Some((held.key.clone(), held.seqno));
+            found.push((held, entry.place()?));
+            Ok(())
+        })
+        .map_err(|e| e.at(table.path(), Some(handle.offset)))?;
+        if let Some((first, _)) = found.first() {
+            self.end_gap(first.key.clone());
+        }
+        self.last = last;
+        for (mut held, place) in found {
+            match place.map(|place| table.value_page(place.handle, place.bytes)) {
+                Some(Err(error)) => {
+                    self.loss.reason.get_or_insert(error);
+                    self.loss.ranges.push(held.key.clone()..=held.key);
+                    continue;
+                }
+                Some(Ok(page)) => held.value = page.to_vec(),
+                None => {}
+            }
+            self.loss.read += 1;
+            self.entries.push_back(held);
+        }
+        Ok(())
+    }
+
+    /// An entry that may be in this table.
+    fn held(&self, entry: &Contents<'_>) -> Result<Held> {
+        let (key, meta) = (entry.key, &self.table.meta);
+        let user_key = self.order.decode(key);
+        self.order.check(user_key).map_err(|e| {
+            Error::corruption(format!("expected a key of the order, found {key:?}: {e}"))
+        })?;
+        let mut again = Vec::new();
+        self.order.encode(user_key, &mut again);
+        let seqno = meta.seqno_override.unwrap_or(entry.seqno);
+        let keys = meta.smallest_key.as_slice()..=meta.largest_key.as_slice();
+        if again != key || !keys.contains(&key) || seqno > meta.largest_seqno {
+            return Err(Error::corruption(format!(
+                "expected keys from {:?} to {:?} numbered up to {}, found {key:?} at {}",
+                meta.smallest_key, meta.largest_key, meta.largest_seqno.0, seqno.0
+            )));
+        }
+        Ok(Held {
+            key: again,
+            seqno,
+            tag: entry.tag,
+            value: entry.value.to_vec(),
+        })
+    }
+}
+
+fn check_order(last: Option<&(Vec<u8>, SeqNo)>, held: &Held) -> Result<()> {
+    let Some((key, seqno)) = last else {
+        return Ok(());
+    };
+    if *key < held.key || (*key == held.key && *seqno > held.seqno) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "expected entries in order, found {:?} at {} after {key:?} at {}",
+        held.key, held.seqno.0, seqno.0
+    )))
+}
+
+fn only_forward<T>() -> Result<T> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "a damaged table is read from front to back only",
+    ))
+}
+
+impl InternalIter for SalvageIter {
+    fn seek(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek_before(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        *self = self.table.iter();
+        self.load_next();
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        only_forward()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.next();
+        Ok(())
+    }
+
+    fn retreat(&mut self) -> Result<()> {
+        only_forward()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let held = self.entries.front()?;
+        Some(Entry {
+            key: &held.key,
+            seqno: held.seqno,
+            tag: held.tag,
+            value: ValueSource::Inline(&held.value),
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! A repair takes from damaged tables all that can be read, and says what is missing (invariant I27).
+
+use std::path::{Path, PathBuf};
+
+use hedgerow::inspect::{Part, Table};
+use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Keyspace, Layout, RepairReport};
+
+use crate::support::{Contents, DIR, builder, contents, files, key, open, put_synced, small};
+
+const KEYS: u64 = 300;
+
+/// One table of each kind, with values out of line in the one that is sorted.
+fn subject(sorted: bool) -> (SimStorage, Contents) {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, sorted);
+    let value = |i: u64| vec![i as u8; if i % 50 == 7 && sorted { 1500 } else { 20 }];
+    let expected: Contents = (0..KEYS).map(|i| (key(i), value(i))).collect();
+    for (key, value) in &expected {
+        keyspace.put(key, value).unwrap();
+    }
+    keyspace.flush().unwrap();
+    db.close().unwrap();
+    assert_eq!(files(&disk, "tables").len(), 1);
+    (disk, expected)
+}
+
+fn keyspace(db: &Db, sorted: bool) -> Keyspace {
+    let mut design = small();
+    design.table_bytes = Some(64 << 10);
+    design.memtable_bytes = Some(64 << 10);
+    let layout = match sorted {
+        true => Layout::sorted(),
+        false => Layout::hashed(),
+    };
+    if !sorted {
+        design.table = hedgerow::TableSpec::HTable;
+    }
+    db.keyspace_with("it", layout, design).unwrap()
+}
+
+fn table(disk: &SimStorage, under: &str) -> PathBuf {
+    Path::new(DIR).join(under).join(&files(disk, under)[0])
+}
+
+/// The offsets in the middle of all pages of a table, and what these hold.
+fn pages(disk: &SimStorage) -> Vec<(Part, u64, u64)> {
+    let opened = Table::open(disk, &table(disk, "tables")).unwrap();
+    let pages = opened.pages().map(Result::unwrap);
+    pages
+        .map(|page| {
+            let offset = page.handle.offset + u64::from(page.handle.bytes) / 2;
+            (page.part, offset, page.entries.len() as u64)
+        })
+        .collect()
+}
+
+fn damaged(disk: &SimStorage, offset: u64) -> SimStorage {
+    let disk = disk.kill();
+    let path = table(&disk, "tables");
+    let mut bytes = disk.contents(&path).unwrap();
+    bytes[offset as usize] ^= 0x10;
+    disk.set_contents(&path, &bytes).unwrap();
+    disk
+}
+
+fn repair(disk: &SimStorage) -> RepairReport {
+    hedgerow::repair_with(builder(disk)).unwrap()
+}
+
+/// What is there now, all of it right; what is not lies in the ranges that the report names.
+fn check(disk: &SimStorage, sorted: bool, expected: &Contents, report: &RepairReport) -> Contents {
+    let db = open(disk);
+    db.verify().unwrap();
+    let keyspace = keyspace(&db, sorted);
+    let found = match sorted {
+        true => contents(&keyspace),
+        false => {
+            let gets = expected.keys().map(|key| (key, keyspace.get(key).unwrap()));
+            gets.filter_map(|(key, value)| Some((key.clone(), value?.to_vec())))
+                .collect()
+        }
+    };
+    for (key, value) in expected {
+        match found.get(key) {
+            Some(there) => assert_eq!(there, value),
+            None if sorted => {
+                let mut ranges = report.missing.iter().flat_map(|missing| &missing.ranges);
+                assert!(ranges.any(|range| range.contains(key)), "{report:?}");
+            }
+            None => assert!(!report.missing.is_empty()),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_damaged_page_costs_what_is_on_it() {
+    for sorted in [true, false] {
+        let (disk, expected) = subject(sorted);
+        for (part, offset, entries) in pages(&disk) {
+            let disk = damaged(&disk, offset);
+            let report = repair(&disk);
+            assert_eq!((report.tables, report.lost.len()), (0, 1), "{report:?}");
+            let found = check(&disk, sorted, &expected, &report).len() as u64;
+            let missing = match part {
+                Part::Block => entries,
+                Part::Value => 1,
+                Part::Filter | Part::Facts => 0,
+                // Nobody knows where the blocks are that it names; the log still has some of the keys.
+                _ => {
+                    let missing = report.missing[0].entries;
+                    assert!(missing >= Some(KEYS - found), "{report:?}");
+                    continue;
+                }
+            };
+            let told = report.missing.iter().map(|missing| missing.entries);
+            assert_eq!(
+                (told.sum::<Option<u64>>(), found),
+                (Some(missing), KEYS - missing),
+                "{part:?} at {offset}: {report:?}"
+            );
+            assert_eq!((report.salvaged, report.entries), (1, found));
+            let ranges = report.missing.iter().map(|missing| missing.ranges.len());
+            assert_eq!(ranges.sum::<usize>(), usize::from(missing > 0));
+        }
+    }
+}
+
+#[test]
+fn several_damages_are_told_apart() {
+    let (disk, expected) = subject(true);
+    let blocks: Vec<_> = pages(&disk)
+        .into_iter()
+        .filter(|(part, ..)| *part == Part::Block)
+        .collect();
+    // The first, two neighbours, the last.
+    let chosen = [0, 4, 5, blocks.len() - 1].map(|at| blocks[at]);
+    let disk = chosen
+        .iter()
+        .fold(disk, |disk, (_, offset, _)| damaged(&disk, *offset));
+    let report = repair(&disk);
+    let missing = &report.missing[0];
+    let entries: u64 = chosen.iter().map(|(_, _, entries)| entries).sum();
+    assert_eq!(missing.entries, Some(entries));
+    assert_eq!(missing.keyspace.as_deref(), Some("it"));
+    assert_eq!(missing.ranges.len(), 3, "{report:?}");
+    assert_eq!(missing.ranges[0].start(), &key(0));
+    assert_eq!(missing.ranges[2].end(), &key(KEYS - 1));
+    let found = check(&disk, true, &expected, &report).len() as u64;
+    assert_eq!(found, KEYS - entries);
+}
+
+#[test]
+fn what_was_set_aside_can_be_put_back() {
+    let (disk, expected) = subject(true);
+    let whole = disk.contents(table(&disk, "tables")).unwrap();
+    let (_, offset, _) = pages(&disk)[3];
+    let disk = damaged(&disk, offset);
+    let broken = disk.contents(table(&disk, "tables")).unwrap();
+    // Without a manifest the numbers of tables are known from files only.
+    disk.set_contents(format!("{DIR}/MANIFEST"), b"").unwrap();
+    let report = repair(&disk);
+    let (kept, _) = &report.lost[0];
+    assert_eq!(disk.contents(kept).unwrap(), broken);
+    assert_eq!(repair(&disk).lost, [], "what is kept is taken once");
+    assert_eq!(disk.contents(kept).unwrap(), broken);
+
+    let name = kept.to_str().unwrap().strip_suffix(".damaged").unwrap();
+    disk.set_contents(name, &whole).unwrap();
+    let report = repair(&disk);
+    assert_eq!((&report.lost[..], &report.missing[..]), (&[][..], &[][..]));
+    let db = open(&disk);
+    let keyspace = db.existing_keyspace("keyspace-0").unwrap();
+    assert_eq!(contents(&keyspace), expected);
+}
+
+#[test]
+fn what_only_a_damaged_log_had_is_told() {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    keyspace.put(key(0), "0").unwrap();
+    db.flush().unwrap();
+    for i in 1..=20 {
+        put_synced(&keyspace, i);
+    }
+    // A crash: with a clean close tables would have all of it.
+    let disk = disk.kill();
+    drop((keyspace, db));
+    let log = files(&disk, "log")
+        .into_iter()
+        .map(|name| Path::new(DIR).join("log").join(name))
+        .find(|path| {
+            let bytes = disk.contents(path).unwrap();
+            bytes.windows(10).any(|window| window == key(9))
+        })
+        .unwrap();
+    let mut bytes = disk.contents(&log).unwrap();
+    let at = bytes.windows(10).position(|it| it == key(9)).unwrap();
+    bytes[at] ^= 1;
+    disk.set_contents(&log, &bytes).unwrap();
+    let report = repair(&disk);
+    let [missing] = &report.missing[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!(missing.entries, None, "nobody can tell what came behind");
+    assert_eq!(missing.ranges, [key(1)..=key(8)]);
+    assert_eq!(
+        contents(&open(&disk).existing_keyspace("it").unwrap()).len(),
+        1
+    );
+}
