@@ -26,7 +26,7 @@ pub(crate) struct Compare {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "hedgerow,rocksdb,leveldb,fjall"
+        default_value = "hedgerow,rocksdb,leveldb,fjall,lmdb,redb,bf-tree"
     )]
     stores: Vec<Kind>,
     /// How often each store is measured, from an empty directory

@@ -1,5 +1,6 @@
 //! The workloads of `hedgerow-bench` over Hedgerow and its peers.
 
+mod bf_tree;
 mod c_api;
 mod compare;
 mod device;
@@ -7,8 +8,10 @@ mod fjall;
 mod flags;
 mod group;
 mod leveldb;
+mod lmdb;
 mod machine;
 mod paper;
+mod redb;
 mod report;
 mod rocksdb;
 mod run;
@@ -21,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use hedgerow_bench::experiments::Paper;
 
-/// Measures Hedgerow, RocksDB, LevelDB and fjall with the same operations, durability and memory.
+/// Measures Hedgerow and its peers with the same operations and memory, and durability as near as theirs comes.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Program {

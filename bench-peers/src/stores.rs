@@ -3,8 +3,11 @@
 use clap::ValueEnum;
 use hedgerow_bench::{HedgerowStore, OpenOptions, Result, Store};
 
+use crate::bf_tree::BfTree;
 use crate::fjall::Fjall;
 use crate::leveldb::LevelDb;
+use crate::lmdb::Lmdb;
+use crate::redb::Redb;
 use crate::rocksdb::RocksDb;
 
 /// A store that can be measured.
@@ -14,6 +17,9 @@ pub(crate) enum Kind {
     Rocksdb,
     Leveldb,
     Fjall,
+    Lmdb,
+    Redb,
+    BfTree,
 }
 
 impl Kind {
@@ -23,6 +29,9 @@ impl Kind {
             Kind::Rocksdb => "rocksdb",
             Kind::Leveldb => "leveldb",
             Kind::Fjall => "fjall",
+            Kind::Lmdb => "lmdb",
+            Kind::Redb => "redb",
+            Kind::BfTree => "bf-tree",
         }
     }
 
@@ -37,6 +46,9 @@ impl Kind {
             Kind::Rocksdb => Box::new(RocksDb::open(options, rocksdb_options)?),
             Kind::Leveldb => Box::new(LevelDb::open(options)?),
             Kind::Fjall => Box::new(Fjall::open(options)?),
+            Kind::Lmdb => Box::new(Lmdb::open(options)?),
+            Kind::Redb => Box::new(Redb::open(options)?),
+            Kind::BfTree => Box::new(BfTree::open(options)?),
         })
     }
 }
@@ -179,6 +191,21 @@ mod tests {
     #[test]
     fn fjall_conforms() {
         conforms(Kind::Fjall);
+    }
+
+    #[test]
+    fn lmdb_conforms() {
+        conforms(Kind::Lmdb);
+    }
+
+    #[test]
+    fn redb_conforms() {
+        conforms(Kind::Redb);
+    }
+
+    #[test]
+    fn bf_tree_conforms() {
+        conforms(Kind::BfTree);
     }
 
     #[test]
