@@ -1,6 +1,7 @@
 //! The pool that flushes and merges: a queue with priorities and a few threads, or, in a
 //! simulation, no threads at all: then jobs run on the callers' threads, one of the queued jobs at
-//! a time, drawn from a seed.
+//! a time, drawn from a seed. A merge takes as long there as the clock says that its thread has
+//! worked: until that time has passed the next merge waits. So a simulation may merge slowly.
 //!
 //! With `n` threads at most `n - 2` run merges at any time, so that no flush waits for one, and
 //! preparing the log hardly ever for a flush. One of these merges only while writers are held back:
@@ -71,6 +72,8 @@ struct Queue {
     merging: usize,
     /// The state of the generator of [`Background::Inline`].
     random: u64,
+    /// The time at which the last merge of a simulation ends.
+    merging_until: Duration,
 }
 
 /// Whether jobs of a priority leave threads to others.
@@ -96,16 +99,20 @@ impl Queue {
         None
     }
 
-    /// Any queued job, drawn from the seed.
-    fn draw(&mut self) -> Option<Job> {
-        let queued: usize = self.jobs.iter().map(VecDeque::len).sum();
+    /// Any job that may run now, drawn from the seed, and its priority.
+    fn draw(&mut self, now: Duration) -> Option<(Job, usize)> {
+        let priorities = match now < self.merging_until {
+            true => Priority::MergeTop as usize,
+            false => PRIORITIES,
+        };
+        let queued: usize = self.jobs[..priorities].iter().map(VecDeque::len).sum();
         if queued == 0 {
             return None;
         }
         let mut chosen = self.random_below(queued);
-        for jobs in &mut self.jobs {
+        for (priority, jobs) in self.jobs.iter_mut().enumerate() {
             if chosen < jobs.len() {
-                return jobs.remove(chosen);
+                return Some((jobs.remove(chosen)?, priority));
             }
             chosen -= jobs.len();
         }
@@ -254,16 +261,16 @@ impl Scheduler {
         if !self.is_inline() {
             return;
         }
-        let job = {
+        let drawn = {
             let mut queue = self.shared.lock();
             if queue.is_empty() || queue.random_below(4) != 0 {
                 None
             } else {
-                queue.draw()
+                queue.draw(self.shared.clock.now())
             }
         };
-        if let Some(job) = job {
-            job();
+        if let Some((job, priority)) = drawn {
+            self.shared.run_inline(job, priority);
         }
     }
 
@@ -275,10 +282,10 @@ impl Scheduler {
                 return true;
             }
             if self.is_inline() {
-                let Some(job) = self.shared.lock().draw() else {
+                let Some((job, priority)) = self.shared.draw_or_wait() else {
                     return done();
                 };
-                job();
+                self.shared.run_inline(job, priority);
             } else {
                 let queue = self.shared.lock();
                 // Bounded, so that a progress made between the question and the wait costs little.
@@ -352,6 +359,29 @@ impl Shared {
 
     fn notify_progress(&self) {
         self.progress.notify_all();
+    }
+
+    /// Draws a job of a simulation. If there are only merges, and the last one has not ended yet, lets
+    /// time pass until it has.
+    fn draw_or_wait(&self) -> Option<(Job, usize)> {
+        let now = self.clock.now();
+        let mut queue = self.lock();
+        let drawn = queue.draw(now);
+        if drawn.is_some() || queue.is_empty() {
+            return drawn;
+        }
+        self.clock.sleep(queue.merging_until.saturating_sub(now));
+        queue.draw(self.clock.now())
+    }
+
+    /// Runs a job of a simulation on this thread.
+    fn run_inline(&self, job: Job, priority: usize) {
+        let before = self.clock.thread_cpu();
+        job();
+        if is_merge(priority) {
+            let took = self.clock.thread_cpu().saturating_sub(before);
+            self.lock().merging_until = self.clock.now() + took;
+        }
     }
 
     fn work_until_stopped(&self) {
