@@ -30,85 +30,49 @@
 //! of all writes in the order in which they were committed, and everything that was synced.
 #![forbid(unsafe_code)]
 
-// API
-pub mod advisor;
-mod asynchronous;
-mod batch;
-mod db;
-mod error;
-pub mod inspect;
-mod keyspace;
-mod options;
-mod slice;
-mod snapshot;
-mod stats;
+mod api;
+mod paths;
 
-// The paths: read these first.
-mod bulk_load;
-mod checkpoint;
-mod compaction;
-mod explain;
-mod flush;
-mod read;
-mod recover;
-mod repair;
-mod retune;
-mod scan;
-mod self_tuning;
-mod simulate;
-mod verify;
-mod write;
+mod group_filter;
+mod tree;
 
-// What the paths work on.
-mod engine;
-mod memory;
-mod memtable;
-mod page_cache;
-mod partition;
-mod runtime;
-mod snapshot_list;
+mod design;
 mod table;
-mod version;
-mod wal;
 
-// The design space, and what all share.
-mod block_index;
-mod codec;
-mod entry;
-mod filter;
-mod iter;
-mod key_order;
-mod merge_policy;
-mod page;
+mod base;
 
+pub use api::inspect;
 #[cfg(any(test, feature = "internals"))]
-pub mod internals;
+pub use api::internals;
+pub use design::advisor;
 
-pub use asynchronous::Pending;
-pub use batch::Batch;
-pub use bulk_load::BulkLoadReport;
-pub use compaction::CompactProgress;
-pub use db::{Builder, Db};
-pub use entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
-pub use error::{Error, ErrorKind, Result};
-pub use explain::{
-    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
-    TableAsked,
-};
-pub use hedgerow_io as io;
-pub use keyspace::Keyspace;
-pub use options::{
+pub use api::asynchronous::Pending;
+pub use api::batch::Batch;
+pub use api::db::{Builder, Db};
+pub use api::keyspace::Keyspace;
+pub use api::repair::{Missing, RepairReport, repair, repair_with};
+pub use api::snapshot::Snapshot;
+pub use base::entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
+pub use base::error::{Error, ErrorKind, Result};
+pub use base::options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelPaths,
     LevelSpec, Partitioning, PolicySpec, PrefixRule, Residency, TableSpec,
 };
-pub use page::PageClass;
-pub use repair::{Missing, RepairReport, repair, repair_with};
-pub use scan::{Cursor, Scan, ScanToken, UnorderedScan};
-pub use simulate::{GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate};
-pub use slice::Slice;
-pub use snapshot::Snapshot;
-pub use stats::{
+pub use base::page::PageClass;
+pub use base::slice::Slice;
+pub use base::stats::{
     DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, PartitionStats,
     Stall, StallStats, WorkerStats,
 };
-pub use verify::{VerifyProgress, VerifyReport};
+pub use design::simulate::{
+    GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate,
+};
+pub use hedgerow_io as io;
+pub use paths::bulk_load::BulkLoadReport;
+pub use paths::compaction::CompactProgress;
+pub use paths::explain::{
+    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
+    TableAsked,
+};
+pub use paths::scan::{Cursor, Scan, ScanToken, UnorderedScan};
+pub use paths::verify::{VerifyProgress, VerifyReport};

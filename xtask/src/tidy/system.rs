@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "`yield_now`, which loom replaces in its own build",
     ),
     (
-        "crates/hedgerow/src/runtime/scheduler.rs",
+        "crates/hedgerow/src/base/runtime/scheduler.rs",
         "std::thread",
         "tells its own threads from callers' by `ThreadId`; starts none",
     ),

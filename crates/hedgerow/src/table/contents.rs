@@ -1,10 +1,10 @@
 //! The entries of a block or bucket, whatever the format of its table: for whoever goes over whole
 //! tables to verify or to show them.
 
-use crate::entry::{SeqNo, Tag};
-use crate::error::{Error, Result};
-use crate::key_order::Order;
-use crate::options::TableSpec;
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::{Error, Result};
+use crate::base::key_order::Order;
+use crate::base::options::TableSpec;
 
 use super::stored::Place;
 use super::{block_based, htable};

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use hedgerow_io::RandomRead;
 
-use crate::entry::SeqNo;
-use crate::error::{Error, Result};
-use crate::filter::Probe;
-use crate::filter::bucket_bloom::BucketBlooms;
-use crate::filter::multi_level_cuckoo::run_hashes::RunHashes;
-use crate::filter::of_table::Description;
-use crate::options::TableSpec;
-use crate::page::{Handle, Page, PageClass, PageId, TableId};
+use crate::base::entry::SeqNo;
+use crate::base::error::{Error, Result};
+use crate::base::options::TableSpec;
+use crate::base::page::{Handle, Page, PageClass, PageId, TableId};
+use crate::table::filter::Probe;
+use crate::table::filter::bucket_bloom::BucketBlooms;
+use crate::table::filter::of_table::Description;
+use crate::table::filter::run_hashes::RunHashes;
 
 use super::footer::{Footer, Tail};
-use super::{Reader, TableMeta, block_based, htable, page_io};
+use super::{Reader, block_based, htable, page_io};
+use crate::base::table_meta::TableMeta;
 
 /// What of a table is kept in memory; the rest is asked for page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

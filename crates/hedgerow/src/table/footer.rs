@@ -6,16 +6,18 @@ use std::path::Path;
 use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
 
-use crate::codec::{ByteReader, checksum};
-use crate::error::{Error, ErrorKind, Result};
-use crate::filter::multi_level_cuckoo::run_hashes;
-use crate::filter::of_table::Description;
-use crate::filter::{bloom, bucket_bloom, cuckoo};
-use crate::key_order::{self, Order};
-use crate::options::{IndexSpec, KeyOrder, TableSpec};
-use crate::page::{Handle, PageClass, PageId, TableId};
+use crate::base::codec::{ByteReader, checksum};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key_order;
+use crate::base::key_order::Order;
+use crate::base::options::{IndexSpec, KeyOrder, TableSpec};
+use crate::base::page::{Handle, PageClass, PageId, TableId};
+use crate::table::filter::of_table::Description;
+use crate::table::filter::run_hashes;
+use crate::table::filter::{bloom, bucket_bloom, cuckoo};
 
-use super::{TableMeta, page_io};
+use super::page_io;
+use crate::base::table_meta::TableMeta;
 
 /// The size of the footer.
 pub(super) const BYTES: usize = 96;
@@ -264,7 +266,7 @@ impl Tail {
         file: &dyn RandomRead,
         path: &Path,
         handle: Handle,
-    ) -> Result<crate::page::Page> {
+    ) -> Result<crate::base::page::Page> {
         let id = PageId {
             table: self.footer.id,
             handle,
@@ -306,7 +308,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::PrefixRule;
+    use crate::base::options::PrefixRule;
 
     fn footer() -> Footer {
         Footer {

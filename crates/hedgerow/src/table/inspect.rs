@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::block_index::hash_marks::HashMarks;
-use crate::block_index::{self, Index, of_table};
-use crate::entry::{Kind, SeqNo};
-use crate::error::{Error, Result};
-use crate::options::TableSpec;
-use crate::page::{Handle, Page, PageClass, PageId, PageSource};
+use crate::base::entry::{Kind, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::options::TableSpec;
+use crate::base::page::{Handle, Page, PageClass, PageId, PageSource};
+use crate::table::block_index;
+use crate::table::block_index::hash_marks::HashMarks;
+use crate::table::block_index::{Index, of_table};
 
-use super::TableMeta;
-use super::contents::{self, Contents};
+use super::contents;
+use super::contents::Contents;
 use super::footer::{Footer, Tail};
 use super::page_io::FilePages;
+use crate::base::table_meta::TableMeta;
 
 /// A table file whose footer could be read.
 pub struct InspectedTable {
@@ -243,8 +245,9 @@ impl InspectedTable {
 
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         // A filter of more pages than the file has room for has none that can be read.
-        let fits =
-            |filter: &crate::filter::of_table::Description| filter.file_bytes() <= self.bytes();
+        let fits = |filter: &crate::table::filter::of_table::Description| {
+            filter.file_bytes() <= self.bytes()
+        };
         let filter = self.tail.footer.filter;
         let too_large = filter.filter(|filter| !fits(filter)).map(|filter| {
             let found = filter.file_bytes();

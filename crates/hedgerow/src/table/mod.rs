@@ -6,14 +6,18 @@
 //! lost manifest can be rebuilt.
 
 pub(crate) mod block_based;
+pub(crate) mod block_index;
 mod contents;
 pub(crate) mod file;
+pub(crate) mod filter;
 mod footer;
 pub(crate) mod htable;
 pub(crate) mod inspect;
-pub(crate) mod meta;
+pub(crate) mod iter;
+pub(crate) mod memory;
 pub(crate) mod open;
 mod output;
+pub(crate) mod page_cache;
 pub(crate) mod page_io;
 pub(crate) mod paged_file;
 pub(crate) mod salvage;
@@ -31,17 +35,17 @@ use hedgerow_io::SequentialWrite;
 
 pub use footer::Footer;
 pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
-pub use meta::TableMeta;
 pub(crate) use open::Table;
 pub(crate) use output::TableOptions;
 pub(crate) use paged_file::TableContext;
 
-use crate::entry::{KeyHash, SeqNo, Tag};
-use crate::error::Result;
-use crate::filter::Probe;
-use crate::iter::{Entry, InternalIter};
-use crate::options::TableSpec;
-use crate::page::{Page, PageId, PageSlice, PageSource, Step};
+use crate::base::entry::{KeyHash, SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::options::TableSpec;
+use crate::base::page::{Page, PageId, PageSlice, PageSource, Step};
+use crate::base::table_meta::TableMeta;
+use crate::table::filter::Probe;
+use crate::table::iter::{Entry, InternalIter};
 
 /// What a point lookup asks for: the newest version of `key` numbered at most `seqno`.
 #[derive(Debug, Clone, Copy)]

@@ -8,17 +8,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hedgerow_io::{RandomRead, Reads};
 use hedgerow_mem::PageMut;
 
-use crate::entry::KeyHash;
-use crate::error::{Error, Result};
-use crate::iter::InternalIter;
-use crate::memory::Stored;
-use crate::options::Residency;
-use crate::page::{Handle, Page, PageClass, PageId, PageSlice, PageSource, SharedPages, TableId};
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::options::Residency;
+use crate::base::page::{
+    Handle, Page, PageClass, PageId, PageSlice, PageSource, SharedPages, TableId,
+};
+use crate::table::iter::InternalIter;
+use crate::table::memory::Stored;
 
-use super::file::{self, ResidencyChoice};
+use super::Reader;
+use super::file;
+use super::file::ResidencyChoice;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
-use super::{Reader, TableMeta};
+use crate::base::table_meta::TableMeta;
 
 /// The name of a table's file.
 pub(crate) fn table_name(id: TableId) -> String {

@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::SequentialWrite;
 
-use crate::codec::compress::{self, Compressor};
-use crate::entry::{Kind, SeqNo, Tag};
-use crate::error::{Error, Result};
-use crate::filter::of_table;
-use crate::iter::Entry;
-use crate::options::{Compression, IndexSpec, KeyOrder, TableSpec};
-use crate::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
+use crate::base::codec::compress;
+use crate::base::codec::compress::Compressor;
+use crate::base::entry::{Kind, SeqNo, Tag};
+use crate::base::error::{Error, Result};
+use crate::base::options::{Compression, IndexSpec, KeyOrder, TableSpec};
+use crate::base::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
+use crate::table::filter::of_table;
+use crate::table::iter::Entry;
 
-use super::footer::{self, Footer};
-use super::{TableMeta, page_io};
+use super::footer;
+use super::footer::Footer;
+use super::page_io;
+use crate::base::table_meta::TableMeta;
 
 /// A gap before a page takes at most this part of the page, and of a page of the device.
 const GAP_PART: u64 = 8;

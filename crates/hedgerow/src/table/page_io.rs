@@ -11,13 +11,14 @@ use std::sync::Arc;
 use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
 
-use crate::codec::checksum;
-use crate::codec::compress;
-use crate::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::error::{Error, Result};
-use crate::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
+use crate::base::codec::checksum;
+use crate::base::codec::compress;
+use crate::base::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::base::error::{Error, Result};
+use crate::base::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
 
-use super::block_based::short_keys::{self, SHORT_KEYS};
+use super::block_based::short_keys;
+use super::block_based::short_keys::SHORT_KEYS;
 
 /// The largest page, decompressed: one value of the largest size, or one block that was cut too
 /// late by the largest entry; the second is far smaller.
@@ -195,8 +196,8 @@ pub(crate) fn read_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Compression;
-    use crate::page::PageClass;
+    use crate::base::options::Compression;
+    use crate::base::page::PageClass;
 
     fn id(table: u64, offset: u64, bytes: usize) -> PageId {
         PageId {

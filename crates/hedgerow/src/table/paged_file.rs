@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hedgerow_io::{Advice, RandomRead, ReadMode, Reads, Storage};
 use hedgerow_mem::PageMut;
 
-use crate::error::{Error, Result};
-use crate::memory::Memory;
-use crate::page::{Page, PageId, TableId};
-use crate::stats::Stats;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Page, PageId, TableId};
+use crate::base::stats::Stats;
+use crate::table::memory::Memory;
 
 use super::page_io;
 

@@ -9,15 +9,17 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::entry::{SeqNo, Tag};
-use crate::error::{Error, ErrorKind, Result};
-use crate::iter::{Entry, InternalIter, ValueSource};
-use crate::key_order::Order;
-use crate::page::{Page, PageId};
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key_order::Order;
+use crate::base::page::{Page, PageId};
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 
-use super::contents::{self, Contents};
+use super::Footer;
+use super::contents;
+use super::contents::Contents;
 use super::inspect::InspectedTable;
-use super::{Footer, TableMeta};
+use crate::base::table_meta::TableMeta;
 
 /// A damaged table of which something can be read.
 pub(crate) struct Salvage {

@@ -1,10 +1,10 @@
 //! The parts of an entry that blocks and buckets store alike: its tag, and the place of a value out of
 //! line.
 
-use crate::codec::{ByteReader, packed, varint};
-use crate::entry::{Flags, Kind, SeqNo, Tag};
-use crate::error::Result;
-use crate::page::Handle;
+use crate::base::codec::{ByteReader, packed, varint};
+use crate::base::entry::{Flags, Kind, SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::page::Handle;
 
 /// The two low bits of a tag; the rest is the sequence number above that of the block's base.
 pub(super) mod code {

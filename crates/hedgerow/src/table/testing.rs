@@ -8,8 +8,8 @@ use hedgerow_io::{RandomRead, SequentialWrite};
 use hedgerow_mem::PageMut;
 
 use super::page_io;
-use crate::error::Result;
-use crate::page::{Page, PageClass, PageId, PageSource};
+use crate::base::error::Result;
+use crate::base::page::{Page, PageClass, PageId, PageSource};
 
 /// A file being written, which the test keeps a second handle of.
 #[derive(Debug, Clone, Default)]
@@ -125,20 +125,22 @@ pub(crate) fn testdata(name: &str) -> PathBuf {
         .join(name)
 }
 
-impl crate::iter::ValueSource<'_> {
+impl crate::table::iter::ValueSource<'_> {
     /// The size of the value in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            crate::iter::ValueSource::Inline(bytes) => bytes.len(),
-            crate::iter::ValueSource::OutOfLine { bytes, .. } => *bytes as usize,
+            crate::table::iter::ValueSource::Inline(bytes) => bytes.len(),
+            crate::table::iter::ValueSource::OutOfLine { bytes, .. } => *bytes as usize,
         }
     }
 
     /// A copy of the value, read if it is out of line.
     pub(crate) fn read(&self, pages: &dyn PageSource) -> Result<Vec<u8>> {
         match self {
-            crate::iter::ValueSource::Inline(bytes) => Ok(bytes.to_vec()),
-            crate::iter::ValueSource::OutOfLine { page, .. } => Ok(pages.page(*page)?.to_vec()),
+            crate::table::iter::ValueSource::Inline(bytes) => Ok(bytes.to_vec()),
+            crate::table::iter::ValueSource::OutOfLine { page, .. } => {
+                Ok(pages.page(*page)?.to_vec())
+            }
         }
     }
 }

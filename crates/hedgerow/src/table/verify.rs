@@ -4,21 +4,24 @@
 //! The pages follow each other without gaps from the first byte of the file to the last. This walk
 //! goes over all of them in that order, so that no byte is left out.
 
-use crate::block_index::{self, Index};
-use crate::entry::{KeyHash, Kind, SeqNo};
-use crate::error::{Error, Result};
-use crate::filter::Probe;
-use crate::filter::bucket_bloom::BucketBlooms;
-use crate::filter::of_table::Description;
-use crate::key_order::Order;
-use crate::options::KeyOrder;
-use crate::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
+use crate::base::entry::{KeyHash, Kind, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::key_order::Order;
+use crate::base::options::KeyOrder;
+use crate::base::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
+use crate::table::block_index;
+use crate::table::block_index::Index;
+use crate::table::filter::Probe;
+use crate::table::filter::bucket_bloom::BucketBlooms;
+use crate::table::filter::of_table::Description;
 
-use super::TableMeta;
-use super::contents::{self, Contents};
+use super::contents;
+use super::contents::Contents;
 use super::file::TableFile;
-use super::footer::{self, Tail};
+use super::footer;
+use super::footer::Tail;
 use super::stored::Place;
+use crate::base::table_meta::TableMeta;
 
 /// Checks the table of a file and its index.
 ///

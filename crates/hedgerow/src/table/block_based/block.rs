@@ -21,9 +21,9 @@ pub(super) use entry::{Cursor, RawEntry};
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-use crate::codec::{ByteReader, packed, shared_prefix};
-use crate::entry::{SeqNo, Tag};
-use crate::error::{Error, Result};
+use crate::base::codec::{ByteReader, packed, shared_prefix};
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::{Error, Result};
 use crate::table::stored::{code, other_tag, take_varint};
 use entry::{Head, LENGTH_ESCAPE};
 

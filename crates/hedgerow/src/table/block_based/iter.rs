@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::block_index::{self, Bracket, Index};
-use crate::entry::SeqNo;
-use crate::error::{Error, Result};
-use crate::iter::{Entry, InternalIter, ValueSource};
-use crate::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
+use crate::base::entry::SeqNo;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
+use crate::table::block_index;
+use crate::table::block_index::{Bracket, Index};
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use crate::table::stored::Place;
 
@@ -111,7 +112,7 @@ fn shared_too_much(shared: usize, key_bytes: usize) -> Error {
 }
 
 const NO_PLACE: Place = Place {
-    handle: crate::page::Handle {
+    handle: crate::base::page::Handle {
         offset: 0,
         bytes: 0,
     },

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::block_index::{Index, of_table};
-use crate::entry::KeyHash;
-use crate::error::{Error, Result};
-use crate::filter::Probe;
-use crate::iter::InternalIter;
-use crate::page::{Page, PageClass, PageId, PageSource, Step};
-use crate::table::contents::{self, Contents};
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::table_meta::TableMeta;
+use crate::table::block_index::{Index, of_table};
+use crate::table::contents;
+use crate::table::contents::Contents;
 use crate::table::file::{ResidencyChoice, TableFile};
+use crate::table::filter::Probe;
+use crate::table::iter::InternalIter;
 use crate::table::stored::Place;
 use crate::table::verify;
-use crate::table::{FoundValue, GetState, Lookup, Phase, Query, TableMeta};
+use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::block::{Block, Position};
 use super::iter::TableIter;

@@ -5,10 +5,11 @@
 //! that everything else sees order keys. What that costs and saves is in
 //! `docs/design/0010-key-orders.md`.
 
-use crate::codec::ByteReader;
-use crate::error::Result;
-use crate::key_order::{self, Order};
-use crate::options::KeyOrder;
+use crate::base::codec::ByteReader;
+use crate::base::error::Result;
+use crate::base::key_order;
+use crate::base::key_order::Order;
+use crate::base::options::KeyOrder;
 
 use super::block::{Block, BlockBuilder};
 
@@ -82,9 +83,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::{SeqNo, Tag};
-    use crate::options::PrefixRule;
-    use crate::page::Handle;
+    use crate::base::entry::{SeqNo, Tag};
+    use crate::base::options::PrefixRule;
+    use crate::base::page::Handle;
 
     const ORDERS: [KeyOrder; 2] = [KeyOrder::SemiSorted(PrefixRule::Bytes(3)), KeyOrder::Hashed];
 
@@ -149,7 +150,7 @@ mod tests {
                 short[at] ^= byte;
             }
             if let Err(error) = restore(&short) {
-                prop_assert_eq!(error.kind(), crate::ErrorKind::Corruption);
+                prop_assert_eq!(error.kind(), crate::base::error::ErrorKind::Corruption);
             }
         }
     }

@@ -9,15 +9,15 @@ use std::path::Path;
 
 use hedgerow_io::SequentialWrite;
 
-use crate::block_index;
-use crate::codec::compress;
-use crate::entry::{KeyHash, SeqNo};
-use crate::error::Result;
-use crate::filter::of_table;
-use crate::iter::Entry;
-use crate::options::IndexSpec;
-use crate::page::{Handle, PAGE_OVERHEAD_BYTES};
-use crate::table::TableMeta;
+use crate::base::codec::compress;
+use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::error::Result;
+use crate::base::options::IndexSpec;
+use crate::base::page::{Handle, PAGE_OVERHEAD_BYTES};
+use crate::base::table_meta::TableMeta;
+use crate::table::block_index;
+use crate::table::filter::of_table;
+use crate::table::iter::Entry;
 use crate::table::output::{Output, TAIL_BYTES, TableOptions};
 
 use super::block::BlockBuilder;

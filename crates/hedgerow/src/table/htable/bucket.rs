@@ -4,9 +4,9 @@
 
 use std::ops::{Deref, Range};
 
-use crate::codec::{ByteReader, packed, varint};
-use crate::entry::{SeqNo, Tag};
-use crate::error::{Error, Result};
+use crate::base::codec::{ByteReader, packed, varint};
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::{Error, Result};
 use crate::table::stored::{Place, code, other_bytes, other_tag, put_tag, tag_bytes, take_varint};
 
 /// One entry, in offsets of its bucket's page.
@@ -399,8 +399,8 @@ fn lengths_bytes(keys: &Lengths, values: &Lengths) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Flags, Kind};
-    use crate::page::Handle;
+    use crate::base::entry::{Flags, Kind};
+    use crate::base::page::Handle;
 
     /// A key, its number and tag, and the value unless that is out of line.
     type Version = (Vec<u8>, SeqNo, Tag, Option<Vec<u8>>);

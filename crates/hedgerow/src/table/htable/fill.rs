@@ -3,8 +3,8 @@
 //! where its first one would be less full than [`FILL_MIN`]: of entries of 1 KiB eleven are in 12 KiB, at the cost of
 //! reading so much for each.
 
-use crate::codec::compress;
-use crate::page::PAGE_OVERHEAD_BYTES;
+use crate::base::codec::compress;
+use crate::base::page::PAGE_OVERHEAD_BYTES;
 
 const FILL_MIN: f64 = 0.9;
 /// Buckets are not made larger than this.

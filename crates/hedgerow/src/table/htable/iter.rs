@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::block_index::Index as _;
-use crate::entry::SeqNo;
-use crate::error::Result;
-use crate::iter::{Entry, InternalIter, ValueSource};
-use crate::page::{Page, PageClass, PageSource};
+use crate::base::entry::SeqNo;
+use crate::base::error::Result;
+use crate::base::page::{Page, PageClass, PageSource};
+use crate::table::block_index::Index as _;
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::stored::Place;
 
 use super::bucket::{Bucket, BucketEntry};

@@ -29,5 +29,5 @@ pub(crate) use fill::stored_bytes;
 pub(super) use reader::{TableReader, walk};
 pub(super) use writer::Writer;
 
-/// The number of this format in [`crate::table::TableMeta::format`].
+/// The number of this format in [`crate::base::table_meta::TableMeta::format`].
 pub(super) const FORMAT: u16 = 2;

@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::block_index::Index as _;
-use crate::block_index::hash_marks::HashMarks;
-use crate::error::{Error, Result};
-use crate::filter::Probe;
-use crate::filter::bucket_bloom::BucketBlooms;
-use crate::filter::of_table::Description;
-use crate::iter::InternalIter;
-use crate::key_order::Order;
-use crate::options::KeyOrder;
-use crate::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::error::{Error, Result};
+use crate::base::key_order::Order;
+use crate::base::options::KeyOrder;
+use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::table_meta::TableMeta;
+use crate::table::block_index::Index as _;
+use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::contents::Contents;
 use crate::table::file::{ResidencyChoice, TableFile};
+use crate::table::filter::Probe;
+use crate::table::filter::bucket_bloom::BucketBlooms;
+use crate::table::filter::of_table::Description;
+use crate::table::iter::InternalIter;
 use crate::table::stored::Place;
 use crate::table::verify;
-use crate::table::{FoundValue, GetState, Lookup, Phase, Query, TableMeta};
+use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::bucket::Bucket;
 use super::iter::TableIter;

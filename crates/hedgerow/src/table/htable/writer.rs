@@ -4,14 +4,15 @@ use std::path::Path;
 
 use hedgerow_io::SequentialWrite;
 
-use crate::block_index::hash_marks;
-use crate::entry::{KeyHash, SeqNo};
-use crate::error::Result;
-use crate::filter::{bucket_bloom, of_table};
-use crate::iter::Entry;
-use crate::key_order::{self, Order};
-use crate::page::{DEVICE_PAGE_BYTES, Handle};
-use crate::table::TableMeta;
+use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::error::Result;
+use crate::base::key_order;
+use crate::base::key_order::Order;
+use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
+use crate::base::table_meta::TableMeta;
+use crate::table::block_index::hash_marks;
+use crate::table::filter::{bucket_bloom, of_table};
+use crate::table::iter::Entry;
 use crate::table::output::{Output, TAIL_BYTES, TableOptions};
 use crate::table::stored::Place;
 

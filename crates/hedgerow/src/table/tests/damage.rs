@@ -1,8 +1,8 @@
 //! Damaged files: right answers or `Corruption`, never a panic, never a wrong answer.
 
 use super::*;
-use crate::error::{Error, ErrorKind};
-use crate::page::{Handle, PageClass};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::page::{Handle, PageClass};
 
 fn entries() -> Entries {
     let mut entries = Entries::new();
@@ -147,7 +147,7 @@ fn decoders_stand_garbage() {
         let (count, letters) = (random.below(200), 1 + random.below(256));
         let bytes = random.bytes(count, letters);
         let _ = stored::Place::decode(&bytes);
-        let _ = TableMeta::decode(&mut crate::codec::ByteReader::new(&bytes));
+        let _ = TableMeta::decode(&mut crate::base::codec::ByteReader::new(&bytes));
         let _ = Footer::decode(&bytes, 0);
         let id = PageId {
             table: TableId(1),
@@ -159,12 +159,10 @@ fn decoders_stand_garbage() {
         };
         assert!(page_io::decode(&bytes, id).is_err());
         for compression in 0..4 {
-            let _ = crate::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
+            let _ = crate::base::codec::compress::raw_bytes(compression, &bytes, 1 << 20);
         }
-        if let Ok(index) =
-            crate::block_index::fence_pointers::FencePointers::paged(TableId(1), &bytes)
-        {
-            use crate::block_index::Index;
+        if let Ok(index) = block_index::fence_pointers::FencePointers::paged(TableId(1), &bytes) {
+            use crate::table::block_index::Index;
             let page = Page::filled(bytes.len(), |page| {
                 page.copy_from_slice(&bytes);
                 Ok(())

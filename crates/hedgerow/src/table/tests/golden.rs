@@ -3,7 +3,7 @@
 //! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
 
 use super::*;
-use crate::options::PrefixRule;
+use crate::base::options::PrefixRule;
 use crate::table::testing::{assert_bytes, documented_bytes, testdata};
 
 fn entries() -> Entries {

@@ -4,10 +4,10 @@
 //! since what moves goes to the next bucket), filters (I6), reads (I11).
 
 use super::*;
-use crate::block_index::Index;
-use crate::block_index::hash_marks::HashMarks;
-use crate::filter::bucket_bloom;
-use crate::page::{Handle, PageClass};
+use crate::base::page::{Handle, PageClass};
+use crate::table::block_index::Index;
+use crate::table::block_index::hash_marks::HashMarks;
+use crate::table::filter::bucket_bloom;
 
 /// As those of other formats, in buckets of a size that there is.
 pub(super) fn options(bucket_bytes: u32) -> TableOptions {

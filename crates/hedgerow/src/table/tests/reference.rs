@@ -1,8 +1,8 @@
 //! The table against a sorted map of the same entries.
 
 use super::*;
-use crate::error::ErrorKind;
-use crate::page::PageClass;
+use crate::base::error::ErrorKind;
+use crate::base::page::PageClass;
 
 fn random_entries(random: &mut Random, keys: u64, letters: u64, values_max: u64) -> Entries {
     let mut entries = Entries::new();

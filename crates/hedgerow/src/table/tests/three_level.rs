@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use super::*;
-use crate::options::PrefixRule;
-use crate::page::PageClass;
+use crate::base::options::PrefixRule;
+use crate::base::page::PageClass;
 
 pub(super) const INDEXES: [IndexSpec; 2] = [IndexSpec::ThreeLevel, IndexSpec::ThreeLevelArray];
 pub(super) const ORDERS: [KeyOrder; 2] =

@@ -1,9 +1,9 @@
 //! Writing a block. The entries are kept apart until the block is finished, since only then is the
 //! smallest sequence number known, above which the others are stored in few bytes.
 
-use crate::codec::{packed, shared_prefix, varint};
-use crate::entry::{SeqNo, Tag};
-use crate::page::Handle;
+use crate::base::codec::{packed, shared_prefix, varint};
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::page::Handle;
 use crate::table::stored::{Place, put_tag, tag_bytes};
 
 use super::entry::{LENGTH_ESCAPE, RawEntry};

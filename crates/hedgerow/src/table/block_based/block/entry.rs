@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::entry::{SeqNo, Tag};
+use crate::base::entry::{SeqNo, Tag};
 
 /// In the byte of lengths, four bits each: this much and what a varint adds.
 pub(super) const LENGTH_ESCAPE: usize = 15;

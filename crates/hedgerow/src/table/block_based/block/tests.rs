@@ -1,5 +1,5 @@
 use super::*;
-use crate::entry::{Flags, Kind};
+use crate::base::entry::{Flags, Kind};
 use crate::table::stored::Place;
 
 struct Version {

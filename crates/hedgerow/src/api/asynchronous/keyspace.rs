@@ -1,0 +1,285 @@
+//! The asynchronous calls of a keyspace.
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+use std::sync::{Arc, Mutex};
+
+use super::{Pending, call_behind, workers};
+use crate::api::keyspace::Keyspace;
+use crate::base::entry::{KeyHash, check_value};
+use crate::base::error::Result;
+use crate::base::options::Durability;
+use crate::base::slice::Slice;
+use crate::paths::read;
+use crate::paths::scan::Extent;
+use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write, lock};
+
+/// Keys with their values, in order.
+type Pairs = Vec<(Slice, Slice)>;
+
+/// # Asynchronous calls
+///
+/// They are made by the workers of the database ([`Builder::workers`](crate::Builder::workers)), or by
+/// its background threads if it has none. See [`Pending`] for what becomes of a result. Of
+/// one thread's calls for one key each takes effect after those before it; synchronous calls do
+/// not wait for calls in queues.
+impl Keyspace {
+    /// As [`Keyspace::get`]. Answered at once if the value is in memory and nothing is in
+    /// the queue.
+    pub fn get_async(&self, key: impl AsRef<[u8]>) -> Pending<Option<Slice>> {
+        self.begin_get(key.as_ref())
+            .unwrap_or_else(|e| Pending::ready(Err(e)))
+    }
+
+    fn begin_get(&self, key: &[u8]) -> Result<Pending<Option<Slice>>> {
+        let (access, worker) = self.access(key)?;
+        let workers = workers(self.engine())?;
+        if workers.is_idle(worker)
+            && let Some(found) = read::get_cached(self.engine(), &self.cell().state.load(), key)?
+        {
+            return Ok(Pending::ready(Ok(found)));
+        }
+        let (sender, pending) = Pending::queued(self.engine());
+        let task = Task::Reads(vec![(access, Answer::One(sender))]);
+        let place = workers.push(&self.engine().scheduler, worker, task)?;
+        Ok(pending.at(worker, place))
+    }
+
+    /// As [`Keyspace::multi_get`]: each worker reads its part, and the reads of each overlap.
+    pub fn multi_get_async<K: AsRef<[u8]>>(&self, keys: &[K]) -> Pending<Vec<Option<Slice>>> {
+        self.begin_gets(keys)
+            .unwrap_or_else(|e| Pending::ready(Err(e)))
+    }
+
+    fn begin_gets<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Pending<Vec<Option<Slice>>>> {
+        self.check_takes_calls()?;
+        let workers = workers(self.engine())?;
+        if keys.is_empty() {
+            return Ok(Pending::ready(Ok(Vec::new())));
+        }
+        let (sender, pending) = Pending::queued(self.engine());
+        let gathered = Arc::new(Mutex::new(Gathered {
+            values: Ok(vec![None; keys.len()]),
+            missing: keys.len(),
+            sender: Some(sender),
+        }));
+        let mut parts: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for (i, key) in keys.iter().enumerate() {
+            let (access, worker) = self.access(key.as_ref())?;
+            let gathered = gathered.clone();
+            let answer = Answer::Part(Box::new(move |value| Gathered::add(&gathered, i, value)));
+            parts.entry(worker).or_default().push((access, answer));
+        }
+        for (worker, reads) in parts {
+            workers.push(&self.engine().scheduler, worker, Task::Reads(reads))?;
+        }
+        Ok(pending)
+    }
+
+    /// As [`Keyspace::put`].
+    pub fn put_async(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Pending<()> {
+        self.put_async_with(key, value, Durability::Buffered)
+    }
+
+    /// As [`Keyspace::put_with`]. One sync serves all writes that a worker takes together.
+    pub fn put_async_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Pending<()> {
+        self.write_async(key.as_ref(), Some(value.as_ref()), durability)
+    }
+
+    /// As [`Keyspace::delete`].
+    pub fn delete_async(&self, key: impl AsRef<[u8]>) -> Pending<()> {
+        self.delete_async_with(key, Durability::Buffered)
+    }
+
+    /// As [`Keyspace::delete_with`].
+    pub fn delete_async_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Pending<()> {
+        self.write_async(key.as_ref(), None, durability)
+    }
+
+    fn write_async(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Pending<()> {
+        let (sender, pending) = Pending::queued(self.engine());
+        let answer = Some(Answer::One(sender));
+        let pushed = self
+            .write_task(key, value, durability, answer)
+            .and_then(|(task, worker)| {
+                let place = workers(self.engine())?.push(&self.engine().scheduler, worker, task)?;
+                Ok((worker, place))
+            });
+        match pushed {
+            Ok((worker, place)) => pending.at(worker, place),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Puts without anybody waiting for it: waits only while the queue is full. Whether all such
+    /// writes were made is told by [`Db::barrier`](crate::Db::barrier).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key or value out of bounds, `Closed`.
+    pub fn put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_later(key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Deletes as [`Keyspace::put_later`] puts.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put_later`].
+    pub fn delete_later(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_later(key.as_ref(), None)
+    }
+
+    /// As [`Keyspace::put_later`], but never waits.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put_later`]; `WouldBlock` if the queue is full.
+    pub fn try_put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.try_write_later(key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// As [`Keyspace::delete_later`], but never waits.
+    ///
+    /// # Errors
+    /// As [`Keyspace::try_put_later`].
+    pub fn try_delete_later(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.try_write_later(key.as_ref(), None)
+    }
+
+    fn write_later(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let (task, worker) = self.write_task(key, value, Durability::Buffered, None)?;
+        workers(self.engine())?.push_and_wait(&self.engine().scheduler, worker, task)
+    }
+
+    fn try_write_later(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let (task, worker) = self.write_task(key, value, Durability::Buffered, None)?;
+        workers(self.engine())?.try_push(&self.engine().scheduler, worker, task)
+    }
+
+    /// As [`Keyspace::update`]. If `new` panics the result is `Cancelled`, and nothing is changed.
+    pub fn update_async(
+        &self,
+        key: impl AsRef<[u8]>,
+        new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Pending<Option<Slice>> {
+        let key = key.as_ref();
+        let checked = self.cell().facts.order.check(key);
+        let (access, worker) = match checked.and_then(|()| self.access(key)) {
+            Ok(found) => found,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        call_behind(self.engine(), &[worker], move |engine: &Arc<Engine>| {
+            Keyspace::new(&Handle::of_worker(engine), &access.cell).update(&access.key, new)
+        })
+    }
+
+    /// The first `count` keys of a range with their values, in order. It sees every write that was
+    /// put into a queue before; the next page begins behind the last key.
+    pub fn scan_page_async<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        count: usize,
+    ) -> Pending<Pairs> {
+        let cell = self.cell().clone();
+        let extent = || Extent::of_range(&*cell.facts.order, &range);
+        // Order keys with ranges are the keys themselves.
+        let range = match self.check_takes_calls().and_then(|()| extent()) {
+            Ok(extent) => extent.bounds,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let owners = |p: &Arc<crate::tree::partition::Partition>| self.engine().worker_of(p.index);
+        let mut behind: Vec<_> = cell
+            .state
+            .load()
+            .covering(&range)
+            .iter()
+            .map(owners)
+            .collect();
+        behind.sort_unstable();
+        behind.dedup();
+        if behind.is_empty() {
+            return Pending::ready(Ok(Vec::new()));
+        }
+        call_behind(self.engine(), &behind, move |engine: &Arc<Engine>| {
+            let keyspace = Keyspace::new(&Handle::of_worker(engine), &cell);
+            keyspace.scan(range)?.take(count).collect()
+        })
+    }
+
+    /// Which worker makes the calls for a key; `None` if the database's background threads do.
+    pub fn worker(&self, key: impl AsRef<[u8]>) -> Option<usize> {
+        let workers = self.engine().workers.get()?;
+        let (_, worker) = self.route(key.as_ref()).ok()?;
+        (!workers.is_pooled()).then_some(worker)
+    }
+
+    /// `Closed` as soon as it is going to be dropped.
+    fn check_takes_calls(&self) -> Result<()> {
+        self.check_not_dropped()?;
+        self.cell().check_not_dropping()
+    }
+
+    fn access(&self, key: &[u8]) -> Result<(Access, usize)> {
+        let (hash, worker) = self.route(key)?;
+        let (cell, key) = (self.cell().clone(), key.to_vec());
+        Ok((Access { cell, key, hash }, worker))
+    }
+
+    /// The hash of a key, and the worker that owns its partition.
+    fn route(&self, key: &[u8]) -> Result<(KeyHash, usize)> {
+        self.check_takes_calls()?;
+        let facts = &self.cell().facts;
+        facts.order.check(key)?;
+        let hash = KeyHash::of(key, facts.seed);
+        Ok((hash, self.engine().worker_of(facts.router.route(key, hash))))
+    }
+
+    fn write_task(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        durability: Durability,
+        answer: Option<Answer<()>>,
+    ) -> Result<(Task, usize)> {
+        // As `put` does: what is wrong with the call is told before what is wrong with the keyspace.
+        self.cell().facts.order.check(key)?;
+        check_value(value.unwrap_or_default())?;
+        self.engine().writer()?;
+        let (hash, worker) = self.route(key)?;
+        let cell = self.cell().clone();
+        let write = Write::new(cell, hash, key, value, durability, answer);
+        Ok((Task::Write(write), worker))
+    }
+}
+
+/// The values of several keys, as they come.
+struct Gathered {
+    values: Result<Vec<Option<Slice>>>,
+    missing: usize,
+    sender: Option<oneshot::Sender<Result<Vec<Option<Slice>>>>>,
+}
+
+impl Gathered {
+    fn add(gathered: &Mutex<Gathered>, i: usize, value: Result<Option<Slice>>) {
+        let mut all = lock(gathered);
+        match (&mut all.values, value) {
+            (Ok(values), Ok(value)) => values[i] = value,
+            (Ok(_), Err(error)) => all.values = Err(error),
+            (Err(_), _) => {}
+        }
+        all.missing -= 1;
+        if all.missing > 0 {
+            return;
+        }
+        let values = std::mem::replace(&mut all.values, Ok(Vec::new()));
+        let sender = all.sender.take();
+        drop(all);
+        if let Some(sender) = sender {
+            // Nobody may wait for it any more.
+            drop(sender.send(values));
+        }
+    }
+}

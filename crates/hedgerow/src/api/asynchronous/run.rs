@@ -1,0 +1,230 @@
+//! The path of tasks: the writes of a batch become one commit, gets are read at the same time. While the device
+//! reads, the worker takes the next batch, so that a device with a queue always has many reads at once.
+//!
+//! The order of tasks for one key is kept: a group of them, which is what is done together, has no get of a
+//! key that is written in it. Another task for such a key begins the next group. A get sees what there was when it
+//! began, so later groups need not wait for its reads; a call finds none under way.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::api::batch::Batch;
+use crate::base::entry::{KeyHash, KeyspaceId, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::Durability;
+use crate::base::runtime::workers::Inbox;
+use crate::base::slice::Slice;
+use crate::paths::read::{Gets, View};
+use crate::tree::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write, lock};
+
+/// Keys and values of a commit made of tasks, in bytes, after which another one begins.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// Does all tasks of an inbox, until it is empty and everything is answered.
+pub(super) fn run(engine: &Arc<Engine>, inbox: &mut Inbox<'_, Task>) {
+    let mut group = Group {
+        engine: Handle::of_worker(engine),
+        gets: Gets::new(engine),
+        writes: Vec::new(),
+        reads: Vec::new(),
+        written: HashSet::new(),
+        writes_noted: 0,
+        read: HashSet::new(),
+        bytes: 0,
+    };
+    loop {
+        let mut is_idle = true;
+        if group.gets.has_room() {
+            let tasks = inbox.take();
+            is_idle = tasks.len() == 0;
+            tasks.for_each(|task| group.accept(task));
+        }
+        group.finish();
+        let is_reading = group.gets.wait();
+        group.go_on();
+        if is_idle && !is_reading {
+            return;
+        }
+    }
+}
+
+/// What a function gives that is not ours; a panic of it is `Cancelled`.
+pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::new(
+            ErrorKind::Cancelled,
+            format!(
+                "a function called by a worker panicked: {}",
+                text.unwrap_or("")
+            ),
+        ))
+    })
+}
+
+type Id = (KeyspaceId, u128);
+
+fn id(cell: &KeyspaceCell, hash: KeyHash) -> Id {
+    (cell.facts.id, hash.0)
+}
+
+fn add(batch: &mut Batch, write: &Write) -> Result<()> {
+    let Write {
+        cell, hash, tag, ..
+    } = write;
+    cell.check_not_dropped()?;
+    batch.push_hashed(cell, *hash, *tag, write.key(), write.value());
+    Ok(())
+}
+
+/// Tasks that are done together.
+struct Group<'e> {
+    engine: Handle,
+    /// Of this group and of those before it.
+    gets: Gets<'e, (Arc<KeyspaceCell>, Answer<Option<Slice>>)>,
+    writes: Vec<Write>,
+    reads: Vec<(Access, Answer<Option<Slice>>)>,
+    /// Keys of the writes there were when a get was last accepted, and how many that were.
+    written: HashSet<Id>,
+    writes_noted: usize,
+    read: HashSet<Id>,
+    bytes: usize,
+}
+
+impl Group<'_> {
+    fn accept(&mut self, task: Task) {
+        match task {
+            Task::Reads(reads) => reads
+                .into_iter()
+                .for_each(|(access, to)| self.read(access, to)),
+            Task::Write(write) => self.write(write),
+            Task::Call(call) => {
+                self.finish();
+                while self.gets.wait() {
+                    self.go_on();
+                }
+                call(&self.engine);
+            }
+        }
+    }
+
+    fn read(&mut self, access: Access, answer: Answer<Option<Slice>>) {
+        if !answer.is_wanted() {
+            return;
+        }
+        let since = self.writes[self.writes_noted..].iter();
+        self.written
+            .extend(since.map(|write| id(&write.cell, write.hash)));
+        self.writes_noted = self.writes.len();
+        let id = id(&access.cell, access.hash);
+        if self.written.contains(&id) {
+            self.finish();
+        }
+        self.read.insert(id);
+        self.reads.push((access, answer));
+    }
+
+    fn write(&mut self, write: Write) {
+        if self.read.contains(&id(&write.cell, write.hash)) || self.bytes >= GROUP_BYTES_MAX {
+            self.finish();
+        }
+        self.bytes += write.bytes();
+        self.writes.push(write);
+    }
+
+    /// Commits the writes, begins the reads, and begins the next group.
+    fn finish(&mut self) {
+        let writes = std::mem::take(&mut self.writes);
+        if !writes.is_empty() {
+            self.commit(writes);
+        }
+        let mut reads = std::mem::take(&mut self.reads);
+        // Each keyspace's together; the order of tasks does not matter within a group.
+        reads.sort_by_key(|(access, _)| access.cell.facts.id);
+        while let Some((first, _)) = reads.first() {
+            let keyspace = first.cell.facts.id;
+            let count = reads.partition_point(|(access, _)| access.cell.facts.id <= keyspace);
+            let rest = reads.split_off(count);
+            self.begin(std::mem::replace(&mut reads, rest));
+        }
+        self.go_on();
+        self.written.clear();
+        self.writes_noted = 0;
+        self.read.clear();
+        self.bytes = 0;
+    }
+
+    /// Writes everything as one commit. If that fails, nothing of it was written, and one task may be
+    /// the reason: then each is tried alone.
+    fn commit(&self, writes: Vec<Write>) {
+        let durability = match writes.iter().any(|w| w.durability == Durability::Synced) {
+            true => Durability::Synced,
+            false => Durability::Buffered,
+        };
+        let mut batch = Batch::new(&self.engine);
+        let added = writes.iter().try_for_each(|write| add(&mut batch, write));
+        match added.and_then(|()| batch.commit(durability)) {
+            Err(error) if writes.len() > 1 && error.kind() != ErrorKind::Poisoned => {
+                for write in writes {
+                    let mut alone = Batch::new(&self.engine);
+                    let added = add(&mut alone, &write);
+                    let result = added.and_then(|()| alone.commit(write.durability));
+                    self.answer(write.answer, result);
+                }
+            }
+            result => {
+                for write in writes {
+                    self.answer(write.answer, result.clone());
+                }
+            }
+        }
+    }
+
+    /// What nobody waits for is kept until the next barrier, if it is an error.
+    fn answer(&self, answer: Option<Answer<()>>, result: Result<()>) {
+        match (answer, result) {
+            (Some(answer), result) => answer.give(result),
+            (None, Ok(())) => {}
+            (None, Err(error)) => drop(lock(&self.engine.lost_error).get_or_insert(error)),
+        }
+    }
+
+    /// Begins gets of one keyspace.
+    fn begin(&mut self, reads: Vec<(Access, Answer<Option<Slice>>)>) {
+        let Some((first, _)) = reads.first() else {
+            return;
+        };
+        let cell = first.cell.clone();
+        let is_there = self
+            .engine
+            .check_open()
+            .and_then(|()| cell.check_not_dropped());
+        let state = cell.state.load();
+        let mut view = View::new(&state, SeqNo::MAX);
+        for (access, answer) in reads {
+            match &is_there {
+                Ok(()) => {
+                    let to = (access.cell, answer);
+                    self.gets
+                        .begin(&mut view, access.key.into(), access.hash, to);
+                }
+                Err(error) => answer.give(Err(error.clone())),
+            }
+        }
+    }
+
+    /// Goes on with gets whose pages are there, and answers those that have ended.
+    fn go_on(&mut self) {
+        self.gets.go_on();
+        for ((cell, answer), value) in self.gets.ended() {
+            let operations = &cell.facts.operations;
+            operations.gets.add(1);
+            operations
+                .get_hits
+                .add(u64::from(matches!(value, Ok(Some(_)))));
+            answer.give(value);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Batches: several writes, over any keyspaces and partitions, all or none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::keyspace::Keyspace;
+use crate::base::entry::{KeyHash, Kind, Tag, check_value};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::Durability;
+use crate::paths::write;
+use crate::paths::write::{Condition, Outcome, WriteOp};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell};
+use crate::tree::partition::Partition;
+use crate::tree::wal::record::Payload;
+
+/// Writes that become visible and durable together. The operations take effect in their order, so
+/// that the last write of a key wins.
+///
+/// ```
+/// # use hedgerow::{Db, Durability, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// let by_year = db.keyspace("by-year", Layout::sorted().hash(4))?;
+/// let mut batch = db.batch();
+/// batch.put(&users, b"ada", b"1815")?.put(&by_year, b"1815", b"ada")?;
+/// batch.commit(Durability::Synced)?;
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[must_use = "a batch does nothing until it is committed"]
+pub struct Batch {
+    engine: Handle,
+    routing_epoch: u64,
+    /// The bytes that go to the log.
+    payload: Payload,
+    routes: Vec<Route>,
+    /// The keyspaces in the order of the operations, each once where several follow one another.
+    keyspaces: Vec<Arc<KeyspaceCell>>,
+}
+
+struct Route {
+    /// Its place among the keyspaces of the batch.
+    keyspace: usize,
+    partition: Arc<Partition>,
+    hash: KeyHash,
+}
+
+impl Batch {
+    pub(crate) fn new(engine: &Handle) -> Batch {
+        Batch {
+            engine: engine.clone(),
+            routing_epoch: engine.routing_epoch(),
+            payload: Payload::new(),
+            routes: Vec::new(),
+            keyspaces: Vec::new(),
+        }
+    }
+
+    /// Adds a put.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key or value out of bounds or a keyspace of another database,
+    /// `Closed` for a dropped keyspace; the batch stays as it was.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<&mut Batch> {
+        check_value(value.as_ref())?;
+        self.push(keyspace, Tag::PUT, key.as_ref(), value.as_ref())
+    }
+
+    /// Adds a delete.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<&mut Batch> {
+        self.push(keyspace, Tag::DELETE, key.as_ref(), b"")
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// The size of its log record, roughly, in bytes; at most 1 GiB can be committed.
+    pub fn bytes(&self) -> usize {
+        self.payload.bytes().len()
+    }
+
+    /// Writes everything, or nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is too large, `Closed` if one of its keyspaces was dropped,
+    /// `NoSpace`, `Io`; `Poisoned` after a failed write of the log.
+    pub fn commit(mut self, durability: Durability) -> Result<()> {
+        self.engine.writer()?;
+        if self.is_empty() {
+            return match durability {
+                Durability::Buffered => Ok(()),
+                Durability::Synced => sync(&self.engine),
+            };
+        }
+        loop {
+            let mut ops = Vec::with_capacity(self.routes.len());
+            for (op, route) in self.payload.iter().zip(&self.routes) {
+                let op = op?;
+                ops.push(WriteOp {
+                    partition: &route.partition,
+                    hash: route.hash,
+                    tag: op.tag,
+                    user_key: op.user_key,
+                    value: op.value,
+                });
+            }
+            let condition = Condition {
+                routing_epoch: self.routing_epoch,
+                unchanged: None,
+            };
+            match write::commit(&self.engine, &ops, &self.payload, condition, durability)? {
+                Outcome::Committed => return Ok(()),
+                Outcome::Rerouted | Outcome::Changed => self.route_again()?,
+            }
+        }
+    }
+
+    fn push(
+        &mut self,
+        keyspace: &Keyspace,
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<&mut Batch> {
+        if !keyspace.is_of(&self.engine) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "expected a keyspace of the batch's database, found one of another",
+            ));
+        }
+        keyspace.check_not_dropped()?;
+        let cell = keyspace.cell();
+        cell.facts.order.check(key)?;
+        let hash = KeyHash::of(key, cell.facts.seed);
+        self.push_hashed(cell, hash, tag, key, value);
+        Ok(self)
+    }
+
+    /// Adds an operation on a key with its hash, both checked, of a keyspace that is there.
+    pub(crate) fn push_hashed(
+        &mut self,
+        cell: &Arc<KeyspaceCell>,
+        hash: KeyHash,
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let partition = cell.state.load().route(key, hash).clone();
+        self.payload.push(partition.id, tag, key, value);
+        if self
+            .keyspaces
+            .last()
+            .is_none_or(|last| !Arc::ptr_eq(last, cell))
+        {
+            self.keyspaces.push(cell.clone());
+        }
+        self.routes.push(Route {
+            keyspace: self.keyspaces.len() - 1,
+            partition,
+            hash,
+        });
+    }
+
+    /// A keyspace was cleared or dropped since operations were added.
+    fn route_again(&mut self) -> Result<()> {
+        self.routing_epoch = self.engine.routing_epoch();
+        let mut payload = Payload::new();
+        for (op, route) in self.payload.iter().zip(&mut self.routes) {
+            let cell = &self.keyspaces[route.keyspace];
+            cell.check_not_dropped()?;
+            let op = op?;
+            let state = cell.state.load();
+            route.partition = state.route(op.user_key, route.hash).clone();
+            payload.push(route.partition.id, op.tag, op.user_key, op.value);
+        }
+        self.payload = payload;
+        Ok(())
+    }
+}
+
+/// Makes everything committed so far durable.
+pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
+    let writer = engine.writer()?;
+    let (end, last) = {
+        let state = writer.commit();
+        (state.tail.position(), state.next_seqno.0 - 1)
+    };
+    engine.publisher.wait(last);
+    writer.log.sync_through(end)
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let deletes = |op: &Result<_>| {
+            matches!(
+                op,
+                Ok(crate::tree::wal::record::Op {
+                    tag: Tag {
+                        kind: Kind::Delete,
+                        ..
+                    },
+                    ..
+                })
+            )
+        };
+        f.debug_struct("Batch")
+            .field("operations", &self.len())
+            .field("deletes", &self.payload.iter().filter(deletes).count())
+            .field("bytes", &self.bytes())
+            .finish()
+    }
+}

@@ -1,0 +1,702 @@
+//! The database: opening, keyspaces, whole-database operations, closing.
+
+mod statistics;
+
+pub(crate) use statistics::keyspace_stats;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_io::{Environment, ReadMode};
+
+use crate::api::asynchronous;
+use crate::api::asynchronous::Pending;
+use crate::api::batch;
+use crate::api::batch::Batch;
+use crate::api::keyspace::{Keyspace, check_name};
+use crate::api::snapshot::Snapshot;
+use crate::base::entry::{PartitionId, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::options::{Design, Layout, LevelPaths};
+use crate::base::stats::{DbStats, Event, Operations};
+use crate::design::advisor::Device;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::group_filter::probes::stored;
+use crate::paths::checkpoint;
+use crate::paths::flush;
+use crate::paths::recover;
+use crate::paths::recover::OpenOptions;
+use crate::paths::retune;
+use crate::paths::verify;
+use crate::paths::verify::{VerifyProgress, VerifyReport};
+use crate::paths::write;
+use crate::table::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
+use crate::tree::version::Version;
+use crate::tree::version::edit::Change;
+use crate::tree::version::state::Keyspace as KeyspaceDescription;
+use crate::tree::wal::log::SEGMENT_BYTES_MAX;
+
+/// More threads than this are of no use, and of some harm.
+const WORKERS_MAX: usize = 1024;
+
+/// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Layout};
+///
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put(b"ada", b"1815")?;
+/// assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"1815"[..]));
+/// db.close()?;
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+///
+/// When the last handle (of the database, its keyspaces, snapshots and cursors) is dropped, the
+/// database is closed as by [`Db::close`], but errors are lost.
+#[derive(Clone)]
+pub struct Db {
+    engine: Handle,
+}
+
+/// How to open a database. Made by [`Db::builder`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Event};
+///
+/// let db = Db::builder(dir.path())
+///     .memory_budget(64 << 20)
+///     .listener(|event| {
+///         if let Event::BackgroundError { doing, error } = event {
+///             eprintln!("could not {doing}: {error}");
+///         }
+///     })
+///     .open()?;
+/// assert_eq!(db.stats().memory.budget, 64 << 20);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `open` is called"]
+pub struct Builder {
+    dir: PathBuf,
+    options: OpenOptions,
+}
+
+impl Builder {
+    /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
+    /// bytes; at least 1 MiB, 256 MiB unless set. More memory means fewer reads, and larger
+    /// memtables, hence less write amplification.
+    pub fn memory_budget(mut self, bytes: u64) -> Builder {
+        self.options.memory_budget = bytes;
+        self
+    }
+
+    /// Opens without the lock and without changing anything, beside a writer if there is one: reads
+    /// see what the writer had written when the database was opened.
+    pub fn read_only(mut self, read_only: bool) -> Builder {
+        self.options.read_only = read_only;
+        self
+    }
+
+    /// Whether a database is made where there is none; true unless set.
+    pub fn create_if_missing(mut self, create: bool) -> Builder {
+        self.options.create_if_missing = create;
+        self
+    }
+
+    /// How table files are read; `Pread` unless set.
+    pub fn read_mode(mut self, mode: ReadMode) -> Builder {
+        self.options.read_mode = mode;
+        self
+    }
+
+    /// How many bytes per second flushes and merges may write together; no limit unless set.
+    pub fn io_bytes_per_second(mut self, bytes: u64) -> Builder {
+        self.options.io_bytes_per_second = (bytes > 0).then_some(bytes);
+        self
+    }
+
+    /// How long the log may get before memtables are flushed for its sake, in bytes; three quarters
+    /// of the memory budget unless set.
+    pub fn log_bytes_max(mut self, bytes: u64) -> Builder {
+        self.options.log_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The size of a segment of the log, at least 4 KiB and at most 4 GiB less 4 KiB; derived from the budget unless
+    /// set.
+    pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
+        self.options.log_segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Who hears of flushes, merges and failures, one event after another, soon after it happened. What nobody has been
+    /// told of when the database is closed is told then. It is called under no lock, so that it may call the database.
+    pub fn listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Builder {
+        self.options.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// What reading and writing costs, for keyspaces that tune themselves; an NVMe drive unless set.
+    pub fn device(mut self, device: Device) -> Builder {
+        self.options.device = device;
+        self
+    }
+
+    /// The files, clock and threads to run on; the machine's unless set. A simulated one makes every
+    /// run repeatable.
+    pub fn environment(mut self, environment: Environment) -> Builder {
+        self.options.environment = environment;
+        self
+    }
+
+    /// How many threads flush and merge, at least 2; two more than processors unless set.
+    pub fn background_threads(mut self, threads: usize) -> Builder {
+        self.options.environment.background = hedgerow_io::Background::Threads(threads.max(2));
+        self
+    }
+
+    /// How many threads do the asynchronous calls, each for its own part of every keyspace's trees and
+    /// kept on a processor of its own where the system allows it; 0 unless set: then the background
+    /// threads do them.
+    pub fn workers(mut self, count: usize) -> Builder {
+        self.options.workers = count.min(WORKERS_MAX);
+        self
+    }
+
+    /// How many calls the queue of each worker holds, at least 1; 1,024 unless set. What comes then
+    /// stands in line, or is refused as `WouldBlock`.
+    pub fn worker_queue(mut self, calls: usize) -> Builder {
+        self.options.worker_queue_tasks = calls;
+        self
+    }
+
+    /// Puts levels, the log and filters into directories of their own, on other disks perhaps, which are made if
+    /// they are missing and belong to this database alone. It is remembered; unless this is called, they
+    /// are where they were. Tables come into another place when they are merged, the log when the
+    /// database is opened. A directory that was moved is known by a file in it: name it where it is
+    /// now.
+    ///
+    /// ```
+    /// # use hedgerow::Db;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let [fast, slow] = ["fast", "slow"].map(|name| dir.path().join(name));
+    /// use hedgerow::LevelPaths;
+    ///
+    /// let paths = LevelPaths::new().levels(0..=1, &fast).levels(2.., &slow).log(&fast);
+    /// let db = Db::builder(dir.path().join("db")).level_paths(paths).open()?;
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn level_paths(mut self, paths: LevelPaths) -> Builder {
+        self.options.level_paths = Some(paths);
+        self
+    }
+
+    /// The directory and the choices made, for `repair`.
+    pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
+        (self.dir.clone(), self.options.clone())
+    }
+
+    /// Opens the database, creating it if there is none. Replays what is only in the log.
+    /// Cost: reads the log, at most as long as `log_bytes_max`; tables are opened when needed.
+    ///
+    /// # Errors
+    /// `Locked` if somebody else has it open for writing, `Corruption`, `FormatVersion`,
+    /// `InvalidArgument` for a budget too small or a database that is not there, `NoSpace`, `Io`.
+    pub fn open(self) -> Result<Db> {
+        if self.options.memory_budget < BUDGET_BYTES_MIN {
+            return Err(Error::invalid(format!(
+                "expected a memory budget of at least {BUDGET_BYTES_MIN} bytes, found {}",
+                self.options.memory_budget
+            )));
+        }
+        if let Some(bytes) = self.options.log_segment_bytes
+            && bytes > SEGMENT_BYTES_MAX
+        {
+            return Err(Error::invalid(format!(
+                "expected log segments of at most {SEGMENT_BYTES_MAX} bytes, found {bytes}"
+            )));
+        }
+        let db = Db {
+            engine: Handle::new(recover::open(&self.dir, &self.options)?),
+        };
+        let options = &self.options;
+        asynchronous::start(&db.engine, options.workers, options.worker_queue_tasks)?;
+        Ok(db)
+    }
+}
+
+impl Db {
+    /// Opens or creates a database with a memory budget of 256 MiB.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(dir).open()
+    }
+
+    /// The choices of how to open a database.
+    pub fn builder(dir: impl AsRef<Path>) -> Builder {
+        Builder {
+            dir: dir.as_ref().to_path_buf(),
+            options: OpenOptions {
+                environment: Environment::os(),
+                memory_budget: BUDGET_BYTES_DEFAULT,
+                read_only: false,
+                create_if_missing: true,
+                read_mode: ReadMode::default(),
+                io_bytes_per_second: None,
+                log_bytes_max: None,
+                log_segment_bytes: None,
+                listener: None,
+                workers: 0,
+                worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
+                device: Device::nvme(),
+                level_paths: None,
+            },
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    // ---- keyspaces ----
+
+    /// Opens a keyspace, creating it with the default design if there is none. One that exists keeps
+    /// its design.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it exists with another layout, or for a bad name or layout;
+    /// `Unsupported` if it is not there and the database was opened for reading only; `Io`.
+    pub fn keyspace(&self, name: &str, layout: Layout) -> Result<Keyspace> {
+        self.keyspace_or(name, layout, None)
+    }
+
+    /// Opens or creates a keyspace with a design; one that exists with another design gets this
+    /// one as by [`Keyspace::retune`], unless it tunes itself ([`Keyspace::set_self_tuning`]).
+    ///
+    /// # Errors
+    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds, or not for this order of keys.
+    pub fn keyspace_with(&self, name: &str, layout: Layout, design: Design) -> Result<Keyspace> {
+        design.check()?;
+        design.check_order(layout.order)?;
+        self.keyspace_or(name, layout, Some(design))
+    }
+
+    /// A keyspace that exists, whatever its layout; `None` if there is none.
+    pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
+        let catalog = self.engine.catalog.load();
+        catalog
+            .keyspaces
+            .get(name)
+            .map(|cell| Keyspace::new(&self.engine, cell))
+    }
+
+    /// The names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.engine
+            .catalog
+            .load()
+            .keyspaces
+            .keys()
+            .cloned()
+            .collect()
+    }
+
+    fn keyspace_or(&self, name: &str, layout: Layout, design: Option<Design>) -> Result<Keyspace> {
+        self.engine.check_open()?;
+        check_name(name)?;
+        layout.check()?;
+        let found = self.engine.catalog.load().keyspaces.get(name).cloned();
+        let cell = match found {
+            Some(cell) => cell,
+            None => self.create_keyspace(name, &layout, design.clone().unwrap_or_default())?,
+        };
+        if cell.facts.layout != layout {
+            return Err(Error::invalid(format!(
+                "expected the keyspace `{name}` to have the layout {layout}, found {}",
+                cell.facts.layout
+            )));
+        }
+        let tunes_itself = cell.facts.tunes_itself.load(Ordering::Acquire);
+        if let Some(design) = design.filter(|_| !tunes_itself)
+            && cell.facts.design().design != design
+        {
+            retune::retune(&self.engine, &cell, design)?;
+        }
+        Ok(Keyspace::new(&self.engine, &cell))
+    }
+
+    fn create_keyspace(
+        &self,
+        name: &str,
+        layout: &Layout,
+        design: Design,
+    ) -> Result<Arc<KeyspaceCell>> {
+        let engine = &self.engine;
+        let writer = engine.writer()?;
+        let mut manifest = writer.manifest();
+        if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
+            return Ok(cell.clone());
+        }
+        let id =
+            crate::base::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+        let count = layout.partitioning.count() as u32;
+        let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+        let depth = crate::design::merge_policy::policy(&design.policy).depth() as u8;
+        let description = KeyspaceDescription {
+            name: name.to_owned(),
+            layout: layout.clone(),
+            design: design.clone(),
+            seed: seed(engine, id.0),
+            partitions: (first..first + count).map(PartitionId).collect(),
+            depth,
+            operations: Operations::default(),
+            tunes_itself: false,
+        };
+        let (cell, state) = recover::open_keyspace(engine, id, &description, |_, _| {
+            Ok((Version::new(usize::from(depth)), SeqNo(0)))
+        })?;
+        let change = Change::CreateKeyspace {
+            id,
+            name: description.name,
+            layout: description.layout,
+            design,
+            seed: description.seed,
+            partitions: description.partitions,
+            depth,
+        };
+        engine.log_edit(writer, &mut manifest, vec![change])?;
+        engine
+            .catalog
+            .store(Arc::new(engine.catalog.load().with(&cell, &state)));
+        Ok(cell)
+    }
+
+    /// Drops a keyspace with everything in it. Durable when it returns, and so is everything written
+    /// before; its handles are `Closed` from then on, its files go when no snapshot or cursor reads them.
+    /// Cost: a sync of the log and one of the manifest, for which writes of other threads wait.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none of that name, `Unsupported` when opened for reading only,
+    /// `Io`, `Poisoned`.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let engine = &self.engine;
+        engine.writer()?;
+        {
+            let _one = lock(&engine.whole_trees);
+            let cell = engine.catalog.load().keyspaces.get(name).cloned();
+            let cell = cell.ok_or_else(|| {
+                Error::invalid(format!("expected a keyspace, found none named `{name}`"))
+            })?;
+            let id = cell.facts.id;
+            replace_trees(engine, &cell, None, vec![Change::DropKeyspace { id }])?;
+        }
+        engine.release_log();
+        engine.remove_obsolete();
+        Ok(())
+    }
+
+    // ---- the whole database ----
+
+    /// A batch of writes, empty.
+    pub fn batch(&self) -> Batch {
+        Batch::new(&self.engine)
+    }
+
+    /// The state of all keyspaces now. It stays readable however much is written after.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::take(&self.engine)
+    }
+
+    /// Makes everything written so far durable. Cost: a sync of the log, shared.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned`, `Closed`, `Unsupported` when opened for reading only.
+    pub fn sync(&self) -> Result<()> {
+        batch::sync(&self.engine)
+    }
+
+    /// Ready when every asynchronous call made before it is: with the first error, since the last
+    /// barrier, of a write that nobody waited for ([`Keyspace::put_later`](crate::Keyspace::put_later)).
+    /// What they wrote is as durable then as they were asked to make it; [`Db::sync`] makes it durable.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = Db::builder(dir.path()).workers(1).open()?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// for i in 0..1000_u32 {
+    ///     events.put_later(i.to_be_bytes(), "something happened")?;
+    /// }
+    /// db.barrier().wait()?;
+    /// assert_eq!(events.scan::<&[u8]>(..)?.count(), 1000);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn barrier(&self) -> Pending<()> {
+        let all = asynchronous::all_workers(&self.engine);
+        asynchronous::call_behind(&self.engine, &all, |engine| {
+            match lock(&engine.lost_error).take() {
+                Some(error) => Err(error),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// As [`Db::drop_keyspace`], behind every call for it that was made before; those made after are
+    /// `Closed`.
+    pub fn drop_keyspace_async(&self, name: &str) -> Pending<()> {
+        let name = name.to_owned();
+        let all = asynchronous::all_workers(&self.engine);
+        let cell = self.engine.catalog.load().keyspaces.get(&name).cloned();
+        if let Some(cell) = &cell {
+            cell.dropping.store(true, Ordering::Release);
+        }
+        asynchronous::call_behind(&self.engine, &all, move |engine: &Arc<Engine>| {
+            let db = Db {
+                engine: Handle::of_worker(engine),
+            };
+            let dropped = db.drop_keyspace(&name);
+            if let Some(cell) = cell {
+                cell.dropping.store(false, Ordering::Release);
+            }
+            dropped
+        })
+    }
+
+    /// Writes all memtables to tables and waits for it.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
+    pub fn flush(&self) -> Result<()> {
+        let (at, partitions) = write::seal_database(&self.engine, false)?;
+        flush::wait_for(&self.engine, &partitions, at)
+    }
+
+    /// Makes a copy of the database as it is now in a new directory, which opens like any other.
+    /// Tables are linked, not copied, where both are on one file system.
+    /// Cost: a flush; then one link per table.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory exists and is not empty; as [`Db::flush`].
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        checkpoint::make(&self.engine, dir.as_ref())
+    }
+
+    /// Reads everything and checks every checksum and every invariant: of the manifest, of each
+    /// table, of the log as far as it is durable.
+    ///
+    /// # Errors
+    /// `Corruption` with the file and offset of the first damage, `Io`, `Closed`.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(|_| true)
+    }
+
+    /// As [`Db::verify`]; `go_on` is told of the progress and ends the work by returning false.
+    ///
+    /// # Errors
+    /// As [`Db::verify`]; `Cancelled`.
+    pub fn verify_with(
+        &self,
+        mut go_on: impl FnMut(VerifyProgress) -> bool,
+    ) -> Result<VerifyReport> {
+        verify::verify(&self.engine, &mut go_on)
+    }
+
+    /// What was done since the database was opened, and what there is.
+    pub fn stats(&self) -> DbStats {
+        statistics::gather(&self.engine)
+    }
+
+    /// Makes everything durable and closes: every later call on any handle is `Closed`. Memtables
+    /// stay in the log and are read from it when the database is opened again.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned` if the log could not be made durable. The database is closed all the same.
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("dir", &self.engine.dir).finish()
+    }
+}
+
+impl Engine {
+    /// Closes once; later calls find it done. What is in the queues of workers is done before.
+    pub(crate) fn close(&self) -> Result<()> {
+        if let Some(workers) = self.workers.get() {
+            workers.finish();
+        }
+        let Some(writer) = &self.writer else {
+            self.closed.store(true, Ordering::Release);
+            self.scheduler.stop();
+            self.events.tell_all();
+            return Ok(());
+        };
+        let (end, last) = {
+            let state = writer.commit();
+            if self.closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
+            (state.tail.position(), SeqNo(state.next_seqno.0 - 1))
+        };
+        self.publisher.wait(last.0);
+        self.scheduler.notify_progress();
+        self.scheduler.stop();
+        if writer.log.check_poison().is_ok() {
+            stored::write_all(self, writer);
+        }
+        let synced = writer.log.sync_through(end);
+        let noted = synced.and_then(|()| {
+            writer.log.check_poison()?;
+            let mut edit = self.operations_to_note();
+            edit.extend([writer.counters(), Change::Closed { end, last }]);
+            writer.manifest().commit(edit)
+        });
+        self.remove_obsolete();
+        lock(&writer.locks).clear();
+        self.events.tell_all();
+        noted
+    }
+}
+
+impl Engine {
+    /// What was asked of each keyspace since the manifest was told.
+    fn operations_to_note(&self) -> Vec<Change> {
+        let catalog = self.catalog.load();
+        let note = |state: &Arc<KeyspaceState>| {
+            let entries = state
+                .partitions
+                .iter()
+                .map(|partition| partition.tree().version.entries());
+            let operations = state.facts.operations.note(entries.sum())?;
+            let id = state.facts.id;
+            Some(Change::Operations { id, operations })
+        };
+        catalog.states.values().filter_map(note).collect()
+    }
+
+    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
+    /// note of a clean close would tell it that the log goes on where it does not.
+    pub(crate) fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.scheduler.stop();
+        if let Some(writer) = &self.writer {
+            lock(&writer.locks).clear();
+        }
+        self.events.tell_all();
+    }
+}
+
+/// Seeds differ between keyspaces and databases, so that keys chosen to collide in one do not in
+/// another. They are stored: any value will do.
+fn seed(engine: &Engine, id: u32) -> u64 {
+    let clock = &engine.environment.clock;
+    let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
+    x ^= u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x ^ (x >> 31)
+}
+
+/// Takes the trees of a keyspace away, or puts new ones in their place, at one number: everything
+/// that has a smaller one was routed to the old trees and is durable before the edit, everything that has a
+/// larger one is routed when it is done, and no snapshot is taken in between. By one who
+/// holds [`Engine::whole_trees`].
+fn replace_trees(
+    engine: &Engine,
+    cell: &Arc<KeyspaceCell>,
+    new: Option<Arc<KeyspaceState>>,
+    edit: Vec<Change>,
+) -> Result<()> {
+    let writer = engine.writer()?;
+    let rerouting = write::begin_rerouting(engine)?;
+    engine.publisher.wait(rerouting.0.seqno.0 - 1);
+    writer.log.sync_through(rerouting.0.log_end)?;
+    let mut manifest = writer.manifest();
+    engine.log_edit(writer, &mut manifest, edit)?;
+    engine.snapshots.while_none_is_taken(|| {
+        let commits = writer.commit();
+        let old = cell.state.load_full();
+        for partition in &old.partitions {
+            partition.mark_dropped();
+            let tree = partition.tree();
+            let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
+            engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
+            (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
+        }
+        let catalog = engine.catalog.load();
+        let catalog = match new {
+            Some(new) => {
+                let catalog = catalog.with(cell, &new);
+                cell.state.store(new);
+                catalog
+            }
+            None => {
+                cell.dropped.store(true, Ordering::Release);
+                let mut of_dropped = lock(&engine.stats.of_dropped);
+                *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
+                catalog.without(cell.facts.id)
+            }
+        };
+        engine.catalog.store(Arc::new(catalog));
+        drop(commits);
+        drop(rerouting);
+    });
+    Ok(())
+}
+
+/// Empties a keyspace: new, empty trees take the place of the old ones.
+pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
+    let writer = engine.writer()?;
+    let whole_trees = lock(&engine.whole_trees);
+    cell.check_not_dropped()?;
+    let count = cell.state.load().partitions.len() as u32;
+    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+    let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
+    let depth = cell.facts.design().policy.depth();
+    let partitions = ids.iter().enumerate().map(|(index, &id)| {
+        let version = Version::new(depth);
+        crate::tree::partition::Partition::new(
+            id,
+            index,
+            cell.facts.clone(),
+            version,
+            SeqNo(0),
+            &engine.memory.pool,
+        )
+    });
+    let new = Arc::new(KeyspaceState {
+        facts: cell.facts.clone(),
+        partitions: partitions.collect(),
+    });
+    // The design may have changed since the keyspace was made, and with it the depth.
+    let deep = ids.iter().map(|&id| {
+        Change::Tree(TreeEdit {
+            depth: Some(depth as u8),
+            ..TreeEdit::new(id)
+        })
+    });
+    let mut edit: Vec<_> = deep.collect();
+    let replaced = Change::ReplacePartitions {
+        id: cell.facts.id,
+        partitions: ids,
+    };
+    edit.insert(0, replaced);
+    replace_trees(engine, cell, Some(new), edit)?;
+    drop(whole_trees);
+    engine.release_log();
+    engine.remove_obsolete();
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The file of a filter over several runs.
+
+use std::path::{Path, PathBuf};
+
+use hedgerow_io::Storage;
+
+use crate::base::entry::{KeyspaceId, PartitionId};
+use crate::base::error::{Error, Result};
+use crate::base::page::TableId;
+use crate::design::merge_policy::shape::RunId;
+use crate::group_filter::multi_level_cuckoo::Mode;
+use crate::group_filter::probes::stored::{Opened, filter_number};
+
+/// What a filter's file says; all of it was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupFilter {
+    /// The file.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The keyspace whose keys it knows.
+    pub keyspace: KeyspaceId,
+    /// The partition.
+    pub partition: PartitionId,
+    /// Of the hashes of keys.
+    pub hash_seed: u64,
+    /// The runs that it may be asked for, newest first, and their tables.
+    pub runs: Vec<(RunId, Vec<TableId>)>,
+    /// Bits of a fingerprint.
+    pub fingerprint_bits: u8,
+    /// Buckets of four slots.
+    pub buckets: u32,
+    /// Slots in use.
+    pub entries: u64,
+    /// Keys that are kept by their whole hash.
+    pub whole_hashes: usize,
+    /// Whether a key is known to be in the newest run only that has it.
+    pub unique: bool,
+}
+
+impl GroupFilter {
+    /// Reads the file of a filter, in the directory `filters` of a database. Cost: as large as the file, in
+    /// memory too.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read, `InvalidArgument` if it has the name of another kind of file, `Corruption`,
+    /// `FormatVersion`.
+    pub fn open(storage: &dyn Storage, path: &Path) -> Result<GroupFilter> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = filter_number(&name).ok_or_else(|| {
+            Error::invalid(format!(
+                "expected a filter named by ten digits and `.filter`, found `{name}`"
+            ))
+        })?;
+        let opened = Opened::open(storage, path, number)?;
+        let filter = opened.filter()?;
+        let coverage = &opened.coverage;
+        let runs = coverage.runs.iter().cloned();
+        let (buckets, fingerprint_bits) = filter.dimensions();
+        Ok(GroupFilter {
+            path: path.to_path_buf(),
+            number,
+            bytes: opened.bytes(),
+            keyspace: coverage.keyspace,
+            partition: coverage.partition,
+            hash_seed: coverage.hash_seed,
+            runs: runs.map(|(run, tables)| (RunId(run), tables)).collect(),
+            fingerprint_bits,
+            buckets,
+            entries: filter.entries(),
+            whole_hashes: filter.whole_hashes(),
+            unique: filter.mode() != Mode::Set,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! The manifest: its records, and what they amount to.
+
+use std::path::{Path, PathBuf};
+
+use hedgerow_io::Storage;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::tree::version::edit::Edit;
+use crate::tree::version::manifest;
+use crate::tree::version::manifest::{FILE_NAME, HEADER_BYTES};
+use crate::tree::version::state::State;
+
+/// What a manifest says.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// The records in order, the first one a snapshot. Where the file is damaged, or an edit does
+    /// not fit what came before it, there is an error with the offset instead.
+    pub records: Vec<Result<ManifestRecord>>,
+    /// The changes that make from nothing what all edits amount to; `None` after any error.
+    pub state: Option<Edit>,
+    /// Where the file ends with bytes that are no record: the end of the process, or of the machine,
+    /// interrupted an edit, which never happened.
+    pub torn: Option<u64>,
+}
+
+/// One record of a manifest.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ManifestRecord {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The changes that happened together.
+    pub edit: Edit,
+}
+
+/// Reads the manifest of the database in `dir`. Cost: reads the file, and holds it in memory.
+///
+/// # Errors
+/// `Io` if there is none that can be read, `FormatVersion` if a later version wrote it. Damage is
+/// told inside.
+pub fn manifest(storage: &dyn Storage, dir: &Path) -> Result<Manifest> {
+    let path = dir.join(FILE_NAME);
+    let contents = manifest::read(storage, &path).map_err(|e| Error::io("read", &path, e))?;
+    let mut walk = Walk {
+        path: &path,
+        records: Vec::new(),
+        state: Some(State::default()),
+    };
+    match manifest::decode_header(&contents) {
+        Err(error) if error.kind() == ErrorKind::FormatVersion => return Err(error.at(&path, None)),
+        header => header.map_or_else(|error| walk.damaged(error), drop),
+    }
+    let mut end = HEADER_BYTES.min(contents.len());
+    loop {
+        for record in manifest::records(&contents, end) {
+            end = record.end();
+            walk.record(&record);
+        }
+        let Some(next) = manifest::next_record(&contents, end) else {
+            break;
+        };
+        walk.damaged(manifest::skipped(end, next));
+        end = next;
+    }
+    if walk.records.is_empty() {
+        walk.damaged(Error::corruption("the snapshot is damaged").at_offset(end as u64));
+    }
+    Ok(Manifest {
+        bytes: contents.len() as u64,
+        records: walk.records,
+        state: walk.state.map(|state| state.snapshot()),
+        torn: (end < contents.len()).then_some(end as u64),
+        path,
+    })
+}
+
+struct Walk<'a> {
+    path: &'a Path,
+    records: Vec<Result<ManifestRecord>>,
+    state: Option<State>,
+}
+
+impl Walk<'_> {
+    fn damaged(&mut self, error: Error) {
+        self.records.push(Err(error.at(self.path, None)));
+        self.state = None;
+    }
+
+    fn record(&mut self, record: &manifest::Record<'_>) {
+        let offset = record.offset as u64;
+        let edit = match record.edit() {
+            Ok(edit) => edit,
+            Err(error) => return self.damaged(error),
+        };
+        let applied = match &mut self.state {
+            Some(state) => edit.iter().try_for_each(|change| state.apply(change)),
+            None => Ok(()),
+        };
+        self.records.push(Ok(ManifestRecord {
+            offset,
+            bytes: (record.end() - record.offset) as u64,
+            edit,
+        }));
+        if let Err(error) = applied {
+            self.damaged(error.at_offset(offset));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the files of a database say, byte by byte: the manifest's edits, a table's pages and
+//! entries, filters over several runs, the log's records.
+//!
+//! Nothing is opened as a database and nothing is locked or changed, so all of this works beside a
+//! writer and on a database that is damaged. Damage is an [`Error`](crate::base::error::Error) in its place, with
+//! file and offset, and reading goes on behind it where that makes sense. Everything is decoded by
+//! the engine's own decoders. The types follow the formats (`docs/format`) and change with them.
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! use hedgerow::inspect::{self, Change};
+//! use hedgerow::{Db, Layout, io::OsStorage};
+//!
+//! let db = Db::open(dir.path())?;
+//! db.keyspace("users", Layout::sorted())?.put("ada", "1815")?;
+//! let storage = OsStorage::default();
+//!
+//! let manifest = inspect::manifest(&storage, dir.path())?;
+//! let created = |change: &Change| matches!(change, Change::CreateKeyspace { .. });
+//! assert!(manifest.state.unwrap().iter().any(created));
+//!
+//! let mut records = 0;
+//! for number in inspect::segments(&storage, dir.path())? {
+//!     records += inspect::Segment::open(&storage, dir.path(), number)?.count();
+//! }
+//! assert_eq!(records, 1);
+//! # Ok::<(), hedgerow::Error>(())
+//! ```
+
+mod cluster;
+mod filter;
+mod log;
+mod manifest;
+
+pub use cluster::{Cluster, Stripe};
+pub use filter::GroupFilter;
+pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
+pub use manifest::{Manifest, ManifestRecord, manifest};
+
+pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+pub use crate::base::page::{Handle, TableId};
+pub use crate::base::table_meta::TableMeta;
+pub use crate::design::merge_policy::edit::{Placement, TreeEdit};
+pub use crate::design::merge_policy::shape::RunId;
+pub use crate::table::filter::bloom::Description as BloomDescription;
+pub use crate::table::filter::cuckoo::Description as CuckooDescription;
+pub use crate::table::filter::of_table::Description as FilterDescription;
+pub use crate::table::filter::run_hashes::Description as HashesDescription;
+pub use crate::table::{
+    Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
+};
+pub use crate::tree::version::edit::{Change, Edit};
+pub use crate::tree::version::places::{Place, Places};

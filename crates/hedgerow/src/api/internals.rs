@@ -1,0 +1,307 @@
+//! The decoders as functions of bytes, for fuzzers, and parts of tables by themselves, for benches. Not part
+//! of the stable surface.
+//!
+//! Each decoder takes what a file may hold and must return, whatever the bytes: an error is as good as an
+//! answer, a panic is a bug. Checksums are passed over when built by a fuzzer, which would hardly
+//! guess one.
+
+pub mod parts;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_io::sim::SimStorage;
+use hedgerow_io::{RandomRead, ReadMode, Storage};
+
+use crate::base::codec::{ByteReader, packed};
+use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::page::{Buffer, Page, PageSource, Step, TableId};
+use crate::group_filter::cluster::{Source, assemble};
+use crate::group_filter::clusters;
+use crate::group_filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior};
+use crate::table::InspectedTable;
+use crate::table::block_index::Index;
+use crate::table::block_index::entropy_coded_trie::three_level::ThreeLevel;
+use crate::table::block_index::hash_marks::HashMarks;
+use crate::table::file;
+use crate::table::file::ResidencyChoice;
+use crate::table::filter::Probe;
+use crate::table::filter::run_hashes;
+use crate::table::page_io::FilePages;
+use crate::table::{GetState, Query};
+use crate::tree::version::encoding::{decode_edit, encode_edit};
+use crate::tree::version::manifest;
+use crate::tree::version::state::State;
+use crate::tree::wal::reader::SegmentReader;
+use crate::tree::wal::record;
+
+const PATH: &str = "/file";
+/// A walk over a damaged table may go in circles: it ends after so many steps.
+const STEPS_MAX: usize = 10_000;
+
+/// A manifest: its records, and what they amount to.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn manifest(bytes: &[u8]) -> Result<()> {
+    let replay = manifest::replay_bytes(bytes)?;
+    let state = State::replay(&replay.edits)?;
+    // What was understood can be written, and is understood again.
+    assert_eq!(
+        State::replay(&[state.snapshot()])?.snapshot(),
+        state.snapshot()
+    );
+    Ok(())
+}
+
+/// The payload of a record of the manifest.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn edit(bytes: &[u8]) -> Result<()> {
+    let edit = decode_edit(bytes)?;
+    assert_eq!(
+        encode_edit(&decode_edit(&encode_edit(&edit))?),
+        encode_edit(&edit)
+    );
+    Ok(())
+}
+
+/// A segment of the log: its records, their operations, and what is behind them.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn log_segment(bytes: &[u8]) -> Result<()> {
+    let number = bytes.get(24..28).and_then(|b| b.first_chunk::<4>());
+    let number = number.map_or(1, |bytes| u32::from_le_bytes(*bytes));
+    let disk = disk_with(bytes);
+    let mut reader = SegmentReader::open(&disk, Path::new(PATH), number)?;
+    while let Some(record) = reader.next()? {
+        record.ops().try_for_each(|op| op.map(drop))?;
+    }
+    let end = reader.position();
+    reader.scan_for_valid(end.offset)?;
+    Ok(())
+}
+
+/// The operations of a record of the log, after the byte that says how many they are.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn log_operations(bytes: &[u8]) -> Result<()> {
+    let (count, payload) = bytes.split_first().unwrap_or((&0, &[]));
+    record::ops(payload, u32::from(*count)).try_for_each(|op| op.map(drop))
+}
+
+/// A table: opened, read by key and from both ends, and verified, with index and filter in memory
+/// and paged; and inspected.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn table(bytes: &[u8]) -> Result<()> {
+    let id = bytes
+        .len()
+        .checked_sub(96)
+        .and_then(|at| bytes[at..].first_chunk::<8>());
+    let id = TableId(id.map_or(1, |bytes| u64::from_le_bytes(*bytes)));
+    let disk = disk_with(bytes);
+    let path = Path::new(PATH);
+    let open = || {
+        disk.open(path, ReadMode::Pread)
+            .map_err(|e| Error::io("open", path, e))
+    };
+    let mut first_error = Ok(());
+    for resident in [true, false] {
+        let file = open()?;
+        let residency = ResidencyChoice {
+            index_resident: resident,
+            filter_resident: resident,
+        };
+        let read = read_table(&file, id, residency);
+        first_error = first_error.and(read);
+    }
+    let inspected = InspectedTable::open(&disk, path).and_then(|table| {
+        let errors = table.pages().take(STEPS_MAX).filter_map(Result::err);
+        errors.last().map_or(Ok(()), Err)
+    });
+    first_error.and(inspected)
+}
+
+fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
+    let path = Path::new(PATH);
+    let reader = file::open(file.clone(), path, id, None, residency)?;
+    let pages: Arc<dyn PageSource> = Arc::new(FilePages {
+        file: file.clone(),
+        path: path.to_path_buf(),
+    });
+    let meta = reader.meta().clone();
+    let mut first_error = reader.verify(&*pages);
+    reader.split_keys(4);
+    for key in [
+        &meta.smallest_key[..],
+        &meta.largest_key,
+        b"key",
+        b"plant/00037",
+    ] {
+        let query = Query {
+            key,
+            hash: KeyHash::of(key, 7),
+            seqno: SeqNo::MAX,
+        };
+        let (mut state, mut page) = (GetState::default(), None);
+        for _ in 0..STEPS_MAX {
+            match reader.get(&query, &mut state, page.take()) {
+                Ok(Step::Read(id)) => match pages.page(id) {
+                    Ok(read) => page = Some(read),
+                    Err(error) => {
+                        first_error = first_error.and(Err(error));
+                        break;
+                    }
+                },
+                Ok(Step::Done(_)) => break,
+                Err(error) => {
+                    first_error = first_error.and(Err(error));
+                    break;
+                }
+            }
+        }
+    }
+    let mut iter = reader.clone().iter(pages);
+    let mut walk = || -> Result<()> {
+        iter.seek_first()?;
+        for _ in 0..STEPS_MAX {
+            if iter.entry().is_none() {
+                break;
+            }
+            iter.advance()?;
+        }
+        iter.seek_last()?;
+        for _ in 0..STEPS_MAX {
+            if iter.entry().is_none() {
+                break;
+            }
+            iter.retreat()?;
+        }
+        iter.seek(b"key-0005", SeqNo::MAX)?;
+        iter.seek_before(b"key-0005", SeqNo(0))
+    };
+    first_error.and(walk())
+}
+
+/// The place and the runs of the filters that fuzzers make.
+const FILTER_SEED: u64 = 77;
+const FILTER_RUNS: [u64; 2] = [100, 99];
+
+/// A filter over several runs: asked, extended, cut, and written again.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
+    let mut buffer = Buffer::allocate(bytes.len());
+    buffer.copy_from_slice(bytes);
+    let filter = MultiLevelCuckoo::decode(buffer, FILTER_SEED, &FILTER_RUNS)?;
+    let hashes = (0..50u64).map(|i| i.wrapping_mul(0x009E_3779_B97F_4A7C) >> 8);
+    for hash in hashes.clone() {
+        filter.candidates(KeyHash(u128::from(hash) << 8), None)?;
+    }
+    // Both may be refused, in the wrong mode and without room for a run.
+    let _ = filter.erase(hashes.clone().map(|hash| (hash, 0)));
+    let _ = filter.extend(hashes.map(|hash| (hash, Prior::Found)));
+    filter.without_oldest(1);
+    let mut again = Vec::new();
+    filter.encode(FILTER_SEED, &FILTER_RUNS, |piece| {
+        again.extend_from_slice(piece);
+        Ok(())
+    })?;
+    assert_eq!(again.len(), bytes.len());
+    Ok(())
+}
+
+/// The file of a cluster of filters: read, asked, and put together again.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn cluster(bytes: &[u8]) -> Result<()> {
+    let disk = disk_with(bytes);
+    let (_, cluster) = clusters::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    for i in 0..50_u128 {
+        let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
+        cluster.ask(hash, None, |_| ())?;
+    }
+    let all = (0..cluster.stripes().len()).collect();
+    let fetch = |id| {
+        Err(Error::corruption(format!(
+            "expected all in memory, not {id:?}"
+        )))
+    };
+    if !cluster.stripes().is_empty() {
+        assemble(&[Source::Cluster(&cluster, all)], fetch, |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+/// The hashes of the keys of a run.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn run_hashes(bytes: &[u8]) -> Result<()> {
+    let count = run_hashes::decode(bytes)?.count();
+    assert!(count <= 8 * bytes.len());
+    Ok(())
+}
+
+/// A three-level index: two bytes say how long its top page is; what follows that is the page of every
+/// segment. Asked for some keys and blocks, from pages and in memory.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn three_level(bytes: &[u8]) -> Result<()> {
+    let mut reader = ByteReader::new(bytes);
+    let top_bytes = packed::get(reader.take(2, "size of the top page")?, 0, 2);
+    let top = reader.take(top_bytes as usize, "the top page")?;
+    let segment = reader.take(reader.remaining(), "a segment")?;
+    let mut index = ThreeLevel::paged(TableId(1), top)?;
+    let ids = index.page_ids();
+    let Some(&id) = ids.first() else {
+        return Ok(());
+    };
+    let mut buffer = Buffer::allocate(segment.len());
+    buffer.copy_from_slice(segment);
+    let page = Page::of_table(buffer, id);
+    let asked_paged = ask_index(&index, bytes, Some(&page));
+    index.load(&vec![segment; ids.len().min(STEPS_MAX)])?;
+    asked_paged.and(ask_index(&index, bytes, Some(&page)))
+}
+
+fn ask_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()> {
+    let borders = [&[0; 16][..], &[0xFF; 16], b"short"];
+    for key in bytes.windows(16).step_by(5).chain(borders) {
+        index.locate(key, page)?;
+        index.lower_bound(key, page)?;
+        index.end_before(key, page)?;
+    }
+    for block in [0, index.blocks() / 2, index.blocks() - 1] {
+        index.handle(block, page)?;
+    }
+    index.split_keys(4);
+    Ok(())
+}
+
+/// The marks of a table.
+///
+/// # Errors
+/// The first thing that is found to be wrong.
+pub fn hash_marks(bytes: &[u8]) -> Result<()> {
+    ask_index(&HashMarks::open(bytes)?, bytes, None)
+}
+
+fn disk_with(bytes: &[u8]) -> SimStorage {
+    let disk = SimStorage::new(0);
+    disk.set_contents(PATH, bytes)
+        .expect("a simulated disk takes any file");
+    disk
+}
+
+#[cfg(test)]
+mod tests;

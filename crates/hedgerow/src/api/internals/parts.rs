@@ -1,0 +1,209 @@
+//! The parts of a table by themselves, for benches that measure them as papers do.
+
+use std::ops::Range;
+
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::options::{FilterSpec, IndexSpec};
+use crate::base::page::{Handle, Step, TRAILER_BYTES, TableId};
+use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, hash_of};
+use crate::table::block_index::of_table as index;
+use crate::table::filter::{Probe, RunMask, of_table as filter};
+
+const TABLE: TableId = TableId(1);
+
+/// The index of one table, all of it in memory.
+#[derive(Debug)]
+pub struct Index {
+    index: Box<dyn crate::table::block_index::Index>,
+    bytes: u64,
+}
+
+impl Index {
+    /// Of a table of blocks of this size, from the ascending order keys of each.
+    ///
+    /// # Errors
+    /// None, unless there is a bug.
+    pub fn build(spec: IndexSpec, block_bytes: u32, blocks: &[Vec<Vec<u8>>]) -> Result<Index> {
+        let mut builder = index::Builder::new(spec);
+        for (number, keys) in blocks.iter().enumerate() {
+            keys.iter().for_each(|key| builder.add(key, number));
+            let offset = number as u64 * u64::from(block_bytes);
+            let handle = Handle {
+                offset,
+                bytes: block_bytes,
+            };
+            builder.finish_block(number, handle);
+        }
+        let mut pages: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut offset = blocks.len() as u64 * u64::from(block_bytes);
+        let top = builder.finish(|page| {
+            let handle = Handle {
+                offset,
+                bytes: (page.len() + TRAILER_BYTES as usize) as u32,
+            };
+            pages.push((offset, page.to_vec()));
+            offset += u64::from(handle.bytes);
+            Ok(handle)
+        })?;
+        let page_at = |offset: u64| {
+            let at = pages.binary_search_by_key(&offset, |page| page.0);
+            at.map(|at| &pages[at].1[..])
+                .map_err(|_| Error::corruption(format!("expected a page at {offset}, found none")))
+        };
+        let mut index = index::paged(spec, TABLE, page_at(top.offset)?)?;
+        let ids = index.page_ids();
+        let loaded: Result<Vec<&[u8]>> = ids.iter().map(|id| page_at(id.handle.offset)).collect();
+        index.load(&loaded?)?;
+        Ok(Index {
+            index,
+            bytes: pages.iter().map(|page| page.1.len() as u64).sum(),
+        })
+    }
+
+    /// What it takes in the file, and about that in memory.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The blocks that may hold an order key.
+    ///
+    /// # Errors
+    /// None, unless there is a bug.
+    pub fn locate(&self, order_key: &[u8]) -> Result<Range<usize>> {
+        done(self.index.locate(order_key, None)?)
+    }
+}
+
+/// The hash of a key, of which filters are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hash(u128);
+
+impl Hash {
+    /// Of a key in a keyspace with this seed.
+    pub fn of(key: &[u8], seed: u64) -> Hash {
+        Hash(KeyHash::of(key, seed).0)
+    }
+
+    /// By this filters over several runs are filled fastest.
+    pub fn place(self) -> u64 {
+        hash_of(KeyHash(self.0))
+    }
+}
+
+/// The filters of the runs of a level, all of them in memory: one for each, or one for all.
+#[derive(Debug)]
+pub struct Filters(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// Oldest first.
+    Each(filter::Spec, Vec<Box<dyn Probe>>),
+    Shared(MultiLevelCuckoo),
+}
+
+impl Filters {
+    /// For so many runs with so many different keys together, or, in set mode, entries.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a filter whose bits are not said, and for too many keys.
+    pub fn new(spec: FilterSpec, runs_max: usize, entries: u64) -> Result<Filters> {
+        Ok(Filters(match spec {
+            FilterSpec::Bloom { bits_per_key } => {
+                Kind::Each(filter::Spec::Bloom(bits_per_key), Vec::new())
+            }
+            FilterSpec::Cuckoo { fingerprint_bits } => {
+                Kind::Each(filter::Spec::Cuckoo(fingerprint_bits), Vec::new())
+            }
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            } => Kind::Shared(MultiLevelCuckoo::new(Sizing {
+                fingerprint_bits,
+                runs_max,
+                entries,
+                mode: if unique { Mode::Unique } else { Mode::Set },
+            })?),
+            other => {
+                return Err(Error::invalid(format!(
+                    "expected a filter whose bits are said, found {other}"
+                )));
+            }
+        }))
+    }
+
+    /// Adds the newest run: its keys, each once, by their [`Hash::place`], and whether an older run
+    /// holds it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are as many runs as it was made for.
+    pub fn push(&mut self, keys: &[(Hash, bool)]) -> Result<()> {
+        match &mut self.0 {
+            Kind::Each(spec, probes) => {
+                let mut builder = filter::Builder::new(*spec);
+                keys.iter()
+                    .for_each(|(hash, _)| builder.add(KeyHash(hash.0)));
+                let mut pages = Vec::new();
+                let description = builder.finish(0, |page| {
+                    pages.push(page.to_vec());
+                    Ok(())
+                })?;
+                let pages = pages.iter().map(|page| Ok(&page[..]));
+                probes.push(description.resident(TABLE, pages)?);
+            }
+            Kind::Shared(filter) => {
+                let prior = |found| if found { Prior::Found } else { Prior::Absent };
+                let keys = keys.iter();
+                // As the engine does, which leaves the filter to those who read it.
+                *filter = filter.extend(keys.map(|(hash, found)| (hash.place(), prior(*found))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The runs that may hold each of some keys, as bits, the newest lowest.
+    ///
+    /// # Errors
+    /// None, unless there is a bug.
+    pub fn candidates(&self, hashes: &[Hash], answers: &mut Vec<u64>) -> Result<()> {
+        match &self.0 {
+            Kind::Each(_, probes) => {
+                for hash in hashes {
+                    let mut runs = 0;
+                    for (run, probe) in probes.iter().rev().enumerate() {
+                        let answer: RunMask = done(probe.candidates(KeyHash(hash.0), None)?)?;
+                        runs |= u64::from(!answer.is_empty()) << run;
+                    }
+                    answers.push(runs);
+                }
+            }
+            Kind::Shared(filter) if hashes.len() == 1 => {
+                answers.push(done(filter.candidates(KeyHash(hashes[0].0), None)?)?.0);
+            }
+            Kind::Shared(filter) => {
+                let hashes: Vec<_> = hashes.iter().map(|hash| KeyHash(hash.0)).collect();
+                let mut found = Vec::with_capacity(hashes.len());
+                filter.candidates_of_many(&hashes, &mut found);
+                answers.extend(found.iter().map(|runs| runs.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that they take in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Each(_, probes) => probes.iter().map(|probe| probe.memory_bytes()).sum(),
+            Kind::Shared(filter) => filter.memory_bytes(),
+        }
+    }
+}
+
+fn done<T>(step: Step<T>) -> Result<T> {
+    match step {
+        Step::Done(answer) => Ok(answer),
+        Step::Read(id) => Err(Error::corruption(format!(
+            "expected an answer from memory, found {id:?} asked for"
+        ))),
+    }
+}

@@ -1,0 +1,12 @@
+//! The handles that a program holds. Each method checks its arguments and calls one path.
+
+pub(crate) mod asynchronous;
+pub(crate) mod batch;
+pub(crate) mod db;
+pub mod inspect;
+pub(crate) mod keyspace;
+pub(crate) mod repair;
+pub(crate) mod snapshot;
+
+#[cfg(any(test, feature = "internals"))]
+pub mod internals;

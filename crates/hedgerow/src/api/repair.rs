@@ -1,0 +1,446 @@
+//! Rebuilding a database whose manifest is lost or damaged, from the footers of its tables.
+//!
+//! Where a table was in its tree is not known any more, only what it holds. So the tables of each
+//! partition are merged into one sorted run: every version carries its number, and recency is the
+//! number alone. The log is then replayed over it. What is left of the old manifest says the names
+//! and layouts of keyspaces; without it they are told apart by the numbers in the footers.
+//!
+//! Of a damaged table all blocks are taken that can be read; what is missing is told by range of keys and
+//! by count (invariant I27).
+//!
+//! Nothing is thrown away but filters over several runs, which are built again: damaged files are kept in
+//! the directory `lost`, and while the repair is under way so are all tables, so that a repair which is interrupted can be begun again.
+//! A damaged table is kept as `NUMBER.table.damaged`. Whoever has a whole copy of it puts that there as `NUMBER.table` and repairs
+//! again: no other table gets its number.
+//!
+//! Tables, log and filters are looked for in all places that the old manifest names; if it is lost, in those
+//! that the builder names ([`Builder::level_paths`]).
+//!
+//! What cannot be known: a table that was merged away but whose file was not yet removed looks like
+//! any other; a key deleted since may then come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{Background, Environment, Storage};
+
+mod log;
+mod tables;
+
+use tables::Found;
+pub use tables::Missing;
+
+use crate::api::db::{Builder, Db};
+use crate::base::entry::{KeyHash, KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key_order;
+use crate::base::options::{Design, Layout, Partitioning};
+use crate::base::page::TableId;
+use crate::base::stats::Operations;
+use crate::design::merge_policy;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::shape::RunId;
+use crate::group_filter::probes::stored::{file_number, filters_dir};
+use crate::paths::compaction::output::OutputTables;
+use crate::paths::compaction::retain::Retain;
+use crate::table::Footer;
+use crate::table::iter::merge::merge;
+use crate::table::iter::{InternalIter, ValueSource};
+use crate::tree::engine::{Engine, log_dir};
+use crate::tree::partition;
+use crate::tree::partition::tables_dir;
+use crate::tree::version::edit::Change;
+use crate::tree::version::manifest;
+use crate::tree::version::manifest::Manifest;
+use crate::tree::version::state::{Keyspace, State};
+use crate::tree::wal::log::segment_number;
+use crate::tree::wal::reader::SegmentReader;
+
+/// The directory of files that could not be used.
+const LOST: &str = "lost";
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// Tables that were whole.
+    pub tables: usize,
+    /// Damaged tables of which something could be read.
+    pub salvaged: usize,
+    /// Entries that were read, of the one and the other.
+    pub entries: u64,
+    /// Keyspaces whose names and layouts the old manifest still told.
+    pub keyspaces_known: usize,
+    /// Keyspaces known from tables only; they are named `keyspace-N`.
+    pub keyspaces_guessed: usize,
+    /// Files that were damaged, now in the directory `lost`, and how.
+    pub lost: Vec<(PathBuf, String)>,
+    /// What could not be read of them. Empty if the database has everything that the files had.
+    pub missing: Vec<Missing>,
+}
+
+/// Rebuilds the manifest of a database from its tables and its log. Opening it is not needed, and
+/// nobody may have it open.
+/// Cost: reads and writes every table once; needs as much free space as the tables take.
+///
+/// # Errors
+/// `Locked`, `InvalidArgument` if there is no such directory, `NoSpace`, `Io`.
+pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
+    repair_with(Db::builder(dir))
+}
+
+/// As [`repair`], on the environment and with the memory budget of a builder.
+///
+/// # Errors
+/// As [`repair`].
+pub fn repair_with(builder: Builder) -> Result<RepairReport> {
+    let (dir, options) = builder.parts();
+    let environment = options.environment.clone();
+    let storage = &*environment.storage;
+    storage.list(&tables_dir(&dir)).map_err(|_| {
+        Error::invalid(format!(
+            "expected a database, found no tables in {}",
+            dir.display()
+        ))
+    })?;
+    let mut report = RepairReport::default();
+    let mut known;
+    let places: Vec<PathBuf>;
+    {
+        let _lock = crate::paths::recover::take_lock(storage, &dir)?;
+        known = known_state(storage, &dir);
+        known.places = crate::paths::recover::places_to_repair(&dir, &options, &known)?;
+        places = known.places.all(&dir).map(|(_, dir)| dir).collect();
+        for place in &places {
+            for made in [place.join(LOST), log_dir(place)] {
+                let created = storage.create_dir_all(&made);
+                created.map_err(|e| Error::io("create", &made, e))?;
+            }
+            remove_filters(storage, place)?;
+            tables::set_aside(storage, place)?;
+        }
+        let tables = tables::find(storage, &places, &known, &mut report)?;
+        let state = describe(&known, &tables, &mut report, storage, &dir)?;
+        Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
+    }
+    // Nothing may be merged before the old tables are back in their place, the oldest.
+    let idle = Environment {
+        background: Background::Inline { seed: 0 },
+        ..environment.clone()
+    };
+    let db = open_over_log(
+        builder.environment(idle),
+        &dir,
+        &known,
+        &environment,
+        &mut report,
+    )?;
+    let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
+    for (partition, tables) in by_partition(&tables) {
+        merge_into(db.engine(), partition, &tables)?;
+    }
+    db.sync()?;
+    db.close()?;
+    tables::put_away(storage, &tables, &report)?;
+    Ok(report)
+}
+
+/// As much of the old manifest as can be read.
+fn known_state(storage: &dyn Storage, dir: &Path) -> State {
+    let edits = manifest::salvage(storage, dir);
+    let mut state = State::default();
+    for change in edits.iter().flatten() {
+        let before = state.clone();
+        if state.apply(change).is_err() {
+            return before;
+        }
+    }
+    state
+}
+
+/// Removes the filters over runs, which are built of the tables again: numbers of tables may begin anew.
+fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let dir = filters_dir(dir);
+    for file in storage.list(&dir).unwrap_or_default() {
+        let path = dir.join(&file.name);
+        if file_number(&file.name).is_some() {
+            let removed = storage.remove(&path);
+            removed.map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+fn by_partition(tables: &[Found]) -> BTreeMap<PartitionId, Vec<&Found>> {
+    let mut partitions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for table in tables {
+        partitions
+            .entry(PartitionId(table.meta.partition))
+            .or_default()
+            .push(table);
+    }
+    partitions
+}
+
+/// The description of the repaired database before its tables are merged back.
+fn describe(
+    known: &State,
+    tables: &[Found],
+    report: &mut RepairReport,
+    storage: &dyn Storage,
+    dir: &Path,
+) -> Result<State> {
+    let mut state = State::default();
+    state.places = known.places.clone();
+    let mut keyspaces: BTreeMap<KeyspaceId, Keyspace> = known.keyspaces.clone();
+    let log_root = known.places.log_root(dir);
+    let log = partitions_in_log(storage, &log_root)?;
+    report.keyspaces_known = keyspaces.len();
+    for table in tables {
+        let id = KeyspaceId(table.meta.keyspace);
+        let partition = PartitionId(table.meta.partition);
+        let guessed = !known.keyspaces.contains_key(&id);
+        let keyspace = keyspaces
+            .entry(id)
+            .or_insert_with(|| guess(id, &table.footer));
+        if guessed && !keyspace.partitions.contains(&partition) {
+            keyspace.partitions.push(partition);
+        }
+    }
+    for (&id, keyspace) in &mut keyspaces {
+        if !known.keyspaces.contains_key(&id) {
+            report.keyspaces_guessed += 1;
+            keyspace.partitions.sort_unstable();
+            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
+        }
+        state.apply(&Change::CreateKeyspace {
+            id,
+            name: keyspace.name.clone(),
+            layout: keyspace.layout.clone(),
+            design: keyspace.design.clone(),
+            seed: keyspace.seed,
+            partitions: keyspace.partitions.clone(),
+            depth: keyspace.depth,
+        })?;
+    }
+    for (partition, tables) in by_partition(tables) {
+        // Memtables are flushed whole and in order: what is numbered below anything in tables is in
+        // tables, too.
+        let mut edit = TreeEdit::new(partition);
+        // Not so of a bulk load that was not finished.
+        let flushed = tables.iter().filter(|t| t.meta.seqno_override.is_none());
+        edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
+        state.apply(&Change::Tree(edit))?;
+    }
+    // Numbers go on above all of them.
+    state.apply(&Change::Closed {
+        end: LogPosition::default(),
+        last: tables
+            .iter()
+            .map(|t| t.meta.largest_seqno)
+            .max()
+            .unwrap_or_default(),
+    })?;
+    let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
+    let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
+    let next_table = tables::next_number(storage, &places)?.max(known.next_table);
+    let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
+    // A partition without tables cannot be told from one that was dropped, and is passed over.
+    let partitions = state.trees.keys().chain(log.keys());
+    let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
+    state.apply(&Change::Counters {
+        next_table,
+        next_keyspace: next_keyspace.max(known.next_keyspace),
+        next_partition: next_partition.max(known.next_partition),
+    })?;
+    state.apply(&Change::LogStart {
+        segment: log_start(known, storage, &log_root)?,
+    })?;
+    Ok(state)
+}
+
+/// The smallest and the largest key of each partition that the log has writes to.
+type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
+
+fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
+    let log = log_dir(dir);
+    let mut found = KeysInLog::new();
+    for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
+        let Some(number) = segment_number(&file.name) else {
+            continue;
+        };
+        let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
+        while let Some(record) = reader.next()? {
+            for op in record.ops().map_while(Result::ok) {
+                let key = op.user_key;
+                let first = || (key.to_vec(), key.to_vec());
+                let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
+                if key < smallest.as_slice() {
+                    *smallest = key.to_vec();
+                } else if key > largest.as_slice() {
+                    *largest = key.to_vec();
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A keyspace of which only tables are known.
+fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
+    let design = Design::default();
+    let depth = merge_policy::policy(&design.policy).depth() as u8;
+    Keyspace {
+        name: tables::guessed_name(id),
+        layout: Layout {
+            order: footer.key_order,
+            ..Layout::default()
+        },
+        design,
+        seed: footer.hash_seed,
+        partitions: Vec::new(),
+        depth,
+        operations: Operations::default(),
+        tunes_itself: false,
+    }
+}
+
+/// The partitioning that puts every key known into the partition that it was found in. The partitions
+/// of a keyspace are numbered one after another when it is made.
+fn guess_partitioning(
+    id: KeyspaceId,
+    keyspace: &Keyspace,
+    log: &KeysInLog,
+    tables: &[Found],
+) -> Result<Partitioning> {
+    let partitions = &keyspace.partitions;
+    let order = key_order::open(keyspace.layout.order, keyspace.seed);
+    let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
+    for (partition, keys) in partitions.iter().zip(&mut keys) {
+        if let Some((smallest, largest)) = log.get(partition) {
+            keys.extend([smallest.as_slice(), largest]);
+        }
+        for Found { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
+            let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
+            keys.extend(bounds.map(|key| order.decode(key)));
+        }
+    }
+    let splits = keys.iter().skip(1).filter_map(|keys| keys.first());
+    let guesses = [
+        Partitioning::Single,
+        Partitioning::Hash(partitions.len() as u16),
+        Partitioning::range(splits),
+    ];
+    let fits = |guess: &Partitioning| {
+        let layout = Layout {
+            partitioning: guess.clone(),
+            ..keyspace.layout
+        };
+        let router = partition::router(&layout, keyspace.seed);
+        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
+        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
+        let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
+        is_possible && keys.iter().enumerate().all(all_of)
+    };
+    let consecutive = partitions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
+    match guesses.into_iter().find(fits).filter(|_| consecutive) {
+        Some(partitioning) => Ok(partitioning),
+        None => Err(Error::corruption(format!(
+            "the manifest is lost and the tables do not tell how keyspace {} was divided",
+            id.0
+        ))),
+    }
+}
+
+/// The first segment to replay: the one that the old manifest names if it is there, else the
+/// beginning of the newest segments that follow one another without a gap.
+fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
+    let log = log_dir(dir);
+    let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
+    let mut numbers: Vec<u32> = files
+        .iter()
+        .filter_map(|f| segment_number(&f.name))
+        .collect();
+    numbers.sort_unstable();
+    let Some(&last) = numbers.last() else {
+        return Ok(0);
+    };
+    let mut start = last;
+    while start > 0 && numbers.binary_search(&(start - 1)).is_ok() {
+        start -= 1;
+    }
+    Ok(if numbers.binary_search(&known.log_start).is_ok() {
+        start.max(known.log_start)
+    } else {
+        start
+    })
+}
+
+/// Opens the described database, replaying the log. A damaged log is set aside.
+fn open_over_log(
+    builder: Builder,
+    dir: &Path,
+    known: &State,
+    environment: &Environment,
+    report: &mut RepairReport,
+) -> Result<Db> {
+    match builder.clone().open() {
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            let storage = &*environment.storage;
+            let replay = manifest::replay(storage, dir)?;
+            let mut state = State::replay(&replay.edits)?;
+            let root = known.places.log_root(dir);
+            log::set_aside(storage, &root, &state, &error, report)?;
+            state.log_start = 0;
+            Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
+            builder.open()
+        }
+        opened => opened,
+    }
+}
+
+/// Merges tables into one run of the deepest level.
+fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -> Result<()> {
+    let catalog = engine.catalog.load_full();
+    let Some(partition) = catalog.partitions.get(&partition) else {
+        return Ok(());
+    };
+    let level = partition.tree().version.depth() - 1;
+    let run = RunId(engine.writer()?.next_table().0);
+    let sources: Vec<Box<dyn InternalIter>> = tables.iter().map(|t| t.iter()).collect();
+    let by_number: BTreeMap<TableId, &&Found> = tables.iter().map(|t| (t.meta.id, t)).collect();
+    let mut merged = merge(sources);
+    let design = partition.keyspace.design_owned();
+    let mut output = OutputTables::new(engine, partition, design, level, run);
+    let mut retain = Retain::new(&[]);
+    let mut last: Option<(Vec<u8>, SeqNo)> = None;
+    merged.seek_first()?;
+    while let Some(entry) = merged.entry() {
+        let is_new = last.as_ref().is_none_or(|(key, _)| key != entry.key);
+        // A table that was merged away and its successor hold the same entries.
+        let repeated = !is_new
+            && last
+                .as_ref()
+                .is_some_and(|(_, seqno)| *seqno == entry.seqno);
+        if !repeated && retain.keep(is_new, entry.seqno, entry.tag, || true) {
+            match entry.value {
+                ValueSource::Inline(value) => output.add(&entry, value)?,
+                ValueSource::OutOfLine { page, .. } => {
+                    let table = by_number.get(&page.table).ok_or_else(|| {
+                        Error::corruption(format!("a value is in table {}", page.table.0))
+                    })?;
+                    output.add(&entry, &table.value(page)?)?;
+                }
+            }
+        }
+        last = Some((entry.key.to_vec(), entry.seqno));
+        merged.advance()?;
+    }
+    let mut edit = TreeEdit::new(partition.id);
+    let version = &partition.tree_owned().version;
+    let tables = output.finish()?.into_iter();
+    let placed = tables.map(|meta| (version.placement(level, run, &meta), meta));
+    edit.added = placed.collect();
+    engine.install(partition, edit, None)
+}

@@ -1,0 +1,284 @@
+//! The tables that a repair finds: whole ones, and what is left of damaged ones.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{ReadMode, Storage};
+
+use super::{LOST, RepairReport};
+use crate::base::entry::KeyspaceId;
+use crate::base::error::{Error, Result};
+use crate::base::key_order;
+use crate::base::page::{Page, PageId, PageSource, TableId};
+use crate::base::table_meta::TableMeta;
+use crate::table::file;
+use crate::table::file::ResidencyChoice;
+use crate::table::inspect::InspectedTable;
+use crate::table::iter::InternalIter;
+use crate::table::open::table_number;
+use crate::table::page_io::FilePages;
+use crate::table::salvage::{Loss, Salvage};
+use crate::table::{Footer, Reader};
+use crate::tree::partition::tables_dir;
+use crate::tree::version::state::{Keyspace, State};
+
+/// What follows the name of a damaged table that is kept.
+const DAMAGED: &str = ".damaged";
+
+/// What one damaged file does not give back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missing {
+    /// The file, where it is now.
+    pub path: PathBuf,
+    /// The keyspace, if it is known.
+    pub keyspace: Option<String>,
+    /// How many entries are missing, old versions and tombstones included, if it is known.
+    pub entries: Option<u64>,
+    /// The keys between which they were, in the order of the keyspace; nothing if nobody knows. A key at an end of a range may
+    /// itself lack versions.
+    pub ranges: Vec<RangeInclusive<Vec<u8>>>,
+}
+
+impl Missing {
+    /// Nobody knows what a file had.
+    pub(super) fn unknown(path: PathBuf) -> Missing {
+        Missing {
+            path,
+            keyspace: None,
+            entries: None,
+            ranges: Vec::new(),
+        }
+    }
+}
+
+/// A table of which something can be read.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) meta: TableMeta,
+    pub(super) footer: Footer,
+    contents: Contents,
+}
+
+enum Contents {
+    /// It reads without error from front to back.
+    Whole(Arc<dyn Reader>, Arc<FilePages>),
+    Damaged(Arc<Salvage>),
+}
+
+impl Found {
+    /// All that can be read of it.
+    pub(super) fn iter(&self) -> Box<dyn InternalIter> {
+        match &self.contents {
+            Contents::Whole(reader, pages) => reader.clone().iter(pages.clone()),
+            Contents::Damaged(salvage) => Box::new(salvage.iter()),
+        }
+    }
+
+    /// The page of a value out of line that its iterator named.
+    pub(super) fn value(&self, page: PageId) -> Result<Page> {
+        match &self.contents {
+            Contents::Whole(_, pages) => pages.page(page),
+            Contents::Damaged(_) => Err(Error::corruption(
+                "expected the values of a damaged table beside their keys",
+            )),
+        }
+    }
+}
+
+/// Moves all tables out of the way of recovery, which removes what no manifest names.
+pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let (tables, lost) = (tables_dir(dir), dir.join(LOST));
+    // A place may have had none.
+    let created = storage.create_dir_all(&tables);
+    created.map_err(|e| Error::io("create", &tables, e))?;
+    for name in names(storage, &tables)? {
+        if table_number(&name).is_some() {
+            rename(storage, &tables.join(&name), &lost.join(&name))?;
+        }
+    }
+    for dir in [lost, tables] {
+        storage
+            .sync_dir(&dir)
+            .map_err(|e| Error::io("sync", &dir, e))?;
+    }
+    Ok(())
+}
+
+/// Opens and checks every table that was set aside.
+pub(super) fn find(
+    storage: &dyn Storage,
+    places: &[PathBuf],
+    known: &State,
+    report: &mut RepairReport,
+) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for lost in places.iter().map(|place| place.join(LOST)) {
+        for name in names(storage, &lost)? {
+            if table_number(&name).is_none() {
+                continue;
+            }
+            let path = lost.join(&name);
+            match open_whole(storage, &path, known) {
+                Ok(table) => {
+                    report.tables += 1;
+                    report.entries += table.meta.entries;
+                    found.push(table);
+                }
+                Err(error) => {
+                    found.extend(salvage(storage, &path, known, &error, report));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A number that no table has, nor any file that is kept.
+pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u64> {
+    let mut next = 0;
+    for lost in places.iter().map(|place| place.join(LOST)) {
+        for name in names(storage, &lost)? {
+            let number = table_number(name.strip_suffix(DAMAGED).unwrap_or(&name));
+            next = next.max(number.map_or(0, |number| number + 1));
+        }
+    }
+    Ok(next)
+}
+
+/// Removes the tables that were merged, but for damaged ones, which are kept.
+pub(super) fn put_away(
+    storage: &dyn Storage,
+    tables: &[Found],
+    report: &RepairReport,
+) -> Result<()> {
+    for table in tables {
+        if let Contents::Whole(..) = table.contents {
+            let removed = storage.remove(&table.path);
+            removed.map_err(|e| Error::io("remove", &table.path, e))?;
+        }
+    }
+    for (path, _) in &report.lost {
+        let name = path.to_string_lossy();
+        if let Some(before) = name.strip_suffix(DAMAGED) {
+            rename(storage, Path::new(before), path)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found> {
+    let file = storage
+        .open(path, ReadMode::Pread)
+        .map_err(|e| Error::io("open", path, e))?;
+    let (meta, footer) = file::read_meta(&*file, path)?;
+    let paged = ResidencyChoice {
+        index_resident: false,
+        filter_resident: false,
+    };
+    let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
+    let reader = file::open(file.clone(), path, meta.id, seqno_override, paged)?;
+    let pages = Arc::new(FilePages {
+        file,
+        path: path.to_path_buf(),
+    });
+    reader.verify(&*pages)?;
+    Ok(Found {
+        path: path.to_path_buf(),
+        meta: meta.renumbered(seqno_override),
+        footer,
+        contents: Contents::Whole(reader, pages),
+    })
+}
+
+/// What is left of a damaged table; what is missing goes to the report.
+fn salvage(
+    storage: &dyn Storage,
+    path: &Path,
+    known: &State,
+    error: &Error,
+    report: &mut RepairReport,
+) -> Option<Found> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let kept = path.with_file_name(format!("{name}{DAMAGED}"));
+    let described = table_number(&name).and_then(|id| known.table(TableId(id)));
+    let table = InspectedTable::open(storage, path);
+    let footer = table.as_ref().ok().map(|table| *table.footer());
+    let facts = table.as_ref().ok().and_then(|table| table.meta().ok());
+    let meta = facts.or(described).cloned();
+    let salvaged = table.and_then(|table| Salvage::of(table, described).map(Arc::new));
+    let loss = salvaged
+        .as_ref()
+        .map_or_else(|_| Loss::default(), |salvage| salvage.loss());
+    let reason = loss.reason.as_ref().or(salvaged.as_ref().err());
+    let reason = reason.unwrap_or(error).to_string();
+    report.lost.push((kept.clone(), reason));
+    report.entries += loss.read;
+    report
+        .missing
+        .extend(missing(kept, known, meta, footer, &loss));
+    let salvage = salvaged.ok().filter(|_| loss.read > 0)?;
+    report.salvaged += 1;
+    Some(Found {
+        path: path.to_path_buf(),
+        meta: salvage.meta().clone(),
+        footer: *salvage.footer(),
+        contents: Contents::Damaged(salvage),
+    })
+}
+
+/// What a damaged table does not give back, if it is anything.
+fn missing(
+    path: PathBuf,
+    known: &State,
+    meta: Option<TableMeta>,
+    footer: Option<Footer>,
+    loss: &Loss,
+) -> Option<Missing> {
+    let Some(meta) = meta else {
+        return Some(Missing::unknown(path));
+    };
+    let entries = meta.entries.saturating_sub(loss.read);
+    if entries == 0 && loss.ranges.is_empty() {
+        return None;
+    }
+    let all = meta.smallest_key..=meta.largest_key;
+    let ranges = match &loss.ranges[..] {
+        [] => std::slice::from_ref(&all),
+        ranges => ranges,
+    };
+    let id = KeyspaceId(meta.keyspace);
+    let keyspace = known.keyspaces.get(&id);
+    let user_key = |order_key: &[u8]| match (footer, keyspace) {
+        (Some(footer), _) => footer.user_key(order_key).to_vec(),
+        (None, Some(Keyspace { layout, seed, .. })) => {
+            let order = key_order::open(layout.order, *seed);
+            order.decode(order_key).to_vec()
+        }
+        (None, None) => order_key.to_vec(),
+    };
+    let user_keys =
+        |range: &RangeInclusive<Vec<u8>>| user_key(range.start())..=user_key(range.end());
+    Some(Missing {
+        path,
+        keyspace: Some(keyspace.map_or_else(|| guessed_name(id), |k| k.name.clone())),
+        entries: Some(entries),
+        ranges: ranges.iter().map(user_keys).collect(),
+    })
+}
+
+/// The name of a keyspace of which only tables are known.
+pub(super) fn guessed_name(id: KeyspaceId) -> String {
+    format!("keyspace-{}", id.0)
+}
+
+pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    Ok(files.into_iter().map(|file| file.name).collect())
+}
+
+pub(super) fn rename(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+    let renamed = storage.rename(from, to);
+    renamed.map_err(|e| Error::io("rename", from, e))
+}

@@ -1,0 +1,192 @@
+//! Snapshots: the state of the whole database at one sequence number, for as long as it is wanted.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::keyspace::Keyspace;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::slice::Slice;
+use crate::paths::read;
+use crate::paths::read::Want;
+use crate::paths::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View};
+use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
+use crate::tree::partition::KeyBounds;
+
+/// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
+///
+/// While it lives, merges keep the versions that it sees and the tables of keyspaces cleared or
+/// dropped since: `stats` tells how many snapshots are open.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put(b"ada", b"1815")?;
+/// let before = db.snapshot()?;
+/// users.delete(b"ada")?;
+/// assert_eq!(before.get(&users, b"ada")?.as_deref(), Some(&b"1815"[..]));
+/// assert_eq!(users.get(b"ada")?, None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Snapshot(Arc<SnapshotGuard>);
+
+impl Snapshot {
+    pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
+        engine.check_open()?;
+        let taken = engine.environment.clock.now();
+        // The trees of that number: no keyspace is cleared or dropped between the two.
+        let catalog = || engine.catalog.load_full();
+        let snapshots = &engine.snapshots;
+        let (registration, seqno, catalog) = snapshots.register(&engine.publisher, taken, catalog);
+        let engine = engine.clone();
+        Ok(Snapshot(Arc::new(SnapshotGuard {
+            engine,
+            registration,
+            seqno,
+            taken,
+            catalog,
+        })))
+    }
+
+    /// The sequence number that it reads at.
+    pub fn number(&self) -> u64 {
+        self.0.seqno.0
+    }
+
+    /// How long ago it was taken.
+    pub fn age(&self) -> Duration {
+        self.0
+            .engine
+            .environment
+            .clock
+            .now()
+            .saturating_sub(self.0.taken)
+    }
+
+    /// The value of a key then.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; `InvalidArgument` if the keyspace is of another database or was made
+    /// later.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let state = self.state(keyspace)?;
+        read::get(
+            &self.0.engine,
+            state,
+            key.as_ref(),
+            self.0.seqno,
+            Want::Value,
+        )
+    }
+
+    /// Whether a key had a value then.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        let state = self.state(keyspace)?;
+        let found = read::get(
+            &self.0.engine,
+            state,
+            key.as_ref(),
+            self.0.seqno,
+            Want::Existence,
+        )?;
+        Ok(found.is_some())
+    }
+
+    /// The values of several keys then, in their order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Slice>>> {
+        read::multi_get(&self.0.engine, self.state(keyspace)?, keys, self.0.seqno)
+    }
+
+    /// The keys of a range then, with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`] and [`Snapshot::get`].
+    pub fn scan<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<Scan> {
+        let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// The keys with a prefix then, with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_prefix`] and [`Snapshot::get`].
+    pub fn scan_prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// All keys then, with their values, in the order in which they are stored.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered`] and [`Snapshot::get`].
+    pub fn scan_unordered(&self, keyspace: &Keyspace) -> Result<UnorderedScan> {
+        self.scan_unordered_from(keyspace, &ScanToken::default())
+    }
+
+    /// All keys then behind the one where an earlier scan left off: scans of one snapshot together
+    /// visit every key of it once.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_unordered_from`] and [`Snapshot::get`].
+    pub fn scan_unordered_from(
+        &self,
+        keyspace: &Keyspace,
+        token: &ScanToken,
+    ) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(keyspace, &ALL_KEYS)?, token)
+    }
+
+    /// A cursor over the keys then.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
+        Cursor::open(self.view(keyspace, &ALL_KEYS)?)
+    }
+
+    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
+        View::at(&self.0.engine, self.state(keyspace)?, &self.0, bounds)
+    }
+
+    fn state(&self, keyspace: &Keyspace) -> Result<&Arc<KeyspaceState>> {
+        if !keyspace.is_of(&self.0.engine) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "expected a keyspace of the snapshot's database, found one of another",
+            ));
+        }
+        self.0.catalog.states.get(&keyspace.id()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the keyspace `{}` was made after the snapshot",
+                    keyspace.name()
+                ),
+            )
+        })
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Snapshot").field(&self.number()).finish()
+    }
+}

@@ -1,0 +1,81 @@
+//! Format version and feature words: what a reader must know to use a file.
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+use super::ByteReader;
+
+/// The version and the three sets of features in the header of a file. This version knows none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Features {
+    pub(crate) version: u32,
+    /// Who does not know these may read and write.
+    pub(crate) compatible: u32,
+    /// Who does not know these may read only.
+    pub(crate) read_only_compatible: u32,
+    /// Who does not know these may do nothing.
+    pub(crate) incompatible: u32,
+}
+
+impl Features {
+    /// What a program writes that knows `version` and no features.
+    pub(crate) const fn plain(version: u32) -> Features {
+        Features {
+            version,
+            compatible: 0,
+            read_only_compatible: 0,
+            incompatible: 0,
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for word in [
+            self.version,
+            self.compatible,
+            self.read_only_compatible,
+            self.incompatible,
+        ] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Result<Features> {
+        Ok(Features {
+            version: reader.u32("format version")?,
+            compatible: reader.u32("compatible features")?,
+            read_only_compatible: reader.u32("read-only compatible features")?,
+            incompatible: reader.u32("incompatible features")?,
+        })
+    }
+
+    /// Refuses what cannot be read by a program that knows `version_max` and no features.
+    pub(crate) fn check_readable(&self, what: &str, version_max: u32) -> Result<()> {
+        if self.version > version_max {
+            return Err(refused(format!(
+                "expected {what} of version {version_max} at most, found {}",
+                self.version
+            )));
+        }
+        if self.incompatible != 0 {
+            return Err(refused(format!(
+                "{what} uses unknown features {:#x}",
+                self.incompatible
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses, beyond that, what cannot be written.
+    pub(crate) fn check_writable(&self, what: &str) -> Result<()> {
+        if self.read_only_compatible == 0 {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{what} uses features {:#x} that this version can only read: open it for reading only",
+            self.read_only_compatible
+        )))
+    }
+}
+
+fn refused(message: String) -> Error {
+    Error::new(ErrorKind::FormatVersion, message)
+}

@@ -1,0 +1,208 @@
+//! The words every layer shares: sequence numbers, entry kinds and flags, key hashes; the numbers of
+//! keyspaces and partitions, places in the log.
+//!
+//! An *entry* is (order key, sequence number, kind, flags, value). Entries are ordered by order key
+//! ascending, then by sequence number descending, so that the newest version of a key comes first.
+//! Recency is the sequence number alone.
+
+use crate::base::error::{Error, Result};
+
+/// The shortest user key, in bytes.
+pub const KEY_BYTES_MIN: usize = 1;
+/// The longest user key, in bytes.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest value, in bytes.
+pub const VALUE_BYTES_MAX: usize = 64 << 20;
+
+/// What an entry costs in a memtable beyond key and value: the node of the map, roughly.
+pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
+
+/// A number that orders all writes of a database: every operation of every batch has its own.
+/// 0 is before every write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SeqNo(pub u64);
+
+impl SeqNo {
+    /// After every write: reads that want the newest version ask for this.
+    pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
+    /// What stands for the number of a put that every reader sees and below which there is nothing.
+    pub(crate) const SETTLED: SeqNo = SeqNo(1);
+}
+
+/// The number of a keyspace; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyspaceId(pub u32);
+
+/// The number of a partition, unique in the database; never reused. Log records name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u32);
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LogPosition {
+    /// The number of the segment.
+    pub segment: u32,
+    /// Bytes from the beginning of its file.
+    pub offset: u32,
+}
+
+impl LogPosition {
+    /// The position in one integer that sorts alike.
+    pub(crate) fn packed(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.offset)
+    }
+
+    pub(crate) fn unpacked(packed: u64) -> LogPosition {
+        LogPosition {
+            segment: (packed >> 32) as u32,
+            offset: packed as u32,
+        }
+    }
+}
+
+/// What an entry does to its key. The numbers are in the formats of log and tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The key has no value from here on (a tombstone).
+    Delete = 0,
+    /// The key has this value.
+    Put = 1,
+    /// Reserved: an operand to be merged with older values.
+    Merge = 2,
+    /// Reserved: every key from this one to the one in the value is deleted.
+    RangeDelete = 3,
+    /// Reserved: the value is stored in another file.
+    ValueRef = 4,
+}
+
+impl Kind {
+    pub(crate) fn from_code(code: u8) -> Result<Kind> {
+        Ok(match code {
+            0 => Kind::Delete,
+            1 => Kind::Put,
+            2 => Kind::Merge,
+            3 => Kind::RangeDelete,
+            4 => Kind::ValueRef,
+            _ => {
+                return Err(Error::corruption(format!(
+                    "expected an entry kind of 0 to 4, found {code}"
+                )));
+            }
+        })
+    }
+}
+
+/// Properties of one entry, a set of bits. Unknown bits are `Corruption` when decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    pub(crate) const NONE: Flags = Flags(0);
+    /// Reserved: a time of expiry precedes the value.
+    #[allow(dead_code, reason = "reserved in the formats for put_ttl")]
+    pub(crate) const EXPIRES: Flags = Flags(1);
+    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write).
+    #[allow(
+        dead_code,
+        reason = "reserved in the formats for the multi-level cuckoo filter"
+    )]
+    pub(crate) const KNOWN_ABSENT: Flags = Flags(2);
+    const KNOWN: u8 = 3;
+
+    pub(crate) fn from_bits(bits: u8) -> Result<Flags> {
+        if bits & !Flags::KNOWN != 0 {
+            return Err(Error::corruption(format!(
+                "expected entry flags within 0x03, found {bits:#04x}"
+            )));
+        }
+        Ok(Flags(bits))
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+/// Kind and flags in 16 bits, as memtables keep them: kind in the low byte, flags in the high one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tag {
+    pub(crate) kind: Kind,
+    pub(crate) flags: Flags,
+}
+
+impl Tag {
+    pub(crate) const PUT: Tag = Tag {
+        kind: Kind::Put,
+        flags: Flags::NONE,
+    };
+    pub(crate) const DELETE: Tag = Tag {
+        kind: Kind::Delete,
+        flags: Flags::NONE,
+    };
+
+    pub(crate) fn to_bits(self) -> u16 {
+        self.kind as u16 | (u16::from(self.flags.bits()) << 8)
+    }
+
+    pub(crate) fn from_bits(bits: u16) -> Result<Tag> {
+        let [kind, flags] = bits.to_le_bytes();
+        Ok(Tag {
+            kind: Kind::from_code(kind)?,
+            flags: Flags::from_bits(flags)?,
+        })
+    }
+}
+
+/// The bits of the high half of a hash that choose the partition.
+const PARTITION_BITS: u32 = 16;
+
+/// The one hash of a user key, computed once per operation. Which bits serve what is the table in
+/// `docs/format/hash.md`: partition, trie path and bucket take theirs from the high half,
+/// fingerprints and filter positions from the low half, so that no two share a bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash(pub(crate) u128);
+
+impl KeyHash {
+    /// Hashes a user key with the seed of its keyspace.
+    pub(crate) fn of(user_key: &[u8], seed: u64) -> KeyHash {
+        KeyHash(xxhash_rust::xxh3::xxh3_128_with_seed(user_key, seed))
+    }
+
+    /// The half that routes: bits 48..64 choose the partition.
+    pub(crate) fn high(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// What keys of the order `hashed` are sorted by first: the high half without the bits that choose the
+    /// partition, then those.
+    pub(crate) fn order(self) -> u64 {
+        self.high().rotate_left(PARTITION_BITS)
+    }
+
+    /// The half that filters.
+    pub(crate) fn low(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() < KEY_BYTES_MIN || key.len() > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "expected a key of {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, found {} bytes",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "expected a value of at most {VALUE_BYTES_MAX} bytes, found {} bytes",
+            value.len()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Key order as an encoding: a user key becomes an *order key* whose bytes sort by `memcmp`, so
+//! that nothing below this module knows which order a keyspace has. The bytes of order keys, and
+//! how tables and the manifest name an order, are in `docs/format/key_order.md`.
+
+#[cfg(test)]
+mod conformance;
+mod hashed;
+mod semi_sorted;
+mod sorted;
+
+use std::fmt::Debug;
+
+use crate::base::entry::check_key;
+use crate::base::error::{Error, Result};
+use crate::base::options::{KeyOrder, PrefixRule};
+pub(crate) use semi_sorted::SemiSorted;
+
+/// The encoding of one key order. `decode(encode(k)) == k`, and encodings of different keys differ,
+/// for every key that [`Order::check`] accepts.
+pub(crate) trait Order: Debug + Send + Sync {
+    /// Refuses what is no key of this order.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn check(&self, user_key: &[u8]) -> Result<()> {
+        check_key(user_key)
+    }
+    /// Appends the order key of a user key.
+    fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>);
+    /// The order key of a user key, in `scratch` unless the user key serves as it is.
+    fn borrow<'a>(&self, user_key: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        scratch.clear();
+        scratch.reserve(self.added_bytes() + user_key.len());
+        self.encode(user_key, scratch);
+        scratch
+    }
+    /// The part of an order key that is the user key.
+    fn decode<'a>(&self, order_key: &'a [u8]) -> &'a [u8];
+    /// How many bytes longer an order key is than its user key.
+    fn added_bytes(&self) -> usize;
+    /// What the order keys of all keys with a prefix begin with, and perhaps those of others: ask
+    /// [`Order::has_prefix`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what can be no prefix, or if the order has no prefixes.
+    fn group(&self, prefix: &[u8]) -> Result<Vec<u8>>;
+    fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool;
+    /// Whether it is the order of the keys' bytes, so that ranges of keys are ranges of order keys.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the scans that there are instead.
+    fn check_ranges(&self) -> Result<()>;
+}
+
+/// The encoding of an order, with the seed of the keyspace.
+pub(crate) fn open(order: KeyOrder, seed: u64) -> Box<dyn Order> {
+    match order {
+        KeyOrder::Sorted => Box::new(sorted::Sorted),
+        KeyOrder::SemiSorted(rule) => Box::new(SemiSorted { rule, seed }),
+        KeyOrder::Hashed => Box::new(hashed::Hashed { seed }),
+    }
+}
+
+/// An order as manifest and tables name it: a code and its parameter, 0 where there is none.
+pub(crate) fn code(order: KeyOrder) -> (u8, u32) {
+    match order {
+        KeyOrder::Sorted => (0, 0),
+        KeyOrder::SemiSorted(PrefixRule::Bytes(bytes)) => (1, bytes),
+        KeyOrder::SemiSorted(PrefixRule::Delimiter(byte)) => (2, u32::from(byte)),
+        KeyOrder::SemiSorted(PrefixRule::LengthPrefixed) => (3, 0),
+        KeyOrder::Hashed => (4, 0),
+    }
+}
+
+/// Whether the parameter of a code says something; it is 0 if not.
+pub(crate) fn has_parameter(code: u8) -> bool {
+    matches!(code, 1 | 2)
+}
+
+/// The order that a code and a parameter name; `None` for those of a later version.
+///
+/// # Errors
+/// `Corruption` for a parameter that the code cannot have.
+pub(crate) fn of_code(code: u8, parameter: u32) -> Result<Option<KeyOrder>> {
+    let impossible =
+        || Error::corruption(format!("a key order {code} has the parameter {parameter}"));
+    let order = match code {
+        0 => KeyOrder::Sorted,
+        1 => KeyOrder::SemiSorted(PrefixRule::Bytes(parameter)),
+        2 => {
+            let byte = u8::try_from(parameter).map_err(|_| impossible())?;
+            KeyOrder::SemiSorted(PrefixRule::Delimiter(byte))
+        }
+        3 => KeyOrder::SemiSorted(PrefixRule::LengthPrefixed),
+        4 => KeyOrder::Hashed,
+        _ => return Ok(None),
+    };
+    order.check().map_err(|_| impossible())?;
+    if self::code(order) != (code, parameter) {
+        return Err(impossible());
+    }
+    Ok(Some(order))
+}
+
+/// The order that a table says it has.
+///
+/// # Errors
+/// `Corruption`, also for a code that is not known.
+pub(crate) fn of_table(code: u8, parameter: u32) -> Result<KeyOrder> {
+    of_code(code, parameter)?
+        .ok_or_else(|| Error::corruption(format!("expected a key order of 0 to 4, found {code}")))
+}
+
+/// The refusal of a range by an order that has none.
+fn no_ranges(order: KeyOrder, scans: &str) -> Error {
+    Error::invalid(format!(
+        "expected {scans}, found a range or a seek: keys of the order {order} are stored by their hashes; for ordered scans keep what has to be in order as keys of a second keyspace, a sorted one, written in the same batches, and scan that"
+    ))
+}

@@ -1,0 +1,12 @@
+//! The words that all rooms share.
+
+pub(crate) mod codec;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod key_order;
+pub(crate) mod options;
+pub(crate) mod page;
+pub(crate) mod runtime;
+pub(crate) mod slice;
+pub(crate) mod stats;
+pub(crate) mod table_meta;

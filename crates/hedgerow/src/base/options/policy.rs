@@ -1,0 +1,743 @@
+//! Merge policies by name, and tables of levels written by hand: what can be asked for, how it is
+//! written down, and which values make no sense. `crate::design::merge_policy` makes targets of it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
+
+use super::{FilterSpec, IndexSpec};
+
+/// A group of runs holds at most this many.
+pub(crate) const RUNS_MAX: u32 = 64;
+/// Larger ratios are beyond any tree: three levels of this one hold 2^60 memtables.
+const RATIO_MAX: f64 = (1 << 20) as f64;
+/// Children of a node of the trie.
+const FAN_OUT_MIN: u32 = 4;
+const FAN_OUT_MAX: u32 = 16;
+const FAN_OUT_DEFAULT: u32 = 8;
+/// A table of levels has at most this many.
+pub(super) const LEVELS_MAX: usize = 32;
+
+/// How a merge out of a level is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CutSpec {
+    /// As suits the level, chosen by measurement (`docs/design/0003-merge-cuts.md`).
+    #[default]
+    Auto,
+    /// One table at a time, the one that overlaps least with the level below.
+    OneTable,
+    /// All of a full level, in slices of the key range.
+    PartitionedFull,
+    /// A whole level at once.
+    WholeLevel,
+}
+
+/// Which sorted runs a tree has, and when they are merged.
+///
+/// Written as `leveling:10`, `tiering:8`, `garnering:5,0.8` and so on, or as a table of levels:
+/// `0=runs:4;1-2=tiering:8;3=leveling:8`. Levels are counted from 0, the flushed runs. With *n* the
+/// number of memtables in the tree:
+///
+/// | policy | runs | entry writes | space over the data |
+/// |---|---|---|---|
+/// | leveling, `T` | log_T n | T log_T n | 1/T |
+/// | tiering, `r` | r log_r n | log_r n | r |
+/// | Garnering, `T`, `c` | √log_{1/c} n | T c^-√(2 log_{1/c} n) | 1/T |
+/// | lazy leveling, `r` | r log_r n | r + log_r n | 1/r |
+/// | LSM-bush, `T` | √n | T + log log n | 1/T |
+/// | trie, `f` | f log_f n | log_f n | 1, of what was overwritten |
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum PolicySpec {
+    /// One run per level, each level `ratio` times the one above \[O'Neil\].
+    Leveling {
+        /// The ratio of the sizes of neighbouring levels, at least 2.
+        ratio: f64,
+        /// How merges are cut.
+        cut: CutSpec,
+    },
+    /// Stepped merge: a full level of `runs` runs becomes one run of the next \[Jagadish\].
+    Tiering {
+        /// Runs per level, 2 to 64.
+        runs: u32,
+    },
+    /// Leveling whose ratio grows towards small levels: `ratio / scaling^k` for the level `k` above
+    /// the last, anchored at the last level's size \[Autumn\].
+    Garnering {
+        /// The ratio of the last two levels, at least 2.
+        ratio: f64,
+        /// The scaling factor c: above 0, at most 1; 1 is leveling.
+        scaling: f64,
+        /// How merges are cut.
+        cut: CutSpec,
+    },
+    /// Tiering with a single run in the last level \[Dostoevsky\].
+    LazyLeveling {
+        /// Runs per level, and the ratio of neighbouring levels, 2 to 64.
+        runs: u32,
+    },
+    /// Leveling whose first level has the size of level 0 times the ratio, so that the merge out of
+    /// level 0 costs what the others cost.
+    FrontLoaded {
+        /// The ratio of the sizes of neighbouring levels, at least 2.
+        ratio: f64,
+    },
+    /// As many runs as the ratio, which is squared from level to level upwards; a single run in the
+    /// last level \[LSM-bush, X = 2\].
+    Bush {
+        /// The ratio of the last two levels, at least 2.
+        ratio: f64,
+    },
+    /// Garnering with the paper's capacities, counted from the top, and delayed last-level
+    /// compaction.
+    GarneringPaper {
+        /// The ratio of the last two levels, at least 2.
+        ratio: f64,
+        /// The scaling factor c: above 0, at most 1.
+        scaling: f64,
+    },
+    /// A trie of hash prefixes whose nodes hold piles of runs: of a full node the oldest runs become one
+    /// run in each of its children \[LSM-trie\]. For keys of the order hashed.
+    Trie {
+        /// Children of a node, 4 to 16.
+        fan_out: u32,
+    },
+    /// A table of levels: level 0 first, the last takes everything.
+    Levels(Arc<[LevelSpec]>),
+}
+
+/// One level of a table of levels.
+///
+/// ```
+/// use hedgerow::{FilterSpec, LevelSpec, PolicySpec};
+///
+/// let written: PolicySpec = "0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8/none".parse()?;
+/// let tiered = LevelSpec::tiering(8).filter(FilterSpec::Bloom { bits_per_key: 12.0 });
+/// let last = LevelSpec::leveling(8.0).filter(FilterSpec::None);
+/// let table = [LevelSpec::tiering(4), tiered.clone(), tiered, last];
+/// assert_eq!(written, PolicySpec::levels(table));
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelSpec {
+    /// Sorted runs, at most; 1 is leveling. Of level 0: flushed runs that are merged down together.
+    pub runs: u32,
+    /// The level's capacity over that of the level above; level 0 has the capacity of `runs`
+    /// memtables. The last level takes everything, whatever its ratio.
+    pub ratio: f64,
+    /// How merges out of it are cut.
+    pub cut: CutSpec,
+    /// The filter of tables written into it; that of the design if `None`.
+    pub filter: Option<FilterSpec>,
+    /// The index of tables written into it; that of the design if `None`.
+    pub index: Option<IndexSpec>,
+}
+
+impl LevelSpec {
+    /// At most `runs` runs in a level of so many times the capacity of the one above.
+    pub fn fluid(runs: u32, ratio: f64) -> LevelSpec {
+        LevelSpec {
+            runs,
+            ratio,
+            cut: CutSpec::default(),
+            filter: None,
+            index: None,
+        }
+    }
+
+    /// Runs that are merged when there are so many of them.
+    pub fn tiering(runs: u32) -> LevelSpec {
+        LevelSpec::fluid(runs, f64::from(runs))
+    }
+
+    /// One run.
+    pub fn leveling(ratio: f64) -> LevelSpec {
+        LevelSpec::fluid(1, ratio)
+    }
+
+    /// With merges cut so.
+    pub fn cut(mut self, cut: CutSpec) -> LevelSpec {
+        self.cut = cut;
+        self
+    }
+
+    /// With this filter in place of the design's.
+    pub fn filter(mut self, filter: FilterSpec) -> LevelSpec {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// With this index in place of the design's.
+    pub fn index(mut self, index: IndexSpec) -> LevelSpec {
+        self.index = Some(index);
+        self
+    }
+
+    fn check(&self, level: usize) -> Result<()> {
+        if level > 0 {
+            check_ratio(self.ratio)?;
+        }
+        if self.runs != 1 {
+            check_runs(self.runs)?;
+        }
+        if level > 0 && f64::from(self.runs) > self.ratio {
+            return Err(Error::invalid(format!(
+                "expected at most as many runs in level {level} as its ratio, found {} runs and a ratio of {}: \
+                 it would be full before it had so many",
+                self.runs, self.ratio
+            )));
+        }
+        match &self.filter {
+            Some(filter) => filter.check(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        PolicySpec::leveling(10.0)
+    }
+}
+
+impl PolicySpec {
+    /// One run per level, each level `ratio` times (at least 2) the one above.
+    pub fn leveling(ratio: f64) -> PolicySpec {
+        let cut = CutSpec::default();
+        PolicySpec::Leveling { ratio, cut }
+    }
+
+    /// 2 to 64 runs per level.
+    pub fn tiering(runs: u32) -> PolicySpec {
+        PolicySpec::Tiering { runs }
+    }
+
+    /// A last ratio of at least 2, and a scaling factor above 0, at most 1.
+    pub fn garnering(ratio: f64, scaling: f64) -> PolicySpec {
+        PolicySpec::Garnering {
+            ratio,
+            scaling,
+            cut: CutSpec::default(),
+        }
+    }
+
+    /// 2 to 64 runs in each level but the last.
+    pub fn lazy_leveling(runs: u32) -> PolicySpec {
+        PolicySpec::LazyLeveling { runs }
+    }
+
+    /// One run per level, each level `ratio` times (at least 2) the one above, the first times level 0.
+    pub fn front_loaded(ratio: f64) -> PolicySpec {
+        PolicySpec::FrontLoaded { ratio }
+    }
+
+    /// A last ratio of at least 2, squared from level to level upwards.
+    pub fn bush(ratio: f64) -> PolicySpec {
+        PolicySpec::Bush { ratio }
+    }
+
+    /// As [`PolicySpec::garnering`], counted from the top.
+    pub fn garnering_paper(ratio: f64, scaling: f64) -> PolicySpec {
+        PolicySpec::GarneringPaper { ratio, scaling }
+    }
+
+    /// 4 to 16 children of a node.
+    pub fn trie(fan_out: u32) -> PolicySpec {
+        PolicySpec::Trie { fan_out }
+    }
+
+    /// A table of 2 to 32 levels, level 0 first.
+    pub fn levels(levels: impl IntoIterator<Item = LevelSpec>) -> PolicySpec {
+        PolicySpec::Levels(levels.into_iter().collect())
+    }
+
+    /// The store of SlimDB's figure 4, a table of five levels of ratio 8: stepped merge with multi-level cuckoo
+    /// filters in the upper three, one run in the others, of which the last has no filter; three-level indexes
+    /// everywhere. For keys in hashed or semi-sorted order.
+    pub fn slimdb() -> PolicySpec {
+        let level = |level: LevelSpec| level.index(IndexSpec::ThreeLevel);
+        let fingerprint_bits = 12;
+        let upper = LevelSpec::tiering(8).filter(FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique: false,
+        });
+        let lower = LevelSpec::leveling(8.0).filter(FilterSpec::Cuckoo { fingerprint_bits });
+        let last = LevelSpec::leveling(8.0).filter(FilterSpec::None);
+        PolicySpec::levels([upper.clone(), upper.clone(), upper, lower, last].map(level))
+    }
+
+    /// The same policy with its merges cut so; only leveling and Garnering have a choice, and each
+    /// level of a table.
+    pub fn cut(mut self, to: CutSpec) -> PolicySpec {
+        match &mut self {
+            PolicySpec::Leveling { cut, .. } | PolicySpec::Garnering { cut, .. } => *cut = to,
+            PolicySpec::Levels(levels) => {
+                return PolicySpec::levels(levels.iter().map(|level| level.clone().cut(to)));
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// What a table of levels says of the level that a table is written into: the last entry holds
+    /// for all deeper levels, too.
+    pub(crate) fn level(&self, level: usize) -> Option<&LevelSpec> {
+        match self {
+            PolicySpec::Levels(levels) => levels.get(level).or(levels.last()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            PolicySpec::Leveling { ratio, .. }
+            | PolicySpec::FrontLoaded { ratio }
+            | PolicySpec::Bush { ratio } => check_ratio(*ratio),
+            PolicySpec::Tiering { runs } | PolicySpec::LazyLeveling { runs } => check_runs(*runs),
+            PolicySpec::Garnering { ratio, scaling, .. }
+            | PolicySpec::GarneringPaper { ratio, scaling } => {
+                check_ratio(*ratio)?;
+                check_scaling(*scaling)
+            }
+            PolicySpec::Trie { fan_out } => check_fan_out(*fan_out),
+            PolicySpec::Levels(levels) => {
+                if !(2..=LEVELS_MAX).contains(&levels.len()) {
+                    return Err(Error::invalid(format!(
+                        "expected a table of 2 to {LEVELS_MAX} levels, found {}: \
+                         level 0 has the flushed runs, the last one takes what is merged",
+                        levels.len()
+                    )));
+                }
+                let mut levels = levels.iter().enumerate();
+                levels.try_for_each(|(level, spec)| spec.check(level))
+            }
+        }
+    }
+}
+
+fn check_ratio(ratio: f64) -> Result<()> {
+    let effect = if !ratio.is_finite() || ratio > RATIO_MAX {
+        "no level would ever be full"
+    } else if ratio <= 0.0 {
+        "levels would have no size"
+    } else if ratio <= 1.0 {
+        "it would never end: no level would be larger than the one above"
+    } else if ratio < 2.0 {
+        "most of the data would be outside of the last level"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "expected a ratio of levels of 2 to {RATIO_MAX}, found {ratio}: {effect}"
+    )))
+}
+
+fn check_runs(runs: u32) -> Result<()> {
+    let effect = match runs {
+        0 => "a level without runs could hold nothing",
+        1 => "each run would be merged by itself; one run per level is leveling",
+        2..=RUNS_MAX => return Ok(()),
+        _ => "a lookup asks the filters of at most 64 runs at once",
+    };
+    Err(Error::invalid(format!(
+        "expected 2 to {RUNS_MAX} runs per level, found {runs}: {effect}"
+    )))
+}
+
+fn check_fan_out(fan_out: u32) -> Result<()> {
+    let effect = match fan_out {
+        FAN_OUT_MIN..=FAN_OUT_MAX => return Ok(()),
+        0..FAN_OUT_MIN => "the trie would be so deep that tiering writes less",
+        _ => "a pile would not hold what its node gives to its children",
+    };
+    Err(Error::invalid(format!(
+        "expected a fan-out of {FAN_OUT_MIN} to {FAN_OUT_MAX}, found {fan_out}: {effect}"
+    )))
+}
+
+fn check_scaling(scaling: f64) -> Result<()> {
+    let effect = if scaling > 1.0 {
+        "small levels would grow more slowly than large ones, without end"
+    } else if scaling > 0.0 {
+        return Ok(());
+    } else {
+        "the ratio above the last level would be infinite"
+    };
+    Err(Error::invalid(format!(
+        "expected a scaling factor above 0 and up to 1, found {scaling}: {effect}"
+    )))
+}
+
+impl fmt::Display for CutSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CutSpec::Auto => "auto",
+            CutSpec::OneTable => "one-table",
+            CutSpec::PartitionedFull => "partitioned",
+            CutSpec::WholeLevel => "whole-level",
+        })
+    }
+}
+
+impl FromStr for CutSpec {
+    type Err = Error;
+
+    /// `auto`, `one-table`, `partitioned` or `whole-level`.
+    fn from_str(spec: &str) -> Result<Self> {
+        match spec {
+            "auto" => Ok(CutSpec::Auto),
+            "one-table" => Ok(CutSpec::OneTable),
+            "partitioned" => Ok(CutSpec::PartitionedFull),
+            "whole-level" => Ok(CutSpec::WholeLevel),
+            _ => Err(Error::invalid(format!(
+                "expected a cut, one of auto, one-table, partitioned, whole-level; found `{spec}`"
+            ))),
+        }
+    }
+}
+
+/// `,CUT`, or nothing where it is left to the policy.
+fn write_cut(f: &mut fmt::Formatter<'_>, cut: CutSpec) -> fmt::Result {
+    match cut {
+        CutSpec::Auto => Ok(()),
+        cut => write!(f, ",{cut}"),
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicySpec::Leveling { ratio, cut } => {
+                write!(f, "leveling:{ratio}")?;
+                write_cut(f, *cut)
+            }
+            PolicySpec::Tiering { runs } => write!(f, "tiering:{runs}"),
+            PolicySpec::Garnering {
+                ratio,
+                scaling,
+                cut,
+            } => {
+                write!(f, "garnering:{ratio},{scaling}")?;
+                write_cut(f, *cut)
+            }
+            PolicySpec::LazyLeveling { runs } => write!(f, "lazy-leveling:{runs}"),
+            PolicySpec::FrontLoaded { ratio } => write!(f, "front-loaded:{ratio}"),
+            PolicySpec::Bush { ratio } => write!(f, "bush:{ratio}"),
+            PolicySpec::GarneringPaper { ratio, scaling } => {
+                write!(f, "garnering-paper:{ratio},{scaling}")
+            }
+            PolicySpec::Trie { fan_out } => write!(f, "trie:{fan_out}"),
+            PolicySpec::Levels(levels) => write_levels(f, levels),
+        }
+    }
+}
+
+/// Neighbours that are alike are written as a range.
+fn write_levels(f: &mut fmt::Formatter<'_>, levels: &[LevelSpec]) -> fmt::Result {
+    let mut from = 0;
+    for alike in levels.chunk_by(|a, b| a == b) {
+        let separator = if from == 0 { "" } else { ";" };
+        match alike.len() {
+            1 => write!(f, "{separator}{from}={}", alike[0])?,
+            count => write!(f, "{separator}{from}-{}={}", from + count - 1, alike[0])?,
+        }
+        from += alike.len();
+    }
+    Ok(())
+}
+
+impl fmt::Display for LevelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (runs, ratio) = (self.runs, self.ratio);
+        if runs == 1 {
+            write!(f, "leveling:{ratio}")?;
+        } else if ratio == f64::from(runs) {
+            write!(f, "tiering:{runs}")?;
+        } else {
+            write!(f, "fluid:{runs},{ratio}")?;
+        }
+        write_cut(f, self.cut)?;
+        match (&self.filter, &self.index) {
+            (None, None) => Ok(()),
+            (Some(filter), None) => write!(f, "/{filter}"),
+            (None, Some(index)) => write!(f, "//{index}"),
+            (Some(filter), Some(index)) => write!(f, "/{filter}/{index}"),
+        }
+    }
+}
+
+/// The parameters of a policy or a level, separated by commas, and a cut if it is the last of them.
+struct Parameters<'a> {
+    values: Vec<&'a str>,
+    cut: CutSpec,
+}
+
+impl<'a> Parameters<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut values: Vec<&str> = text.split(',').collect();
+        let cut = values.last().and_then(|last| last.parse().ok());
+        if cut.is_some() {
+            values.pop();
+        }
+        Parameters {
+            values,
+            cut: cut.unwrap_or_default(),
+        }
+    }
+
+    fn one<T: FromStr>(&self) -> Option<T> {
+        match self.values.as_slice() {
+            [value] => value.parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn two<A: FromStr, B: FromStr>(&self) -> Option<(A, B)> {
+        match self.values.as_slice() {
+            [a, b] => Some((a.parse().ok()?, b.parse().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = Error;
+
+    /// `leveling:T`, `tiering:RUNS`, `garnering:T,C`, `lazy-leveling:RUNS`, `front-loaded:T`,
+    /// `bush:T`, `garnering-paper:T,C`, `trie[:FANOUT]`; of the first and the third also with `,one-table`,
+    /// `,partitioned` or `,whole-level` for the cut. Or a table of levels: `LEVELS=GEOMETRY;…` from
+    /// level 0 on, where LEVELS is `N` or `N-M` and GEOMETRY `tiering:RUNS` (or `runs:RUNS`),
+    /// `leveling:T` or `fluid:RUNS,T`, with a cut after a comma, then a filter and an index after
+    /// slashes. `slimdb` is the table of [`PolicySpec::slimdb`].
+    fn from_str(spec: &str) -> Result<Self> {
+        let policy = if spec.contains('=') {
+            PolicySpec::Levels(parse_levels(spec)?)
+        } else {
+            parse_named(spec).ok_or_else(|| {
+                Error::invalid(format!(
+                    "expected a merge policy such as `leveling:10`, `tiering:8`, `garnering:5,0.8`, `lazy-leveling:4`, \
+                     `front-loaded:5`, `bush:2`, `garnering-paper:2,0.8`, `trie:8`, `slimdb` or `0=runs:4;1=leveling:8`, found `{spec}`"
+                ))
+            })?
+        };
+        policy.check()?;
+        Ok(policy)
+    }
+}
+
+fn parse_named(spec: &str) -> Option<PolicySpec> {
+    match spec {
+        "trie" => return Some(PolicySpec::trie(FAN_OUT_DEFAULT)),
+        "slimdb" => return Some(PolicySpec::slimdb()),
+        _ => {}
+    }
+    let (name, parameters) = spec.split_once(':')?;
+    let parameters = Parameters::of(parameters);
+    let policy = match name {
+        "leveling" => PolicySpec::leveling(parameters.one()?),
+        "tiering" => PolicySpec::tiering(parameters.one()?),
+        "garnering" => {
+            let (ratio, scaling) = parameters.two()?;
+            PolicySpec::garnering(ratio, scaling)
+        }
+        "lazy-leveling" => PolicySpec::lazy_leveling(parameters.one()?),
+        "front-loaded" => PolicySpec::front_loaded(parameters.one()?),
+        "bush" => PolicySpec::bush(parameters.one()?),
+        "garnering-paper" => {
+            let (ratio, scaling) = parameters.two()?;
+            PolicySpec::garnering_paper(ratio, scaling)
+        }
+        "trie" => PolicySpec::trie(parameters.one()?),
+        _ => return None,
+    };
+    let cut = parameters.cut;
+    let cut_has_effect = policy.clone().cut(cut) != policy;
+    (cut == CutSpec::Auto || cut_has_effect).then(|| policy.cut(cut))
+}
+
+fn parse_levels(spec: &str) -> Result<Arc<[LevelSpec]>> {
+    let mut levels: Vec<LevelSpec> = Vec::new();
+    for entry in spec.split(';') {
+        let wrong = || {
+            Error::invalid(format!(
+                "expected levels such as `1-2=tiering:8/bloom:12/fence` from level {}, found `{entry}`",
+                levels.len()
+            ))
+        };
+        let (range, level) = entry.split_once('=').ok_or_else(wrong)?;
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to) = (from.parse::<usize>().ok(), to.parse::<usize>().ok());
+        let (Some(from), Some(to)) = (from, to) else {
+            return Err(wrong());
+        };
+        if from != levels.len() || to < from || to >= LEVELS_MAX {
+            return Err(wrong());
+        }
+        let level: LevelSpec = level.parse()?;
+        levels.resize(to + 1, level);
+    }
+    Ok(levels.into())
+}
+
+impl FromStr for LevelSpec {
+    type Err = Error;
+
+    /// `GEOMETRY[,CUT][/FILTER[/INDEX]]`, as in [`PolicySpec`].
+    fn from_str(spec: &str) -> Result<Self> {
+        let mut parts = spec.splitn(3, '/');
+        let geometry = parts.next().unwrap_or_default();
+        let mut level = parse_geometry(geometry).ok_or_else(|| {
+            Error::invalid(format!(
+                "expected a level such as `tiering:8`, `leveling:10,partitioned` or `fluid:4,10`, found `{geometry}`"
+            ))
+        })?;
+        if let Some(filter) = parts.next().filter(|filter| !filter.is_empty()) {
+            level.filter = Some(filter.parse()?);
+        }
+        if let Some(index) = parts.next() {
+            level.index = Some(index.parse()?);
+        }
+        Ok(level)
+    }
+}
+
+fn parse_geometry(text: &str) -> Option<LevelSpec> {
+    let (name, parameters) = text.split_once(':')?;
+    let parameters = Parameters::of(parameters);
+    let level = match name {
+        "tiering" | "runs" => LevelSpec::tiering(parameters.one()?),
+        "leveling" => LevelSpec::leveling(parameters.one()?),
+        "fluid" => {
+            let (runs, ratio) = parameters.two()?;
+            LevelSpec::fluid(runs, ratio)
+        }
+        _ => return None,
+    };
+    Some(level.cut(parameters.cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kind of policy, for tests elsewhere, too.
+    const SPECS: [&str; 16] = [
+        "leveling:10",
+        "leveling:2.5,one-table",
+        "leveling:4,partitioned",
+        "leveling:4,whole-level",
+        "tiering:8",
+        "garnering:5,0.8",
+        "garnering:2,0.4,whole-level",
+        "lazy-leveling:4",
+        "front-loaded:5",
+        "bush:2",
+        "garnering-paper:2,0.8",
+        "trie:8",
+        "0=tiering:4;1-2=tiering:8/bloom:12/fence;3=leveling:8,partitioned/none",
+        "0-1=tiering:8//fence;2=fluid:4,10",
+        "0=leveling:1;1=leveling:2.5",
+        "0-2=tiering:8/cuckoo:12/three-level;3=leveling:8/none/three-level:array",
+    ];
+
+    #[test]
+    fn policies_are_read_as_they_are_printed() {
+        for spec in SPECS {
+            let policy: PolicySpec = spec.parse().unwrap();
+            assert_eq!(policy.to_string(), spec);
+            policy.check().unwrap();
+        }
+        let runs: PolicySpec = "0=runs:4;1=leveling:8".parse().unwrap();
+        assert_eq!(runs.to_string(), "0=tiering:4;1=leveling:8");
+        assert_eq!("trie".parse::<PolicySpec>().unwrap(), PolicySpec::trie(8));
+    }
+
+    #[test]
+    fn the_store_of_slimdb_is_a_table_of_levels() {
+        let table = "0-2=tiering:8/mlcf:12/three-level;3=leveling:8/cuckoo:12/three-level;\
+                     4=leveling:8/none/three-level";
+        let parsed = |text: &str| text.parse::<PolicySpec>().unwrap();
+        assert_eq!(parsed("slimdb"), parsed(table));
+        assert_eq!(PolicySpec::slimdb().to_string(), table);
+    }
+
+    #[test]
+    fn a_table_of_levels_says_what_is_written_where() {
+        let policy: PolicySpec = SPECS[12].parse().unwrap();
+        let filter = |level| policy.level(level).unwrap().filter;
+        assert_eq!(filter(0), None);
+        assert_eq!(filter(2), Some(FilterSpec::Bloom { bits_per_key: 12.0 }));
+        assert_eq!(filter(3), Some(FilterSpec::None));
+        assert_eq!(filter(40), Some(FilterSpec::None));
+        assert_eq!(PolicySpec::default().level(3), None);
+    }
+
+    #[test]
+    fn values_without_sense_are_told_what_they_would_do() {
+        let told = |spec: &str| spec.parse::<PolicySpec>().unwrap_err().to_string();
+        for (spec, effect) in [
+            (
+                "leveling:1",
+                "found 1: it would never end: no level would be larger than the one above",
+            ),
+            (
+                "leveling:1.5",
+                "most of the data would be outside of the last level",
+            ),
+            ("leveling:0", "levels would have no size"),
+            ("leveling:inf", "no level would ever be full"),
+            ("bush:NaN", "no level would ever be full"),
+            ("tiering:1", "one run per level is leveling"),
+            (
+                "tiering:65",
+                "expected 2 to 64 runs per level, found 65: a lookup asks",
+            ),
+            ("lazy-leveling:0", "a level without runs could hold nothing"),
+            (
+                "garnering:5,0",
+                "the ratio above the last level would be infinite",
+            ),
+            (
+                "garnering:5,NaN",
+                "the ratio above the last level would be infinite",
+            ),
+            (
+                "garnering:5,1.1",
+                "small levels would grow more slowly than large ones, without end",
+            ),
+            ("garnering:1,0.8", "it would never end"),
+            ("0=runs:4", "expected a table of 2 to 32 levels, found 1"),
+            (
+                "0=runs:4;1=fluid:8,4",
+                "it would be full before it had so many",
+            ),
+            (
+                "0=runs:4;1=leveling:8/bloom:99",
+                "expected 1 to 32 filter bits per key, found 99",
+            ),
+            (
+                "0=runs:4;2=leveling:8",
+                "from level 1, found `2=leveling:8`",
+            ),
+            (
+                "0=runs:4;1-40=leveling:8",
+                "from level 1, found `1-40=leveling:8`",
+            ),
+            ("0=runs:4;1=leveling", "expected a level such as"),
+            (
+                "0=runs:4;1=leveling:8/bloom:12/tree",
+                "expected an index, one of fence",
+            ),
+            ("tiering:8,partitioned", "expected a merge policy such as"),
+            ("trie:3", "expected a fan-out of 4 to 16, found 3"),
+            ("trie:17", "would not hold what its node gives"),
+            ("trie:8,one-table", "expected a merge policy such as"),
+            ("garnering:5", "expected a merge policy such as"),
+        ] {
+            let found = told(spec);
+            assert!(found.contains(effect), "{spec}: {found}");
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The pool that flushes and merges: a queue with priorities and a few threads, or, in a
+//! simulation, no threads at all: then jobs run on the callers' threads, one of the queued jobs at
+//! a time, drawn from a seed. A merge takes as long there as the clock says that its thread has
+//! worked: until that time has passed the next merge waits. So a simulation may merge slowly.
+//!
+//! With `n` threads at most `n - 2` run merges at any time, so that no flush waits for one, and
+//! preparing the log hardly ever for a flush. One of these merges only while writers are held back:
+//! it takes the processor that they leave.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use hedgerow_io::{Background, Clock, Environment, Join};
+
+use crate::base::error::{Error, Result};
+
+/// Which jobs go first. Smaller levels before larger ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Priority {
+    /// Preparing a log segment, or memory of memtables: writers may be about to need it.
+    Log,
+    /// A memtable to a table.
+    Flush,
+    /// Tasks of workers that have no threads of their own.
+    Tasks,
+    /// A merge out of level 0.
+    MergeTop,
+    /// Any other merge.
+    Merge,
+    /// Filling the page cache.
+    Warm,
+}
+
+const PRIORITIES: usize = 6;
+
+type Job = Box<dyn FnOnce() + Send>;
+type AfterJob = Arc<dyn Fn() + Send + Sync>;
+
+/// The queue and its threads.
+pub(crate) struct Scheduler {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<Box<dyn Join>>>,
+    after: AfterJob,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// A job was queued, or the scheduler stops.
+    work: Condvar,
+    /// Something that somebody may wait for has changed.
+    progress: Condvar,
+    stopping: AtomicBool,
+    merge_threads_max: usize,
+    /// Whether all of them may merge.
+    is_pressed: AtomicBool,
+    mode: Background,
+    panics: AtomicUsize,
+    clock: Arc<dyn Clock>,
+    /// Processor time that jobs took, by priority.
+    cpu_ns: [AtomicU64; PRIORITIES],
+    /// The threads of the pool.
+    workers: Mutex<Vec<ThreadId>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: [VecDeque<Job>; PRIORITIES],
+    running: usize,
+    merging: usize,
+    /// The state of the generator of [`Background::Inline`].
+    random: u64,
+    /// The time at which the last merge of a simulation ends.
+    merging_until: Duration,
+}
+
+/// Whether jobs of a priority leave threads to others.
+fn is_merge(priority: usize) -> bool {
+    priority >= Priority::MergeTop as usize
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.jobs.iter().all(VecDeque::is_empty)
+    }
+
+    /// The next job that may run now, and its priority.
+    fn next(&mut self, merge_threads: usize) -> Option<(Job, usize)> {
+        for (priority, jobs) in self.jobs.iter_mut().enumerate() {
+            if is_merge(priority) && self.merging >= merge_threads {
+                return None;
+            }
+            if let Some(job) = jobs.pop_front() {
+                return Some((job, priority));
+            }
+        }
+        None
+    }
+
+    /// Any job that may run now, drawn from the seed, and its priority.
+    fn draw(&mut self, now: Duration) -> Option<(Job, usize)> {
+        let priorities = match now < self.merging_until {
+            true => Priority::MergeTop as usize,
+            false => PRIORITIES,
+        };
+        let queued: usize = self.jobs[..priorities].iter().map(VecDeque::len).sum();
+        if queued == 0 {
+            return None;
+        }
+        let mut chosen = self.random_below(queued);
+        for (priority, jobs) in self.jobs.iter_mut().enumerate() {
+            if chosen < jobs.len() {
+                return Some((jobs.remove(chosen)?, priority));
+            }
+            chosen -= jobs.len();
+        }
+        None
+    }
+
+    fn random_below(&mut self, bound: usize) -> usize {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.random;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) % bound as u64) as usize
+    }
+}
+
+impl Scheduler {
+    /// Starts the threads of the environment's background mode. `after` is called behind each job, where the
+    /// pool holds no lock.
+    pub(crate) fn start(
+        environment: &Environment,
+        after: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Scheduler> {
+        let (threads, seed) = match environment.background {
+            Background::Threads(n) => (n.max(2), 0),
+            Background::Inline { seed } => (0, seed),
+        };
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue {
+                random: seed,
+                ..Queue::default()
+            }),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            merge_threads_max: threads.saturating_sub(2).max(1),
+            is_pressed: AtomicBool::new(false),
+            mode: environment.background,
+            panics: AtomicUsize::new(0),
+            clock: environment.clock.clone(),
+            cpu_ns: Default::default(),
+            workers: Mutex::default(),
+        });
+        let mut joins = Vec::new();
+        for i in 0..threads {
+            let shared = shared.clone();
+            let join = environment
+                .spawn
+                .spawn(
+                    &format!("hedgerow-{i}"),
+                    Box::new(move || shared.work_until_stopped()),
+                )
+                .map_err(|e| {
+                    Error::new(
+                        crate::base::error::ErrorKind::Io,
+                        format!("cannot start a background thread: {e}"),
+                    )
+                })?;
+            joins.push(join);
+        }
+        Ok(Scheduler {
+            shared,
+            threads: Mutex::new(joins),
+            after: Arc::new(after),
+        })
+    }
+
+    /// How many merges may run at once, now; 1 in a simulation.
+    pub(crate) fn merge_threads(&self) -> usize {
+        self.shared.merge_threads()
+    }
+
+    /// How many merges may run at once at most.
+    pub(crate) fn merge_threads_max(&self) -> usize {
+        self.shared.merge_threads_max
+    }
+
+    /// Whether merges are so far behind that writers are held back.
+    pub(crate) fn set_pressed(&self, is_pressed: bool) {
+        if self.shared.is_pressed.load(Ordering::Relaxed) != is_pressed {
+            // Under the lock, so that no thread goes to sleep on what it has read before.
+            let _queue = self.shared.lock();
+            self.shared.is_pressed.store(is_pressed, Ordering::Relaxed);
+            self.shared.work.notify_all();
+        }
+    }
+
+    /// Queues a job. After `stop` it is dropped.
+    pub(crate) fn submit(&self, priority: Priority, job: impl FnOnce() + Send + 'static) {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let after = self.after.clone();
+        let job = move || {
+            job();
+            after();
+        };
+        self.shared.lock().jobs[priority as usize].push_back(Box::new(job));
+        self.shared.work.notify_one();
+    }
+
+    /// Runs every piece and returns when all are done: on free threads and on this one.
+    pub(crate) fn run_all(&self, priority: Priority, pieces: Vec<Box<dyn FnOnce() + Send>>) {
+        let pending = Arc::new((Mutex::new(VecDeque::from(pieces)), AtomicUsize::new(0)));
+        let helpers = pending
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+            .saturating_sub(1);
+        let shared = self.shared.clone();
+        let run_pieces = move |pending: &(Mutex<VecDeque<Job>>, AtomicUsize)| {
+            loop {
+                let piece = {
+                    let mut pieces = pending.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(piece) = pieces.pop_front() else {
+                        break;
+                    };
+                    pending.1.fetch_add(1, Ordering::AcqRel);
+                    piece
+                };
+                run_caught(piece, &shared.panics);
+                pending.1.fetch_sub(1, Ordering::AcqRel);
+                shared.notify_progress();
+            }
+        };
+        if !self.is_inline() {
+            for _ in 0..helpers {
+                let pending = pending.clone();
+                let run_pieces = run_pieces.clone();
+                self.submit(priority, move || run_pieces(&pending));
+            }
+        }
+        run_pieces(&pending);
+        self.wait_until(|| pending.1.load(Ordering::Acquire) == 0);
+    }
+
+    /// Whether callers run the jobs.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self.shared.mode, Background::Inline { .. })
+    }
+
+    /// In a simulation, perhaps runs a queued job: called between the steps of callers. Does
+    /// nothing when there are threads.
+    pub(crate) fn poll(&self) {
+        if !self.is_inline() {
+            return;
+        }
+        let drawn = {
+            let mut queue = self.shared.lock();
+            if queue.is_empty() || queue.random_below(4) != 0 {
+                None
+            } else {
+                queue.draw(self.shared.clock.now())
+            }
+        };
+        if let Some((job, priority)) = drawn {
+            self.shared.run_inline(job, priority);
+        }
+    }
+
+    /// Waits until `done`, which must become true by background work and is asked again whenever
+    /// that made progress. In a simulation runs jobs meanwhile; returns false if none is left.
+    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) -> bool {
+        loop {
+            if done() {
+                return true;
+            }
+            if self.is_inline() {
+                let Some((job, priority)) = self.shared.draw_or_wait() else {
+                    return done();
+                };
+                self.shared.run_inline(job, priority);
+            } else {
+                let queue = self.shared.lock();
+                // Bounded, so that a progress made between the question and the wait costs little.
+                drop(
+                    self.shared
+                        .progress
+                        .wait_timeout(queue, Duration::from_millis(5)),
+                );
+            }
+        }
+    }
+
+    /// Tells waiters to look again.
+    pub(crate) fn notify_progress(&self) {
+        self.shared.notify_progress();
+    }
+
+    /// Drops what is queued, lets running jobs end and joins the threads; not if called on one of
+    /// them (a job held the last handle): then they end by themselves.
+    pub(crate) fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for jobs in &mut self.shared.lock().jobs {
+            jobs.clear();
+        }
+        self.shared.work.notify_all();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let on_worker = {
+            let workers = self
+                .shared
+                .workers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            workers.contains(&std::thread::current().id())
+        };
+        for thread in threads.into_iter().filter(|_| !on_worker) {
+            // A job that panicked was caught; the thread itself cannot have.
+            let _ = thread.join();
+        }
+        self.shared.notify_progress();
+    }
+
+    /// Processor time of jobs of these priorities that have ended; none in a simulation.
+    pub(crate) fn cpu(&self, of: &[Priority]) -> Duration {
+        let ns = { of.iter() }.map(|it| self.shared.cpu_ns[*it as usize].load(Ordering::Relaxed));
+        Duration::from_nanos(ns.sum())
+    }
+
+    /// How many jobs ended in a panic: a bug of the engine that `stats` shows.
+    pub(crate) fn panics(&self) -> usize {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+}
+
+/// Threads do not outlive it, however an open that failed half way let go of it.
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn merge_threads(&self) -> usize {
+        let left = usize::from(!self.is_pressed.load(Ordering::Relaxed));
+        (self.merge_threads_max - left).max(1)
+    }
+
+    fn notify_progress(&self) {
+        self.progress.notify_all();
+    }
+
+    /// Draws a job of a simulation. If there are only merges, and the last one has not ended yet, lets
+    /// time pass until it has.
+    fn draw_or_wait(&self) -> Option<(Job, usize)> {
+        let now = self.clock.now();
+        let mut queue = self.lock();
+        let drawn = queue.draw(now);
+        if drawn.is_some() || queue.is_empty() {
+            return drawn;
+        }
+        self.clock.sleep(queue.merging_until.saturating_sub(now));
+        queue.draw(self.clock.now())
+    }
+
+    /// Runs a job of a simulation on this thread.
+    fn run_inline(&self, job: Job, priority: usize) {
+        let before = self.clock.thread_cpu();
+        job();
+        if is_merge(priority) {
+            let took = self.clock.thread_cpu().saturating_sub(before);
+            self.lock().merging_until = self.clock.now() + took;
+        }
+    }
+
+    fn work_until_stopped(&self) {
+        {
+            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            workers.push(std::thread::current().id());
+        }
+        let mut queue = self.lock();
+        loop {
+            if self.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            let Some((job, priority)) = queue.next(self.merge_threads()) else {
+                queue = self
+                    .work
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.running += 1;
+            queue.merging += usize::from(is_merge(priority));
+            drop(queue);
+            let before = self.clock.thread_cpu();
+            run_caught(job, &self.panics);
+            let took = self.clock.thread_cpu().saturating_sub(before);
+            self.cpu_ns[priority].fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+            queue = self.lock();
+            queue.running -= 1;
+            queue.merging -= usize::from(is_merge(priority));
+            self.work.notify_one();
+            self.progress.notify_all();
+        }
+    }
+}
+
+/// A panic of a job must not take the thread with it: the job's own guards have released what it
+/// held, and the count shows in the statistics.
+fn run_caught(job: Job, panics: &AtomicUsize) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
+        panics.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

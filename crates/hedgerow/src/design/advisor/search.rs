@@ -1,0 +1,392 @@
+//! The cheapest tree within a memory budget.
+//!
+//! Given its capacities, the cost of a tree and its memory are sums over levels. So at a price of
+//! memory (µs per operation for a byte) each level chooses alone the cheapest of its options, filter
+//! bits included: bits are worth buying until a false positive avoided costs more than it saves,
+//! `p = price * slope * entries / (8 * exposure)`. The price at which all choices fit the budget is
+//! found by bisection, which is exact on the convex hull of what can be had; what is left over
+//! keeps data in memory where a byte saves most. Geometries are enumerated: some 200, in
+//! milliseconds.
+
+use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level, Merges, Share};
+use super::device::Device;
+use super::geometry::{Capacities, Geometry};
+use super::tree::{Prediction, Tree, space};
+use super::tries;
+use super::workload::Workload;
+use crate::base::error::{Error, Result};
+use crate::base::options::KeyOrder;
+
+/// What a tree must keep to, and what it may be made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constraints {
+    /// The memory for memtables, indexes, filters and cached data.
+    pub memory_bytes: f64,
+    /// The size of a memtable; `None` gives active and sealed ones together an eighth of the memory,
+    /// 4 to 64 MiB.
+    pub memtable_bytes: Option<f64>,
+    /// How many times larger than the data tables may be.
+    pub space_max: f64,
+    /// How often an entry may be written, if the workload writes at all.
+    pub entry_writes_max: f64,
+    /// Runs of a level, at most; 1 is leveling.
+    pub runs_max: u32,
+    /// What levels may be filtered with.
+    pub filters: Vec<Filter>,
+    /// What levels may be indexed with.
+    pub indexes: Vec<Index>,
+    /// Which ratios are tried.
+    pub geometries: Vec<Geometry>,
+    /// How many runs of level 0 are merged down together: the numbers that are tried.
+    pub level0_runs: Vec<u32>,
+    /// The fan-outs of tries that are tried, of HTables.
+    pub fan_outs: Vec<u32>,
+    /// How merges are cut.
+    pub merges: Merges,
+    /// The least by which a level is larger than what comes into it at once.
+    pub step_min: f64,
+    /// Whether a level that holds several runs may have fewer of them than arrive until it is full:
+    /// the newest then grows by merges \[Dostoevsky\].
+    pub fluid: bool,
+}
+
+impl Constraints {
+    /// What this version of the engine can open with sorted keys, space at most 3 times the data and 60 writes of an
+    /// entry.
+    pub fn new(memory_bytes: u64) -> Constraints {
+        let scalings = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
+        let garnering = scalings.map(|scaling| Geometry::Garnering { scaling });
+        let mut geometries = vec![Geometry::Uniform, Geometry::FrontLoaded];
+        geometries.extend(garnering);
+        geometries.push(Geometry::Bush);
+        Constraints {
+            memory_bytes: memory_bytes as f64,
+            memtable_bytes: None,
+            space_max: 3.0,
+            entry_writes_max: 60.0,
+            runs_max: 64,
+            filters: vec![Filter::None, Filter::Bloom],
+            indexes: vec![Index::Fence, Index::Paged],
+            geometries,
+            level0_runs: vec![1, 4],
+            fan_outs: Vec::new(),
+            merges: Merges::Full,
+            step_min: 2.0,
+            fluid: false,
+        }
+    }
+
+    /// For keys of this order. Where keys are in the order of hashes there are also the designs of SlimDB: the
+    /// three-level index, and cuckoo filters, for one run or for all of a level; and where it is that of hashes of
+    /// whole keys, that of LSM-trie: tries of HTables, with clusters of filters.
+    pub fn of_order(mut self, order: KeyOrder) -> Constraints {
+        if order != KeyOrder::Sorted {
+            self.filters
+                .extend([Filter::Cuckoo, Filter::MultiLevelCuckoo]);
+            self.indexes.push(Index::ThreeLevel);
+        }
+        if order == KeyOrder::Hashed {
+            self.fan_outs = vec![4, 6, 8, 12, 16];
+        }
+        self
+    }
+
+    /// Also what the engine does not have, levels of any number of runs that grow by merges, or does not
+    /// offer by itself: multi-level cuckoo filters, and, for keys in the order of a prefix's hash, the
+    /// three-level index.
+    pub fn hypothetical(mut self, is_prefix_order: bool) -> Constraints {
+        self.runs_max = u32::MAX;
+        self.step_min = 0.0;
+        self.fluid = true;
+        self.filters.push(Filter::MultiLevelCuckoo);
+        if is_prefix_order {
+            self.indexes.push(Index::ThreeLevel);
+        }
+        self
+    }
+
+    /// The size at which memtables are flushed.
+    pub fn memtable(&self) -> f64 {
+        const MIB: f64 = (1 << 20) as f64;
+        let share = (self.memory_bytes / 8.0).floor();
+        self.memtable_bytes
+            .unwrap_or(share.clamp(4.0 * MIB, 64.0 * MIB) / 2.0)
+    }
+}
+
+/// A tree that the search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// Its ratios.
+    pub capacities: Capacities,
+    /// Its levels.
+    pub tree: Tree,
+    /// What it costs.
+    pub prediction: Prediction,
+}
+
+const LEVELS_MAX: usize = 12;
+/// The deepest bush: its ratios grow doubly exponentially.
+const BUSH_LEVELS_MAX: usize = 6;
+
+/// The best tree of each geometry and number of levels, the cheapest first; none where nothing
+/// keeps to the constraints. Takes some ten milliseconds.
+///
+/// # Errors
+///
+/// [`crate::base::error::ErrorKind::InvalidArgument`] if a number of the workload makes no sense.
+pub fn advise(
+    workload: &Workload,
+    device: &Device,
+    constraints: &Constraints,
+) -> Result<Vec<Advice>> {
+    workload.check()?;
+    if constraints.memory_bytes.is_nan() || constraints.memory_bytes < 1.0 {
+        return Err(Error::invalid(format!(
+            "expected a memory budget of at least a byte, found {}",
+            constraints.memory_bytes
+        )));
+    }
+    let mut found: Vec<Advice> = candidates(workload, constraints)
+        .filter_map(|capacities| solve(capacities, workload, device, constraints))
+        .collect();
+    found.extend(tries::tries(workload, device, constraints)?);
+    found.sort_by(|a, b| a.prediction.cost_us.total_cmp(&b.prediction.cost_us));
+    let mut best: Vec<Advice> = Vec::new();
+    for advice in found {
+        if !best.iter().any(|better| is_alike(better, &advice)) {
+            best.push(advice);
+        }
+    }
+    Ok(best)
+}
+
+fn is_alike(a: &Advice, b: &Advice) -> bool {
+    let kind = |advice: &Advice| std::mem::discriminant(&advice.capacities.geometry);
+    kind(a) == kind(b) && a.tree.levels.len() == b.tree.levels.len()
+}
+
+fn candidates<'c>(
+    workload: &'c Workload,
+    constraints: &'c Constraints,
+) -> impl Iterator<Item = Capacities> + 'c {
+    let memtable = constraints.memtable() / workload.entry_bytes();
+    let level0 = constraints.level0_runs.iter();
+    let sizes = level0.flat_map(|runs| (1..=LEVELS_MAX).map(|levels| (f64::from(*runs), levels)));
+    sizes.flat_map(move |(level0_runs, levels)| {
+        let geometries = constraints.geometries.iter();
+        let sensible = geometries.filter(move |geometry| match geometry {
+            Geometry::Uniform => true,
+            Geometry::FrontLoaded => level0_runs > 1.0,
+            Geometry::Garnering { .. } => levels > 1,
+            Geometry::Bush => (3..=BUSH_LEVELS_MAX).contains(&levels),
+            // Priced as a whole.
+            Geometry::Trie { .. } => false,
+        });
+        let solved = sensible.filter_map(move |geometry| {
+            Capacities::solve(*geometry, levels, level0_runs, workload.entries, memtable)
+        });
+        solved.filter(|it| it.steps().iter().all(|step| *step >= constraints.step_min))
+    })
+}
+
+/// A way to make a level, and its part of cost and memory: `fixed_us + exposure_us p` µs and
+/// `fixed_bytes + slope_bytes ln(1/p)` bytes.
+struct Choice {
+    level: Level,
+    fixed_us: f64,
+    exposure_us: f64,
+    fixed_bytes: f64,
+    slope_bytes: f64,
+}
+
+/// What is asked of all levels.
+struct Search<'s> {
+    capacities: &'s Capacities,
+    workload: &'s Workload,
+    device: &'s Device,
+    constraints: &'s Constraints,
+}
+
+fn solve(
+    capacities: Capacities,
+    workload: &Workload,
+    device: &Device,
+    constraints: &Constraints,
+) -> Option<Advice> {
+    let search = Search {
+        capacities: &capacities,
+        workload,
+        device,
+        constraints,
+    };
+    let shares = Share::of(&capacities.entries);
+    let mut levels: Vec<Vec<Choice>> = (0..shares.len())
+        .map(|i| search.choices(i, shares[i]))
+        .collect();
+    search.keep_space(levels.last_mut()?);
+    let memtables_bytes = 2.0 * constraints.memtable();
+    let budget = constraints.memory_bytes - memtables_bytes;
+    let mut tree = Tree {
+        level0_runs: capacities.level0_runs,
+        levels: within(&levels, budget)?,
+        memtables_bytes,
+    };
+    tree.fill_memory(workload, device, constraints.memory_bytes);
+    let prediction = tree.predict(workload, device);
+    (!is_worn(&prediction, workload, constraints)).then_some(Advice {
+        tree,
+        prediction,
+        capacities,
+    })
+}
+
+/// Whether entries are written too often.
+pub(super) fn is_worn(
+    prediction: &Prediction,
+    workload: &Workload,
+    constraints: &Constraints,
+) -> bool {
+    workload.mix.put > 0.0 && prediction.entry_writes > constraints.entry_writes_max
+}
+
+/// The levels at the lowest price of memory at which they fit the budget.
+fn within(levels: &[Vec<Choice>], budget: f64) -> Option<Vec<Level>> {
+    const PRICES: (f64, f64) = (1e-16, 1e3);
+    const STEPS: usize = 34;
+    let fits = |price: f64| -> Option<Vec<Level>> {
+        let best: Option<Vec<_>> = levels.iter().map(|choices| best(choices, price)).collect();
+        let best = best?;
+        let bytes: f64 = best.iter().map(|(_, bytes)| bytes).sum();
+        (bytes <= budget).then(|| best.into_iter().map(|(level, _)| level).collect())
+    };
+    let mut found = fits(PRICES.1)?;
+    let (mut low, mut high) = PRICES;
+    for _ in 0..STEPS {
+        let price = (low * high).sqrt();
+        match fits(price) {
+            Some(levels) => (found, high) = (levels, price),
+            None => low = price,
+        }
+    }
+    Some(found)
+}
+
+/// The choice that is cheapest at this price of memory, with its bytes.
+fn best(choices: &[Choice], price: f64) -> Option<(Level, f64)> {
+    let priced = choices.iter().map(|choice| {
+        let (p, bytes) = choice.at(price);
+        let cost = choice.fixed_us + choice.exposure_us * p + price * bytes;
+        (cost, p, bytes, choice)
+    });
+    let (_, p, bytes, choice) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let level = Level {
+        false_positives: p,
+        ..choice.level
+    };
+    Some((level, bytes))
+}
+
+impl Choice {
+    /// The best rate of false positives at this price of memory, and the bytes it takes.
+    fn at(&self, price: f64) -> (f64, f64) {
+        if self.slope_bytes <= 0.0 {
+            return (1.0, self.fixed_bytes);
+        }
+        let p = if self.exposure_us > 0.0 {
+            (price * self.slope_bytes / self.exposure_us).clamp(FALSE_POSITIVES_MIN, 1.0)
+        } else {
+            1.0
+        };
+        (p, self.fixed_bytes - self.slope_bytes * p.ln())
+    }
+}
+
+impl Search<'_> {
+    /// All ways to make level `i`.
+    fn choices(&self, i: usize, share: Share) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        let steps = self.capacities.steps();
+        let runs = run_counts(steps[i], self.constraints.fluid).into_iter();
+        for runs in runs.filter(|it| *it <= self.constraints.runs_max) {
+            for &filter in &self.constraints.filters {
+                for &index in &self.constraints.indexes {
+                    if filter == Filter::MultiLevelCuckoo && runs == 1 {
+                        continue;
+                    }
+                    let level = |cached| Level {
+                        entries: self.capacities.entries[i],
+                        runs,
+                        writes: self.constraints.merges.writes(steps[i], runs),
+                        versions: f64::from(runs),
+                        filter,
+                        false_positives: 1.0,
+                        index,
+                        cached,
+                    };
+                    choices.push(self.choice(share, level(0.0)));
+                    if filter == Filter::None && index == Index::Fence {
+                        choices.push(self.choice(share, level(1.0)));
+                    }
+                }
+            }
+        }
+        choices
+    }
+
+    fn choice(&self, share: Share, level: Level) -> Choice {
+        let cost = |false_positives| {
+            let level = Level {
+                false_positives,
+                ..level
+            };
+            self.cost(share, &level)
+        };
+        let (never, always) = (cost(0.0), cost(1.0));
+        let (slope, _) = level.filter.bits(level.runs);
+        let fixed_bytes = level.memory_bytes(self.workload, self.device);
+        let filtered = level.filter != Filter::None;
+        Choice {
+            level,
+            fixed_us: if filtered { never } else { always },
+            exposure_us: if filtered { always - never } else { 0.0 },
+            fixed_bytes,
+            slope_bytes: slope * level.entries / 8.0,
+        }
+    }
+
+    fn cost(&self, share: Share, level: &Level) -> f64 {
+        let costs = level.costs(self.workload, self.device);
+        share.weigh(self.workload, &costs)
+    }
+
+    /// Of the last level, what takes too much space is no choice.
+    fn keep_space(&self, last: &mut Vec<Choice>) {
+        let above = &self.capacities.entries[..self.capacities.entries.len() - 1];
+        last.retain(|choice| {
+            let mut levels: Vec<Level> = above
+                .iter()
+                .map(|entries| Level {
+                    entries: *entries,
+                    ..choice.level
+                })
+                .collect();
+            levels.push(choice.level);
+            space(&levels, self.workload) <= self.constraints.space_max + 1e-9
+        });
+    }
+}
+
+/// One run, or as many as arrive; of a fluid level also the powers of 2 between.
+fn run_counts(arrivals: f64, fluid: bool) -> Vec<u32> {
+    let all = arrivals.round().max(1.0) as u32;
+    let powers = (1..31).map(|bit| 1 << bit);
+    let mut counts = vec![1];
+    if fluid {
+        counts.extend(powers.take_while(|runs| f64::from(*runs) < arrivals * 0.75));
+    }
+    if all > counts[counts.len() - 1] {
+        counts.push(all);
+    }
+    counts
+}

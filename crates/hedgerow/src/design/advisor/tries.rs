@@ -1,0 +1,81 @@
+//! Tries among what is advised. All levels of one have the same filter and table format, and what they hold follows
+//! from how its nodes fill, so a trie is not put together level by level but priced as a whole, as the engine makes
+//! it.
+
+use super::cost::Filter;
+use super::design::expect;
+use super::device::Device;
+use super::geometry::{Capacities, Geometry};
+use super::search::{Advice, Constraints, is_worn};
+use super::workload::Workload;
+use crate::base::error::Result;
+use crate::base::options::{Design, FilterSpec, PolicySpec, TableSpec};
+
+/// Bits per key of their filters.
+const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];
+
+/// A trie of HTables with this filter.
+pub(super) fn design(fan_out: u32, filter: FilterSpec) -> Design {
+    Design {
+        policy: PolicySpec::trie(fan_out),
+        table: TableSpec::HTable,
+        filter,
+        ..Design::default()
+    }
+}
+
+/// All that keep to the constraints.
+///
+/// # Errors
+/// `InvalidArgument` if a number of the workload makes no sense.
+pub(super) fn tries(
+    workload: &Workload,
+    device: &Device,
+    constraints: &Constraints,
+) -> Result<Vec<Advice>> {
+    let mut found = Vec::new();
+    for &fan_out in &constraints.fan_outs {
+        for bits_per_key in BITS {
+            for filter in [
+                FilterSpec::Bloom { bits_per_key },
+                FilterSpec::Cluster { bits_per_key },
+            ] {
+                found.extend(price(fan_out, filter, workload, device, constraints)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn price(
+    fan_out: u32,
+    filter: FilterSpec,
+    workload: &Workload,
+    device: &Device,
+    constraints: &Constraints,
+) -> Result<Option<Advice>> {
+    let design = Design {
+        memtable_bytes: Some(constraints.memtable() as u64),
+        ..design(fan_out, filter)
+    };
+    let memory_bytes = constraints.memory_bytes;
+    let tree = expect(&design, workload, device, memory_bytes as u64)?.tree;
+    let prediction = tree.predict(workload, device);
+    let has_filters = tree.levels.iter().all(|level| level.filter != Filter::None);
+    let fits = has_filters
+        && prediction.memory.total() <= memory_bytes
+        && prediction.space <= constraints.space_max
+        && !is_worn(&prediction, workload, constraints);
+    let capacities = Capacities {
+        geometry: Geometry::Trie { fan_out },
+        ratio: f64::from(fan_out),
+        level0_runs: tree.level0_runs,
+        ratios: vec![f64::from(fan_out); tree.levels.len()],
+        entries: tree.levels.iter().map(|level| level.entries).collect(),
+    };
+    Ok(fits.then_some(Advice {
+        capacities,
+        tree,
+        prediction,
+    }))
+}

@@ -1,0 +1,135 @@
+//! What a tree looks like while it is in use, as far as filters care: each level as full as it is on
+//! average, the last one that has entries as large as it is. A level that happens to be empty now, or
+//! over its target, will be filled, or emptied: what it holds at this moment says little about
+//! the time in which a table that is written now will be read.
+
+use crate::design::allocation::Level;
+
+use super::{Cut, LevelTarget, Summary};
+
+/// The part of a level that is filled on average, if merges empty it: of four runs that are merged together
+/// there are none to three. With this, filters take in the mean over a tree's growth what they may take.
+const FILLED: f64 = 0.375;
+
+/// The levels of a tree as they are on average, from 0; `None` if the tree is empty, so that the size
+/// of its entries is not known.
+pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Vec<Level>> {
+    let entry_bytes = summary.entry_bytes()?;
+    let held = |level: usize| summary.levels[level].entries as f64;
+    let actual = |level: usize| Level {
+        entries: held(level),
+        weight: f64::from(summary.levels[level].runs.max(1)),
+    };
+    let mut levels: Vec<Level> = (0..summary.levels.len()).map(actual).collect();
+    let is_used = |&level: &usize| targets.get(level).is_some_and(|it| it.capacity_bytes > 0);
+    // In a young tree that is the level that level 0 goes to.
+    let deepest = (1..levels.len()).rev().find(|level| held(*level) > 0.0);
+    let last = deepest.or_else(|| (1..levels.len()).find(is_used))?;
+
+    // A merge brings a level what the one above it holds when it is full.
+    let mut full = summary.memtable_bytes as f64 / entry_bytes;
+    let level0 = full * f64::from(targets.first()?.runs_max.max(1));
+    let mut full_above = 0.0;
+    for (level, target) in targets.iter().enumerate().take(last) {
+        // One that is to be emptied has what it has.
+        if target.capacity_bytes == 0 {
+            full_above += held(level);
+            continue;
+        }
+        full = match target.capacity_bytes {
+            u64::MAX => full * f64::from(target.runs_max.max(1)),
+            bytes => bytes as f64 / entry_bytes,
+        };
+        full_above += full;
+        levels[level] = on_average(full, target);
+    }
+    // What others hold beyond their capacities comes down, in a young tree all of it; and what fills
+    // level 0 comes next.
+    let all: f64 = (0..levels.len()).map(held).sum();
+    levels[last].entries = held(last).max(all - full_above).max(level0);
+    Some(levels)
+}
+
+/// A level that holds so many entries when it is full: merges of one table keep it so, others empty it.
+fn on_average(full: f64, target: &LevelTarget) -> Level {
+    let stays_full = target.cut == Cut::OneTable && target.runs_max == 1;
+    let part = if stays_full { 1.0 } else { FILLED };
+    Level {
+        entries: part * full,
+        weight: (part * f64::from(target.runs_max)).max(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::merge_policy::{LevelSummary, policy};
+
+    /// Of a tree with memtables of 1 MB and entries of 100 bytes.
+    fn levels(spec: &str, bytes: &[u64]) -> Vec<(f64, f64)> {
+        let level = |bytes: &u64| LevelSummary {
+            bytes: *bytes,
+            entries: bytes / 100,
+            runs: u32::from(*bytes > 0),
+            tombstones: 0,
+        };
+        let summary = Summary {
+            levels: bytes.iter().map(level).collect(),
+            memtable_bytes: 1_000_000,
+            table_bytes: 100_000,
+            nominal_depth: 0,
+        };
+        let targets = policy(&spec.parse().unwrap()).targets(&summary);
+        let levels = occupancy(&summary, &targets).unwrap_or_default();
+        levels.iter().map(|l| (l.entries, l.weight)).collect()
+    }
+
+    #[test]
+    fn levels_count_as_full_as_they_are_on_average_and_the_last_as_it_is() {
+        let one_table = vec![
+            (15_000.0, 1.5),
+            (0.0, 1.0),
+            (40_000.0, 1.0),
+            (400_000.0, 1.0),
+            (4_000_000.0, 1.0),
+        ];
+        for bytes in [
+            [0, 0, 0, 20_000_000, 400_000_000],
+            [7_000_000, 0, 3_000_000, 0, 400_000_000],
+        ] {
+            assert_eq!(levels("leveling:10", &bytes), one_table);
+        }
+        let sliced = vec![
+            (15_000.0, 1.5),
+            (15_000.0, 1.0),
+            (60_000.0, 1.0),
+            (240_000.0, 1.0),
+            (2_560_000.0, 1.0),
+        ];
+        assert_eq!(levels("leveling:4", &[0, 0, 0, 0, 256_000_000]), sliced);
+    }
+
+    /// Levels of tiering have no capacity but what their runs hold, and the last one that has entries is
+    /// seldom the last one that there is.
+    #[test]
+    fn runs_count_with_what_brings_them() {
+        let expected = vec![
+            (15_000.0, 1.5),
+            (60_000.0, 1.5),
+            (160_000.0, 1.0),
+            (0.0, 1.0),
+        ];
+        assert_eq!(levels("tiering:4", &[0, 0, 16_000_000, 0]), expected);
+        let full = levels("tiering:4", &[1_000_000, 4_000_000, 16_000_000, 0]);
+        assert_eq!(full, expected);
+    }
+
+    #[test]
+    fn what_is_above_the_last_level_of_a_young_tree_will_be_in_it() {
+        assert_eq!(levels("leveling:10", &[0; 5]), []);
+        let last = |bytes: [u64; 5]| levels("leveling:10", &bytes).last().copied();
+        assert_eq!(last([1_000_000, 0, 0, 0, 0]), Some((40_000.0, 1.0)));
+        assert_eq!(last([9_000_000, 0, 0, 0, 0]), Some((50_000.0, 1.0)));
+        assert_eq!(last([4_000_000, 0, 0, 0, 8_000_000]), Some((80_000.0, 1.0)));
+    }
+}

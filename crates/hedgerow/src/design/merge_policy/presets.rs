@@ -1,0 +1,87 @@
+//! Policies that fill in the table of levels in other ways.
+
+use crate::base::options::{CutSpec, LevelSpec};
+
+use super::anchored::{Anchored, LEVEL0_RUNS, round};
+use super::garnering::garnering;
+use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut};
+
+/// `runs` runs in every level but the last, which has one: the merges of tiering where they are many,
+/// the reads and the space of leveling where the data is \[Dostoevsky, section 4.1\].
+pub(super) fn lazy_leveling(runs: u32) -> Anchored {
+    let runs_max = |distance| if distance == 0 { 1 } else { runs };
+    let ln_ratio = |_| f64::from(runs).ln();
+    let level0_runs = runs.min(LEVEL0_RUNS_MAX);
+    Anchored::new(level0_runs, ln_ratio, runs_max, CutSpec::Auto)
+}
+
+/// Leveling whose base level holds at least `ratio` merges out of level 0: one level fewer, since
+/// what comes out of level 0 is several runs merged at once already (specification of the models,
+/// 1.8, where it ties with Garnering).
+pub(super) fn front_loaded(ratio: f64) -> Anchored {
+    Anchored {
+        base_merges: ratio,
+        ..garnering(ratio, 1.0, CutSpec::Auto)
+    }
+}
+
+/// As many runs in a level as its ratio to the one above: `ratio` in the level above the last, and the
+/// square of that from level to level upwards; a single run in the last one. So the number of levels
+/// is log log, entries are written about `ratio` times, and small levels have many runs
+/// \[Wacky, LSM-bush with X = 2; specification of the models, 1.5\].
+pub(super) fn bush(ratio: f64) -> Anchored {
+    // The ratio of the level to the one above: T for the last two, then T^2, T^4, …
+    let ln_ratio = |distance: usize| match distance {
+        0 => ratio.ln(),
+        _ => ratio.ln() * 2.0_f64.powi(distance as i32 - 1),
+    };
+    let runs_max = |distance: usize| match distance {
+        0 => 1,
+        _ => ln_ratio(distance).exp().round().min(f64::from(RUNS_MAX)) as u32,
+    };
+    Anchored::new(LEVEL0_RUNS, ln_ratio, runs_max, CutSpec::Auto)
+}
+
+/// A table of levels written by hand, counted from the top: level 0 has the capacity of its runs in
+/// memtables, each level `ratio` times that of the one above, and the last one takes everything. It is
+/// the last level of the tree, too: levels between, which an earlier design left, are drained.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Table {
+    /// At least two.
+    pub(super) levels: Vec<LevelSpec>,
+}
+
+impl Policy for Table {
+    fn targets(&self, summary: &Summary) -> Targets {
+        let depth = summary.levels.len().max(self.depth());
+        let last = self.levels.len() - 1;
+        let unused = LevelTarget::leveled(0, Cut::PartitionedFull);
+        let mut targets = vec![unused; depth];
+        targets[0] = LevelTarget::level0(self.levels[0].runs.min(LEVEL0_RUNS_MAX));
+        let mut capacity = summary.memtable_bytes.max(1) as f64 * f64::from(self.levels[0].runs);
+        for (level, spec) in self.levels.iter().enumerate().skip(1) {
+            capacity *= spec.ratio;
+            let at = if level == last { depth - 1 } else { level };
+            let ratio_below = self
+                .levels
+                .get(level + 1)
+                .map_or(f64::INFINITY, |it| it.ratio);
+            // What has as many runs as its ratio is full when they are there.
+            let by_runs = spec.runs > 1 && spec.ratio <= f64::from(spec.runs);
+            targets[at] = LevelTarget {
+                capacity_bytes: match level == last || by_runs {
+                    true => u64::MAX,
+                    false => round(capacity, summary.table_bytes),
+                },
+                runs_max: spec.runs,
+                ranges: 1,
+                cut: default_cut(spec.cut, spec.runs, ratio_below),
+            };
+        }
+        targets.into()
+    }
+
+    fn depth(&self) -> usize {
+        self.levels.len()
+    }
+}

@@ -1,0 +1,446 @@
+//! The shape of a tree: levels of groups of runs of tables, generic over what a table is, so that
+//! the engine's versions, the planner's tests and the simulator share one structure and one
+//! [`Shape::apply`].
+//!
+//! Invariants, checked by [`Shape::check`] and kept by [`Shape::apply`]:
+//! - S1: a table's smallest key is not above its largest; the tables of a run are in key order and
+//!   do not overlap.
+//! - S2: the runs of a group are newest first, their numbers differ, none is empty, and there are
+//!   at most [`RUNS_MAX`].
+//! - S3: the groups of a level are in key order, the first begins at the empty key, and every table
+//!   lies within its group.
+//! - S4: a tree has 1 to [`LEVELS_MAX`] levels.
+//! - S5: a table is in one place, and can be found by its number.
+//! - S6: the totals of a level and of its groups are the sums over their tables.
+//!
+//! That newer versions of a key are above older ones cannot be seen from these facts: it is what
+//! the planner keeps, by taking along everything between the source and the target of a merge that
+//! overlaps it.
+
+mod apply;
+mod check;
+mod places;
+mod probes;
+mod regroup;
+mod run;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use crate::base::page::TableId;
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::edit::Placement;
+
+use super::{LevelSummary, Summary};
+pub(crate) use apply::check_depth;
+use places::Places;
+pub(crate) use probes::GroupProbe;
+pub(crate) use regroup::{check_ranges, is_within, regrouped};
+use run::head;
+pub(crate) use run::{Run, Tables};
+
+/// A group holds at most this many runs: a set of runs is the bits of a `u64`.
+pub(crate) const RUNS_MAX: usize = 64;
+/// A tree has at most this many levels.
+pub(crate) const LEVELS_MAX: usize = 64;
+/// A level has at most this many groups: what a tree of every policy needs, and little memory.
+pub(crate) const RANGES_MAX: u32 = 1 << 16;
+/// All levels of a tree together have at most this many: some 40 MB. Whatever tries a tree was, one after the other and
+/// none of them to the end, it has fewer.
+pub(crate) const GROUPS_MAX: u32 = 4 * RANGES_MAX;
+
+/// Anything that knows a table's facts.
+pub(crate) trait Facts: Clone {
+    fn meta(&self) -> &TableMeta;
+
+    /// How many tables it stands for: the simulator's stand for many that lie side by side.
+    fn stands_for(&self) -> u64 {
+        1
+    }
+
+    /// Which part of the entries of runs over one range, newest first, a merge of all of them would leave out,
+    /// if nothing older is anywhere: about as good as the samples of their first tables. A tombstone
+    /// is taken to hide one entry.
+    fn stale_share(runs: &[Run<Self>]) -> f64 {
+        let tables = || runs.iter().flat_map(|run| &run.tables).map(Facts::meta);
+        let sum = |of: fn(&TableMeta) -> u64| tables().map(of).sum::<u64>() as f64;
+        let tombstones = sum(|it| it.tombstones) / sum(|it| it.entries).max(1.0);
+        let first = runs.iter().filter_map(|run| run.tables.first());
+        let samples: Vec<&[u64]> = first.map(|it| it.meta().hash_sample.as_slice()).collect();
+        // Up to here all samples are whole.
+        let end = samples.iter().filter_map(|sample| sample.last()).min();
+        let below = |sample: &&[u64]| sample.partition_point(|hash| Some(hash) <= end);
+        let sampled: usize = samples.iter().map(below).sum();
+        let distinct: BTreeSet<u64> = samples
+            .iter()
+            .flat_map(|sample| sample[..below(sample)].iter().copied())
+            .collect();
+        let repeated = 1.0 - distinct.len() as f64 / sampled.max(1) as f64;
+        match sampled {
+            0 => tombstones,
+            _ => (repeated + tombstones).min(1.0),
+        }
+    }
+
+    /// What a merge of the keys from `lo` to `hi`, both inclusive, which it overlaps, takes of it:
+    /// all of it, unless it stands for several tables.
+    fn bytes_within(&self, _lo: &[u8], _hi: &[u8]) -> u64 {
+        self.meta().file_bytes
+    }
+}
+
+impl Facts for Arc<TableMeta> {
+    fn meta(&self) -> &TableMeta {
+        self
+    }
+}
+
+/// The number of a run. In a group a larger number is newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// The size of some tables; sums stop at the largest number.
+pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {
+    tables
+        .iter()
+        .fold(0, |sum, table| table.meta().file_bytes.saturating_add(sum))
+}
+
+/// The runs of one level over one key range.
+#[derive(Debug, Clone)]
+pub(crate) struct Group<T> {
+    /// The smallest order key that belongs here; the group ends where the next one begins.
+    pub(crate) lower: Vec<u8>,
+    /// Newest first; at most [`RUNS_MAX`].
+    pub(crate) runs: Vec<Run<T>>,
+    /// Filters over several of the runs, asked before any run is.
+    pub(crate) probes: Vec<GroupProbe>,
+    totals: Totals,
+    /// What was found of its runs as they are.
+    stale_share: OnceLock<f64>,
+    /// The circumstances in which its probes, as they are, were found to lack nothing.
+    idle: OnceLock<u64>,
+}
+
+impl<T: Facts> Group<T> {
+    pub(crate) fn run(&self, id: RunId) -> Option<&Run<T>> {
+        self.place_of(id).ok().map(|at| &self.runs[at])
+    }
+
+    /// The size of all tables; sums stop at the largest number.
+    pub(crate) fn bytes(&self) -> u64 {
+        clamp(self.totals.bytes)
+    }
+
+    /// Which part of its entries is stale ([`Facts::stale_share`]). Looked up again only when its tables have
+    /// changed: planners ask of every node.
+    pub(crate) fn stale_share(&self) -> f64 {
+        *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
+    }
+
+    /// Whether its probes were found to lack nothing as they are, in circumstances that this number stands for.
+    pub(crate) fn is_idle(&self, circumstances: u64) -> bool {
+        self.idle.get() == Some(&circumstances)
+    }
+
+    /// So they were found. In other circumstances, which are rare, it is looked at each time.
+    pub(crate) fn note_idle(&self, circumstances: u64) {
+        let _ = self.idle.set(circumstances);
+    }
+
+    /// Where the run is, or where it would be inserted.
+    fn place_of(&self, id: RunId) -> Result<usize, usize> {
+        self.runs.binary_search_by(|run| id.cmp(&run.id))
+    }
+}
+
+/// One level.
+#[derive(Debug, Clone)]
+pub(crate) struct Level<T> {
+    /// In key order; the first one's lower bound is empty. Trees of which one was made of the other share those that
+    /// are the same in both.
+    pub(crate) groups: Vec<Arc<Group<T>>>,
+    /// The places of those that have runs: few, in a level that was just cut into many.
+    used: BTreeSet<usize>,
+    /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
+    /// that come later have larger numbers and stay.
+    pub(crate) draining: Option<RunId>,
+    /// How far the sweep has come in that run, in key order: keys above this still go down, whatever
+    /// was merged into them meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
+    /// begins again, which is merely more merging than necessary.
+    pub(crate) drained_to: Option<Vec<u8>>,
+    totals: Totals,
+}
+
+impl<T: Facts> Level<T> {
+    fn new(ranges: u32) -> Self {
+        Level {
+            groups: (0..u64::from(ranges.max(1)))
+                .map(|index| {
+                    Arc::new(Group {
+                        lower: lower_bound(index, u64::from(ranges.max(1))),
+                        runs: Vec::new(),
+                        probes: Vec::new(),
+                        totals: Totals::default(),
+                        stale_share: OnceLock::new(),
+                        idle: OnceLock::new(),
+                    })
+                })
+                .collect(),
+            used: BTreeSet::new(),
+            draining: None,
+            drained_to: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The groups that have runs, with their places, in key order.
+    pub(crate) fn used_groups(&self) -> impl Iterator<Item = (usize, &Group<T>)> {
+        self.used.iter().map(|&at| (at, &*self.groups[at]))
+    }
+
+    /// A group to be changed, in this tree only. What was found of it is forgotten.
+    pub(crate) fn group_mut(&mut self, at: usize) -> Option<&mut Group<T>> {
+        let group = Arc::make_mut(self.groups.get_mut(at)?);
+        group.stale_share.take();
+        group.idle.take();
+        Some(group)
+    }
+
+    /// Into how many groups it is cut.
+    pub(crate) fn ranges(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.totals.tables == 0
+    }
+
+    /// The size of all tables; sums stop at the largest number.
+    pub(crate) fn bytes(&self) -> u64 {
+        clamp(self.totals.bytes)
+    }
+
+    /// Entries of all tables, tombstones and old versions included.
+    pub(crate) fn entries(&self) -> u64 {
+        clamp(self.totals.entries)
+    }
+
+    /// The group that a key belongs to. Cost: a multiplication.
+    #[inline]
+    pub(crate) fn group_for(&self, key: &[u8]) -> usize {
+        range_of(key, self.ranges()) as usize
+    }
+
+    /// The groups that the keys from `lo` to `hi`, both inclusive, belong to.
+    pub(crate) fn groups_overlapping(&self, lo: &[u8], hi: &[u8]) -> &[Arc<Group<T>>] {
+        let to = self.group_for(hi) + 1;
+        &self.groups[self.group_for(lo).min(to)..to]
+    }
+
+    /// All runs with the place of their group: by group, then newest first.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &Run<T>)> {
+        self.used_groups()
+            .flat_map(|(group, it)| it.runs.iter().map(move |run| (group, run)))
+    }
+
+    /// All tables: by group, then by run, newest first, then by key.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &T> {
+        self.runs().flat_map(|(_, run)| run.tables.iter())
+    }
+
+    /// The runs of the group that has most.
+    pub(crate) fn runs_max(&self) -> usize {
+        let runs = self.used_groups().map(|(_, group)| group.runs.len());
+        runs.max().unwrap_or(0)
+    }
+
+    /// What policies read of it.
+    pub(crate) fn summary(&self) -> LevelSummary {
+        LevelSummary {
+            bytes: self.bytes(),
+            runs: self.runs_max() as u32,
+            entries: self.entries(),
+            tombstones: clamp(self.totals.tombstones),
+        }
+    }
+
+    /// Whether a table still has to go down in the sweep that is under way.
+    pub(crate) fn sweep_awaits(&self, run: RunId, table: &TableMeta) -> bool {
+        let is_behind = |key: &Vec<u8>| table.largest_key <= *key;
+        self.draining.is_some_and(|through| {
+            run < through || run == through && !self.drained_to.as_ref().is_some_and(is_behind)
+        })
+    }
+
+    /// The number of the newest run of any group.
+    pub(crate) fn newest_run(&self) -> Option<RunId> {
+        self.runs().map(|(_, run)| run.id).max()
+    }
+}
+
+/// Order keys of levels with several ranges begin with a hash: the ranges cut the 64-bit numbers
+/// into equal parts. Without the zero bytes at the end, which say nothing.
+fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
+    if index == 0 {
+        return Vec::new();
+    }
+    let start = (u128::from(index) << 64).div_ceil(u128::from(ranges));
+    let mut bytes = (start as u64).to_be_bytes().to_vec();
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
+}
+
+/// Which of so many ranges a key belongs to. Cost: a multiplication.
+pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
+    ((u128::from(head(key)) * u128::from(ranges)) >> 64) as u64
+}
+
+/// A whole tree on disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape<T> {
+    /// Level 0 first: newer data is in smaller levels.
+    pub(crate) levels: Vec<Level<T>>,
+    /// See [`Summary::nominal_depth`].
+    pub(crate) nominal_depth: u8,
+    places: Places<T>,
+}
+
+impl<T: Facts> Shape<T> {
+    /// An empty tree of `depth` levels, level 0 among them, of one group each.
+    pub(crate) fn new(depth: usize) -> Self {
+        Shape::with_ranges(&vec![1; depth])
+    }
+
+    /// An empty tree with one level for each number, cut into that many groups.
+    pub(crate) fn with_ranges(ranges: &[u32]) -> Self {
+        assert!((1..=LEVELS_MAX).contains(&ranges.len()), "S4");
+        Shape {
+            levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
+            nominal_depth: 0,
+            places: Places::new(),
+        }
+    }
+
+    /// The number of levels, level 0 among them.
+    pub(crate) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The size of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.levels
+            .iter()
+            .fold(0, |sum, level| level.bytes().saturating_add(sum))
+    }
+
+    /// Entries of all tables, tombstones and old versions included.
+    pub(crate) fn entries(&self) -> u64 {
+        let levels = self.levels.iter();
+        levels.fold(0, |sum, level| level.entries().saturating_add(sum))
+    }
+
+    /// A table by its number, and where it is.
+    pub(crate) fn table(&self, id: TableId) -> Option<(Placement, &T)> {
+        self.places
+            .get(id)
+            .map(|(placement, table)| (*placement, table))
+    }
+
+    /// All tables, in the order of their numbers, and where they are.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (Placement, &T)> {
+        self.places
+            .iter()
+            .map(|(placement, table)| (*placement, table))
+    }
+
+    /// Where a table that goes to a run of a level belongs.
+    pub(crate) fn placement(&self, level: usize, run: RunId, table: &TableMeta) -> Placement {
+        Placement {
+            level: level as u8,
+            group: self.levels[level].group_for(&table.smallest_key) as u32,
+            run,
+        }
+    }
+
+    /// What policies read of the tree.
+    pub(crate) fn summary(&self, memtable_bytes: u64, table_bytes: u64) -> Summary {
+        Summary {
+            levels: self.levels.iter().map(Level::summary).collect(),
+            memtable_bytes,
+            table_bytes,
+            nominal_depth: self.nominal_depth,
+        }
+    }
+
+    /// Whether anything older than an output placed in a run might hold a key: a table in an older
+    /// run of the same group or in a deeper level, other than the inputs. While it is false, a
+    /// tombstone of that key hides nothing. `run` is `None` for a new newest run of the group.
+    ///
+    /// The answer stays true for the time of a merge: jobs whose ranges overlap never write between
+    /// or below each other's levels (see the planner).
+    pub(crate) fn older_may_hold(
+        &self,
+        level: usize,
+        run: Option<RunId>,
+        key: &[u8],
+        is_input: impl Fn(TableId) -> bool,
+    ) -> bool {
+        self.older_overlaps(level, run, (key, key), is_input)
+    }
+
+    /// The same for the keys from `lo` to `hi`, both inclusive.
+    pub(crate) fn older_overlaps(
+        &self,
+        level: usize,
+        run: Option<RunId>,
+        (lo, hi): (&[u8], &[u8]),
+        is_input: impl Fn(TableId) -> bool,
+    ) -> bool {
+        let overlaps = |run: &Run<T>| {
+            let tables = run.overlapping(lo, hi);
+            tables.iter().any(|table| !is_input(table.meta().id))
+        };
+        let mut levels = self.levels.iter().enumerate().skip(level);
+        levels.any(|(number, it)| {
+            let groups = it.groups_overlapping(lo, hi);
+            let older = |other: &&Run<T>| number > level || run.is_none_or(|run| other.id < run);
+            let mut runs = groups.iter().flat_map(|group| &group.runs).filter(older);
+            runs.any(overlaps)
+        })
+    }
+}
+
+/// Sums over tables, wide enough that what was added can be taken away again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    tables: u128,
+    bytes: u128,
+    entries: u128,
+    tombstones: u128,
+}
+
+impl Totals {
+    fn add(&mut self, table: &TableMeta) {
+        self.tables += 1;
+        self.bytes += u128::from(table.file_bytes);
+        self.entries += u128::from(table.entries);
+        self.tombstones += u128::from(table.tombstones);
+    }
+
+    fn remove(&mut self, table: &TableMeta) {
+        self.tables -= 1;
+        self.bytes -= u128::from(table.file_bytes);
+        self.entries -= u128::from(table.entries);
+        self.tombstones -= u128::from(table.tombstones);
+    }
+}
+
+fn clamp(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

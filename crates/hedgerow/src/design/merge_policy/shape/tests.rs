@@ -1,0 +1,301 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::base::entry::{KeyHash, PartitionId, SeqNo};
+use crate::base::error::Result;
+use crate::base::page::{Page, PageId, PageSource, Step};
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::text::parse_table;
+use crate::table::filter::{Probe, RunMask};
+
+fn table(id: u64, lo: u64, hi: u64) -> TableMeta {
+    parse_table(&format!("#{id}[{lo:08}-{hi:08}]@1M")).unwrap()
+}
+
+const BOTTOM: Placement = Placement {
+    level: 6,
+    group: 0,
+    run: RunId(0),
+};
+
+/// A merge that touches few tables of a large run looks at few of them: counted by `make`, and in
+/// time small enough that a quadratic way would be noticed.
+#[test]
+fn edits_of_a_large_run_cost_little() {
+    const TABLES: u64 = 20_000;
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    // In an order that is not the order of keys.
+    edit.added = (0..TABLES)
+        .map(|i| (i * 7919) % TABLES)
+        .map(|i| (BOTTOM, table(i + 1, 10 * i, 10 * i + 9)))
+        .collect();
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    shape.check().unwrap();
+    for round in 0..2000 {
+        let at = (round * 7) % (TABLES - 3);
+        let lo = shape.levels[6].groups[0].runs[0].tables[at as usize].clone();
+        let hi = shape.levels[6].groups[0].runs[0].tables[at as usize + 1].clone();
+        let mut edit = TreeEdit::new(PartitionId(0));
+        edit.removed = vec![hi.id, lo.id];
+        for i in 0..2 {
+            let mut meta = TableMeta::clone(if i == 0 { &lo } else { &hi });
+            meta.id = TableId(TABLES + 1 + 2 * round + i);
+            edit.added.push((BOTTOM, meta));
+        }
+        let mut made = 0;
+        shape
+            .apply(&edit, |meta| {
+                made += 1;
+                Arc::new(meta.clone())
+            })
+            .unwrap();
+        assert_eq!(made, 2);
+    }
+    shape.check().unwrap();
+    assert_eq!(shape.tables().count(), TABLES as usize);
+}
+
+/// A table that counts how often it is copied.
+#[derive(Debug)]
+struct Counted(TableMeta, Arc<AtomicU64>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Counted {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Counted(self.0.clone(), self.1.clone())
+    }
+}
+
+impl Facts for Counted {
+    fn meta(&self) -> &TableMeta {
+        &self.0
+    }
+}
+
+/// A tree that an edit makes of another shares with that what is the same in both, and leaves it as it was.
+#[test]
+fn an_edit_copies_what_it_changes() {
+    const GROUPS: u64 = 256;
+    const TABLES: u64 = 16 * GROUPS;
+    let copies = Arc::new(AtomicU64::new(0));
+    let make = |meta: &TableMeta| Counted(meta.clone(), copies.clone());
+    let of_group = |id: u64, group: u64| {
+        let mut meta = table(id, 0, 0);
+        let key = (group << 56).to_be_bytes().to_vec();
+        (meta.smallest_key, meta.largest_key) = (key.clone(), key);
+        let (group, run) = (group as u32, RunId(id));
+        let level = 1;
+        (Placement { level, group, run }, meta)
+    };
+    let mut before: Shape<Counted> = Shape::with_ranges(&[1, GROUPS as u32]);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added = (1..=TABLES).map(|id| of_group(id, id % GROUPS)).collect();
+    before.apply(&edit, make).unwrap();
+
+    copies.store(0, Ordering::Relaxed);
+    let mut after = before.clone();
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.removed = vec![TableId(7)];
+    edit.added = vec![of_group(TABLES + 1, 9)];
+    after.apply(&edit, make).unwrap();
+    // Two groups, two chunks of numbers, and the tables of the edit.
+    let copied = copies.load(Ordering::Relaxed);
+    assert!(copied <= 2 * 16 + 2 * 64 + 4, "{copied} of {TABLES}");
+
+    let groups = |shape: &Shape<Counted>| shape.levels[1].groups.clone();
+    let pairs = groups(&before).into_iter().zip(groups(&after));
+    let other = pairs.enumerate().filter(|(_, (a, b))| !Arc::ptr_eq(a, b));
+    assert_eq!(other.map(|(at, _)| at).collect::<Vec<_>>(), [7, 9]);
+    for (shape, seven, new) in [(&before, true, false), (&after, false, true)] {
+        shape.check().unwrap();
+        assert_eq!(shape.tables().count(), TABLES as usize);
+        assert_eq!(shape.table(TableId(7)).is_some(), seven);
+        assert_eq!(shape.table(TableId(TABLES + 1)).is_some(), new);
+    }
+}
+
+/// What was found of a group means nothing for what it becomes.
+#[test]
+fn a_group_that_changes_is_looked_at_again() {
+    let mut shape = Shape::new(1);
+    add(&mut shape, 1, table(1, 0, 9));
+    shape.levels[0].groups[0].note_idle(3);
+    assert!(shape.levels[0].groups[0].is_idle(3) && !shape.levels[0].groups[0].is_idle(4));
+    let before = shape.clone();
+    add(&mut shape, 2, table(2, 0, 9));
+    assert!(before.levels[0].groups[0].is_idle(3));
+    assert!(!shape.levels[0].groups[0].is_idle(3));
+    shape.levels[0].groups[0].note_idle(3);
+    // Nobody else has it any more.
+    drop(before);
+    shape.levels[0].group_mut(0).unwrap().probes.clear();
+    assert!(!shape.levels[0].groups[0].is_idle(3));
+}
+
+#[test]
+fn lookups_find_the_one_table_that_may_hold_a_key() {
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added = (0..100)
+        .map(|i| (BOTTOM, table(i + 1, 10 * i, 10 * i + 5)))
+        .collect();
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    let run = &shape.levels[6].groups[0].runs[0];
+    let key = |key: u64| format!("{key:08}").into_bytes();
+    let ids = |tables: &[Arc<TableMeta>]| tables.iter().map(|it| it.id.0).collect::<Vec<_>>();
+    for i in 0..100 {
+        for offset in [0, 3, 5] {
+            let found = run.place_for(&key(10 * i + offset));
+            assert_eq!(found.map(|at| run.tables[at].id.0), Some(i + 1));
+        }
+        assert!(run.place_for(&key(10 * i + 6)).is_none());
+        assert!(run.place_for(&key(10 * i + 9)).is_none());
+    }
+    assert_eq!(ids(run.overlapping(&key(15), &key(20))), [2, 3]);
+    assert_eq!(ids(run.overlapping(&key(16), &key(19))), [0; 0]);
+    assert_eq!(ids(run.overlapping(&key(0), &key(3))), [1]);
+    assert_eq!(ids(run.overlapping(&key(996), &key(2000))), [0; 0]);
+    assert_eq!(run.overlapping(b"", b"99999999").len(), 100);
+}
+
+#[test]
+fn a_group_holds_at_most_64_runs() {
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(1);
+    for run in 0..65 {
+        let mut edit = TreeEdit::new(PartitionId(0));
+        let to = Placement {
+            level: 0,
+            group: 0,
+            run: RunId(run),
+        };
+        edit.added = vec![(to, table(run + 1, 0, 9))];
+        let result = shape.apply(&edit, |meta| Arc::new(meta.clone()));
+        assert_eq!(result.is_ok(), run < 64, "{result:?}");
+    }
+}
+
+#[test]
+fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
+    let shape = crate::design::merge_policy::text::parse_shape(
+        "L0: #9[a-z]@1M #8[a-c]@1M #7[d-f]@1M\nL2: #1[a-b]@1M",
+    )
+    .unwrap();
+    let asks = |level, run, key: &str, inputs: &[u64]| {
+        shape.older_may_hold(level, run, key.as_bytes(), |id| inputs.contains(&id.0))
+    };
+    // Into level 0 as run 9: runs 8 and 7 are older, so is level 2.
+    assert!(asks(0, Some(RunId(9)), "c", &[9]));
+    assert!(!asks(0, Some(RunId(9)), "c", &[9, 8]));
+    assert!(asks(0, Some(RunId(9)), "e", &[9, 8]));
+    assert!(asks(0, Some(RunId(9)), "a", &[9, 8, 7]));
+    assert!(!asks(0, Some(RunId(9)), "x", &[9]));
+    // Into level 2: nothing is below.
+    assert!(!asks(2, Some(RunId(0)), "a", &[9, 1]));
+    // As a new run of level 2, what is there is older.
+    assert!(asks(2, None, "a", &[9]));
+    assert_eq!(shape.summary(1, 1).levels[0].runs, 3);
+    assert_eq!(shape.table(TableId(1)).unwrap().1.largest_seqno, SeqNo(1));
+}
+
+/// Says of every key that no run holds it.
+#[derive(Debug)]
+struct Denies {
+    newest_only: bool,
+}
+
+impl Probe for Denies {
+    fn candidates(&self, _: KeyHash, _: Option<&Page>) -> Result<Step<RunMask>> {
+        Ok(Step::Done(RunMask::NONE))
+    }
+
+    fn knows_newest_only(&self) -> bool {
+        self.newest_only
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+struct NoPages;
+
+impl PageSource for NoPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        panic!("{id:?} is asked for")
+    }
+}
+
+fn add(
+    shape: &mut Shape<Arc<TableMeta>>,
+    run: u64,
+    table: TableMeta,
+) -> &mut Group<Arc<TableMeta>> {
+    let mut edit = TreeEdit::new(PartitionId(0));
+    let place = Placement {
+        level: 0,
+        group: 0,
+        run: RunId(run),
+    };
+    edit.added = vec![(place, table)];
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    shape.levels[0].group_mut(0).unwrap()
+}
+
+/// Whatever its number: that of the run of a leveled level is 0.
+#[test]
+fn a_probe_does_not_answer_for_a_run_that_got_tables() {
+    let left = |group: &Group<_>| {
+        let probes = group.probes.iter();
+        probes.fold(RunMask::all(2), |left, probe| {
+            group.narrowed(left, probe, RunMask::NONE)
+        })
+    };
+    for (newest_only, oldest) in [(false, 0), (false, 7), (true, 0), (true, 7)] {
+        let mut shape = Shape::new(1);
+        add(&mut shape, oldest, table(1, 0, 9));
+        let group = add(&mut shape, oldest + 1, table(2, 0, 9));
+        group.probes.push(GroupProbe {
+            runs: [oldest + 1, oldest].map(RunId).into(),
+            outgrown: RunMask::NONE,
+            filter: Arc::new(Denies { newest_only }),
+            pages: Arc::new(NoPages),
+        });
+        assert_eq!(left(group), RunMask::NONE);
+        let group = add(&mut shape, oldest, table(3, 10, 19));
+        // What names the newest run of a key only leaves out others for it.
+        let expected = if newest_only { 0b11 } else { 0b10 };
+        assert_eq!(left(group), RunMask(expected), "{oldest}");
+        let group = add(&mut shape, oldest + 1, table(4, 10, 19));
+        assert_eq!(left(group), RunMask::all(2));
+        assert!(group.probes.is_empty());
+    }
+}
+
+/// Also of a tree that was one trie after the other, and none of them to the end.
+#[test]
+fn a_tree_has_no_more_groups_than_tries_need() {
+    let of_level = |level| {
+        let ranges = (4..=16_u32).filter_map(|fan_out| fan_out.checked_pow(level));
+        ranges.filter(|ranges| *ranges <= RANGES_MAX).max()
+    };
+    let most: u32 = (0..=8).filter_map(of_level).sum();
+    assert_eq!(of_level(9), None);
+    assert!(most < GROUPS_MAX, "{most}");
+
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(6);
+    let mut cut = |level, ranges| {
+        let mut edit = TreeEdit::new(PartitionId(0));
+        edit.ranges = vec![(level, ranges)];
+        shape.apply(&edit, |meta| Arc::new(meta.clone()))
+    };
+    for level in [1, 2, 3, 3] {
+        cut(level, RANGES_MAX).unwrap();
+    }
+    cut(4, RANGES_MAX / 2).unwrap();
+    let error = cut(5, RANGES_MAX).unwrap_err().to_string();
+    let expected = "expected at most 262144 groups in the levels of a tree, found 294913";
+    assert!(error.contains(expected), "{error}");
+}

@@ -1,0 +1,163 @@
+//! The trie of LSM-trie.
+
+use super::shape::RANGES_MAX;
+use super::{Cut, LevelTarget, Policy, Summary, Targets};
+
+/// Level `d` is `fan_out^d` nodes, the ranges of order keys with one prefix; each holds a pile of runs, of
+/// about a memtable each. A merge takes the oldest `fan_out` runs of a node and appends one run to
+/// each of its children, without reading what is there: an entry is written once per level. The last
+/// level's piles grow; they are merged only where most of what they hold is stale \[LSM-trie, section 3;
+/// specification of the trie, 1.3\].
+///
+/// Nothing depends on how many levels there are but what the last one may hold. When it holds that, its
+/// nodes get children, and so the depth grows with the logarithm of the data to the base `fan_out`
+/// without a merge more: what was in the last level goes on like everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trie {
+    /// 4 to 16.
+    pub(super) fan_out: u32,
+}
+
+/// A pile of the last level may have so many runs, or three times the fan-out: a tall one saves a level, and
+/// costs a filter's false positive per run. The reference ends at 20, the paper speaks of 80.
+const LAST_RUNS: u32 = 32;
+/// The last level gets children when it is so full, by bytes, or by runs: piles of flushes that are smaller than a
+/// memtable are tall before they are large. Below a sixteenth of what it takes it has too many levels.
+const FULL: f64 = 0.75;
+const FULL_BY_RUNS: f64 = 1.0 / 8.0;
+const TOO_DEEP: f64 = 1.0 / 16.0;
+
+impl Trie {
+    fn last_runs(&self) -> u32 {
+        LAST_RUNS.max(3 * self.fan_out)
+    }
+
+    /// The nodes of a level; `None` if they are more than a level can have.
+    fn ranges(&self, depth: usize) -> Option<u32> {
+        let ranges = self.fan_out.checked_pow(depth as u32)?;
+        (ranges <= RANGES_MAX).then_some(ranges)
+    }
+
+    /// What a last level of this depth may hold.
+    fn holds(&self, depth: usize, memtable_bytes: u64) -> f64 {
+        let runs = f64::from(self.fan_out).powi(depth as i32) * f64::from(self.last_runs());
+        runs * memtable_bytes.max(1) as f64
+    }
+
+    /// How many levels below level 0 are in use of the `found` ones, which are at least one.
+    fn depth_in_use(&self, found: usize, bytes: u64, memtable_bytes: u64) -> usize {
+        let is_too_deep = |depth: usize| {
+            self.ranges(depth).is_none()
+                || (bytes as f64) < self.holds(depth - 1, memtable_bytes) * TOO_DEEP
+        };
+        (2..=found)
+            .rev()
+            .find(|depth| !is_too_deep(*depth))
+            .unwrap_or(1)
+    }
+
+    fn is_full(&self, depth: usize, summary: &Summary) -> bool {
+        let Some(last) = summary.levels.last() else {
+            return false;
+        };
+        let full = last.bytes as f64 / self.holds(depth, summary.memtable_bytes);
+        let is_tall = f64::from(last.runs) >= FULL * f64::from(self.last_runs());
+        full >= FULL || is_tall && full >= FULL_BY_RUNS
+    }
+}
+
+impl Policy for Trie {
+    fn targets(&self, summary: &Summary) -> Targets {
+        let found = summary.levels.len().max(self.depth()) - 1;
+        let bytes = summary.levels.iter().map(|level| level.bytes);
+        let bytes = bytes.fold(0, u64::saturating_add);
+        let in_use = self.depth_in_use(found, bytes, summary.memtable_bytes);
+        let grows = self.ranges(in_use + 1).is_some() && self.is_full(in_use, summary);
+        let last = in_use + usize::from(grows);
+        let unused = found - in_use;
+
+        // A node goes down when it holds between half and all of its share.
+        let share = (2 * u64::from(self.fan_out)).saturating_mul(summary.memtable_bytes.max(1));
+        let node = |depth: usize| {
+            let ranges = self.ranges(depth).unwrap_or(RANGES_MAX);
+            LevelTarget {
+                capacity_bytes: share.saturating_mul(u64::from(ranges)),
+                runs_max: 5 * self.fan_out / 2,
+                ranges,
+                cut: Cut::OldestRuns,
+            }
+        };
+        // In few groups, so that few tables have to be divided for it.
+        let drained = LevelTarget {
+            capacity_bytes: 0,
+            ..node(1)
+        };
+        let root = LevelTarget {
+            runs_max: self.fan_out,
+            ..node(0)
+        };
+        let mut levels = vec![root];
+        levels.resize(1 + unused, drained);
+        levels.extend((1..=last).map(node));
+        if let Some(last) = levels.last_mut() {
+            last.capacity_bytes = u64::MAX;
+            last.runs_max = self.last_runs();
+        }
+        levels.into()
+    }
+
+    fn depth(&self) -> usize {
+        2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::design::merge_policy::LevelSummary;
+
+    use super::*;
+
+    fn targets(levels: &[(u64, u32)]) -> Vec<(u64, u32, u32)> {
+        let levels = levels.iter().map(|&(memtables, runs)| LevelSummary {
+            bytes: memtables << 20,
+            runs,
+            ..LevelSummary::default()
+        });
+        let targets = Trie { fan_out: 8 }.targets(&Summary {
+            levels: levels.collect(),
+            memtable_bytes: 1 << 20,
+            table_bytes: 1 << 20,
+            nominal_depth: 0,
+        });
+        let facts = |it: &LevelTarget| (it.capacity_bytes >> 20, it.ranges, it.runs_max);
+        targets.iter().map(facts).collect()
+    }
+
+    const ANY: u64 = u64::MAX >> 20;
+
+    #[test]
+    fn the_last_level_gets_children_when_it_is_full() {
+        let young = [(16, 1, 8), (ANY, 8, 32)];
+        assert_eq!(targets(&[(3, 3), (0, 0)]), young);
+        assert_eq!(targets(&[(3, 3), (8 * 24 - 1, 23)]), young);
+        let grown = [(16, 1, 8), (128, 8, 20), (ANY, 64, 32)];
+        assert_eq!(targets(&[(3, 3), (8 * 24, 23)]), grown);
+        // Tall piles of small runs, but not of hardly anything.
+        assert_eq!(targets(&[(3, 3), (8 * 4, 24)]), grown);
+        assert_eq!(targets(&[(3, 3), (8 * 4 - 1, 30)]), young);
+        // It has them, and keeps them.
+        assert_eq!(targets(&[(3, 3), (8 * 24, 23), (0, 0)]), grown);
+        assert_eq!(targets(&[(0, 0), (0, 0), (16, 1)]), grown);
+    }
+
+    #[test]
+    fn levels_that_another_design_left_are_drained_into_the_ones_in_use() {
+        let drained = (0, 8, 20);
+        let expected = [(16, 1, 8), drained, drained, (ANY, 8, 32)];
+        assert_eq!(targets(&[(0, 0), (2, 1), (1, 1), (9, 1)]), expected);
+        // No level of more groups than one can have.
+        let deep = targets(&[(1 << 40, 1); 9]);
+        let ranges: Vec<u32> = deep.iter().map(|it| it.1).collect();
+        assert_eq!(ranges, [1, 8, 8, 8, 8, 64, 512, 4096, 32768]);
+    }
+}

@@ -1,0 +1,9 @@
+//! What shape a tree is to have, and what that costs: decided over plain data, without I/O.
+
+pub mod advisor;
+pub(crate) mod allocation;
+pub(crate) mod in_force;
+pub(crate) mod merge_policy;
+pub(crate) mod planner;
+pub(crate) mod simulate;
+pub(crate) mod table_ends;

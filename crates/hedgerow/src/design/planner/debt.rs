@@ -1,0 +1,127 @@
+//! How much merging is owed.
+
+use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+use crate::design::merge_policy::{Cut, LevelTarget};
+
+/// Three quarters of the runs that a group can have.
+const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
+
+/// What has to be merged until the targets are met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Debt {
+    /// About how many bytes merges still have to write, saturating.
+    pub(crate) bytes: u64,
+    /// Runs in level 0, and how many are too many.
+    pub(crate) level0_runs: u32,
+    pub(crate) level0_runs_max: u32,
+    pub(crate) level0_bytes: u64,
+    /// Levels over their target, level 0 included.
+    pub(crate) levels_over: u32,
+    /// Bytes above the capacity of their level, or in more runs than it may have.
+    pub(crate) misplaced_bytes: u64,
+}
+
+/// The debt of a tree: what is over goes down a level and takes along what it overlaps there,
+/// estimated by the ratio of the two levels; so it can put the next level over, and so on. Smooth
+/// in the shape above level 0, so that a throttle can follow it. Cost: a few operations per level.
+pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt {
+    let level0 = shape.levels[0].summary();
+    let mut debt = Debt {
+        level0_runs: level0.runs,
+        level0_runs_max: targets.first().map_or(1, |target| target.runs_max),
+        level0_bytes: level0.bytes,
+        ..Debt::default()
+    };
+    let used = |level: usize| {
+        targets
+            .get(level)
+            .is_none_or(|target| target.capacity_bytes > 0)
+            || !shape.levels[level].is_empty()
+    };
+    let mut bytes = 0.0;
+    let mut incoming = 0.0;
+    for (level, target) in targets.iter().enumerate().take(shape.depth()) {
+        if level > 0 && !used(level) {
+            continue; // What comes from above passes it by.
+        }
+        let summary = shape.levels[level].summary();
+        let held = summary.bytes as f64 + incoming;
+        let runs_due = if level == 0 {
+            target.runs_max.max(1)
+        } else {
+            target.runs_max.max(2)
+        };
+        if level > 0 && target.cut == Cut::OldestRuns && target.capacity_bytes > 0 {
+            // Piles go down in turn; they are in the way only when they are about to be as high as they can.
+            let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
+            let owed = summary.bytes as f64 * high.max(0.0);
+            debt.levels_over += u32::from(owed > 0.0);
+            debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(owed as u64);
+            bytes += owed;
+            incoming = 0.0;
+            continue;
+        }
+        let next = (level + 1..shape.depth()).find(|next| used(*next));
+        let has_room = target.capacity_bytes < u64::MAX && held <= target.capacity_bytes as f64;
+        if level > 0
+            && summary.runs >= runs_due
+            && target.runs_max > 1
+            && (next.is_none() || has_room)
+        {
+            // Neighbours are merged in place, about a share of the level.
+            debt.levels_over += 1;
+            bytes += held / f64::from(target.runs_max);
+            incoming = 0.0;
+            continue;
+        }
+        let is_swept = shape.levels[level].draining.is_some() && target.runs_max > 1;
+        let over = if summary.runs >= runs_due || is_swept {
+            held
+        } else if target.capacity_bytes == u64::MAX {
+            0.0
+        } else {
+            (held - target.capacity_bytes as f64).max(0.0)
+        };
+        let misplaced = (over - incoming).max(0.0) as u64;
+        debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(misplaced);
+        incoming = 0.0;
+        if over <= 0.0 || held <= 0.0 {
+            continue;
+        }
+        debt.levels_over += 1;
+        let Some(next) = next else {
+            if summary.runs > 1 {
+                bytes += over;
+            }
+            continue;
+        };
+        let below = &shape.levels[next];
+        let merged_into = targets.get(next).is_none_or(|target| target.runs_max <= 1);
+        let taken_along = if merged_into {
+            below.bytes() as f64 * (over / held)
+        } else {
+            0.0
+        };
+        bytes += over + taken_along;
+        incoming = over;
+    }
+    debt.bytes = bytes as u64;
+    debt
+}
+
+/// At this many times as many runs in level 0 as trigger a merge, writers wait for it, or at as many as
+/// it can have.
+const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
+
+/// How far the merging of a tree is behind, by the runs in level 0 and by the bytes that merges owe: writers are held
+/// back by the larger of the two, altogether at 1.
+pub(crate) fn fills(debt: &Debt, memtable_bytes: u64, tree_bytes: u64) -> (f64, f64) {
+    let owed_max = 64 * memtable_bytes + tree_bytes / 4;
+    let by_runs = f64::from(debt.level0_runs) / f64::from(runs_limit(debt));
+    (by_runs, debt.bytes as f64 / owed_max as f64)
+}
+
+/// At so many runs in level 0 writers wait for the merge.
+pub(crate) fn runs_limit(debt: &Debt) -> u32 {
+    (debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR).min(RUNS_MAX as u32)
+}

@@ -1,0 +1,39 @@
+//! Fitting a tree to a policy that wants another number of levels than it has.
+//!
+//! Capacities are anchored at the last level, so levels come and go at the other end, directly under
+//! level 0: no table has to go anywhere. Those that a policy has no use for are drained like any
+//! other before they go.
+
+use crate::design::merge_policy::plan::Plan;
+use crate::design::merge_policy::shape::{Facts, Level, Shape};
+use crate::design::merge_policy::{LevelSummary, LevelTarget, Policy, Summary, Targets};
+
+/// What a policy wants of each level of a tree. One that lacks levels has the targets that it will
+/// have with them.
+pub(crate) fn fitted_targets(policy: &dyn Policy, mut summary: Summary) -> Targets {
+    let lacking = policy.depth().saturating_sub(summary.levels.len());
+    let empty = std::iter::repeat_n(LevelSummary::default(), lacking);
+    summary.levels.splice(1..1, empty);
+    let mut targets = policy.targets(&summary);
+    targets.levels.drain(1..1 + lacking);
+    targets
+}
+
+/// The shift that brings a tree nearer to the least depth that its policy wants: all levels that it
+/// lacks, or as many of those it has too many as are empty and have no limit of their own: those that
+/// do, the policy counts on.
+pub(crate) fn fit_depth<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    depth: usize,
+) -> Option<Plan> {
+    let found = shape.depth();
+    let below = shape.levels.iter().zip(targets).skip(1);
+    let is_spare = |(level, target): &(&Level<T>, &LevelTarget)| {
+        level.is_empty() && matches!(target.capacity_bytes, 0 | u64::MAX)
+    };
+    let empty = below.take_while(is_spare).count();
+    let spare = found.saturating_sub(depth).min(empty);
+    let fitted = depth.max(found - spare);
+    (fitted != found).then_some(Plan::Shift(fitted))
+}

@@ -1,0 +1,111 @@
+//! Level 0: flushed runs, each of which may span all keys.
+
+use crate::design::merge_policy::Cut;
+use crate::design::merge_policy::plan::{Plan, Reason, Target};
+use crate::design::merge_policy::shape::{Facts, Run};
+
+use super::draft::Draft;
+use super::{Planner, draft_of};
+
+impl<'s, T: Facts> Planner<'s, T> {
+    /// All runs go down together. While a job takes runs out of level 0, or is in the way below,
+    /// newer runs are merged with each other if they have become many, so that reads stay bearable; where
+    /// the oldest runs go down alone, more of them go down one after another instead.
+    pub(super) fn plan_level0(&self) -> Option<Plan> {
+        self.runs_down().or_else(|| self.runs_together())
+    }
+
+    /// All runs go down although they are not due, so that seeks read a page of one run only; not where
+    /// they become a run of several below, either.
+    pub(super) fn plan_for_seeks(&self) -> Option<Plan> {
+        let next = self.next_level(0)?;
+        if self.target(0).cut == Cut::OldestRuns || self.target(next).runs_max > 1 {
+            return None;
+        }
+        self.merge_down(draft_of(0, self.runs()), next, Reason::Seeks)
+    }
+
+    fn runs(&self) -> &'s [Run<T>] {
+        &self.shape.levels[0].groups[0].runs
+    }
+
+    fn runs_down(&self) -> Option<Plan> {
+        let runs = self.runs();
+        if runs.iter().any(|run| self.is_busy(run)) {
+            return None; // P4
+        }
+        let next = self.next_level(0)?;
+        let target = self.target(0);
+        if target.cut == Cut::OldestRuns {
+            let group = &self.shape.levels[0].groups[0];
+            return self.merge_down(self.feed(0, group, &target), next, Reason::Runs);
+        }
+        if let Some(plan) = self.oldest_runs_down(next) {
+            return Some(plan);
+        }
+        self.merge_down(draft_of(0, runs), next, Reason::Runs)
+    }
+
+    /// The oldest runs need no merge if they overlap neither any other run nor anything below: keys that were written in
+    /// order. They go down together where that holds for what they span, or else the oldest alone.
+    fn oldest_runs_down(&self, next: usize) -> Option<Plan> {
+        let runs = self.runs();
+        let is_apart = |nth: &usize| overlapping(&runs[*nth], &runs[..*nth]).is_none();
+        let first = (0..runs.len()).rev().take_while(is_apart).last()?;
+        let meets_nothing = |draft: &Draft<'s, T>| {
+            let mut below = draft.clone();
+            below.descend(self.shape, 1, next + 1);
+            below.runs() == draft.runs()
+        };
+        let draft = [&runs[first..], &runs[runs.len() - 1..]]
+            .map(|runs| draft_of(0, runs))
+            .into_iter()
+            .find(meets_nothing)?;
+        self.merge_down(draft, next, Reason::Runs)
+    }
+
+    /// The newest idle runs into one that keeps the number of the newest. A run that is larger than
+    /// all newer ones together ends the choice, so that no byte is merged again and again. Runs of which none overlaps
+    /// another, of keys that were written in order, are left until they are twice as many: a key is in one of them at
+    /// most, and as soon as those before them are down they may go down as they are.
+    fn runs_together(&self) -> Option<Plan> {
+        let runs_max = self.target(0).runs_max.max(1) as usize;
+        let runs = self.runs();
+        if runs.len() <= 2 * runs_max || self.target(0).cut == Cut::OldestRuns {
+            return None;
+        }
+        let mut draft = Draft::default();
+        let (mut count, mut bytes) = (0, 0_u64);
+        for run in runs.iter().take_while(|run| !self.is_busy(run)) {
+            if count >= 2 && run.bytes() > bytes {
+                break;
+            }
+            draft.add(0, run.id, &run.tables);
+            bytes = bytes.saturating_add(run.bytes());
+            count += 1;
+        }
+        let are_bearable = runs.len() <= 4 * runs_max && are_apart(&runs[..count]);
+        if count < runs_max.max(2) || are_bearable {
+            return None;
+        }
+        let target = Target {
+            level: 0,
+            group: 0,
+            run: Some(runs[0].id),
+        };
+        self.finish(draft, target, Reason::Runs)
+    }
+}
+
+/// Whether no run overlaps another one.
+fn are_apart<T: Facts>(runs: &[Run<T>]) -> bool {
+    let mut newer = (0..runs.len()).map(|nth| overlapping(&runs[nth], &runs[..nth]));
+    newer.all(|overlapped| overlapped.is_none())
+}
+
+/// One of some runs in which there is a table between the ends of another run.
+fn overlapping<'a, T: Facts>(run: &Run<T>, others: &'a [Run<T>]) -> Option<&'a Run<T>> {
+    let (first, last) = run.tables.first().zip(run.tables.last())?;
+    let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);
+    others.iter().find(|it| !it.overlapping(lo, hi).is_empty())
+}

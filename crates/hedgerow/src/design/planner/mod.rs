@@ -1,0 +1,640 @@
+//! The one planner for all merge policies: what is the next step from a tree's shape to the targets
+//! of its policy?
+//!
+//! Pure and deterministic: plain data in, plain data out, so that tests and the simulator run what
+//! the engine runs. The engine asks whenever a flush or a job has ended, and once more for every
+//! job it has started, while it has threads to spare; jobs run concurrently.
+//!
+//! Rules that every plan keeps:
+//! - P1, recency: whatever a merge takes down, it takes along everything that overlaps it between
+//!   the source and the target, the target's run included. So a newer version of a key is never
+//!   below an older one.
+//! - P2, one job per table: no input of a running job is an input of another.
+//! - P3, disjoint outputs: no two jobs write overlapping key ranges into one level, and none writes
+//!   an overlapping range into a level that another job's data skips.
+//! - P4, groups in order: a job that takes tables out of a group of several runs takes the older ones
+//!   of the group that they overlap along, and jobs that run at the same time have disjoint keys;
+//!   otherwise the second might be done with newer data first. Level 0 is taken by one job at a time.
+//! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
+//!   that nothing keeps; so planning ends when nothing is written.
+//! - P6, lateness: a level that would be over twice its capacity waits for no sweep of a deeper one, so that merges that come
+//!   late write no more than those in time.
+
+mod carry;
+mod debt;
+mod depth;
+mod draft;
+mod level0;
+mod manual;
+mod nodes;
+mod place;
+#[cfg(test)]
+mod played;
+mod ranges;
+mod tiered;
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use crate::base::entry::SeqNo;
+use crate::base::page::TableId;
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
+use crate::design::merge_policy::shape::{
+    Facts, Group, Level, RUNS_MAX, Run, RunId, Shape, Tables, is_within,
+};
+use crate::design::merge_policy::{Cut, LevelTarget, Targets};
+
+pub(crate) use debt::{Debt, debt, fills, runs_limit};
+pub(crate) use depth::{fit_depth, fitted_targets};
+use draft::Draft;
+pub(crate) use manual::{Manual, ManualStep};
+pub(crate) use place::place;
+use ranges::Regrouping;
+
+/// What bounds plans.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanLimits {
+    /// About how much one slice of a level reads; a slice is at least one table and what it
+    /// overlaps.
+    pub(crate) merge_bytes_max: u64,
+    /// The oldest live snapshot, or the newest published number if there is none: every reader sees
+    /// what is numbered up to this.
+    pub(crate) oldest_snapshot: SeqNo,
+}
+
+/// The most urgent plan that can be begun beside the jobs that are running, and its urgency: how
+/// many times over its target the level is. Below 1 it is not necessary, merely useful.
+pub(crate) fn plan<T: Facts>(
+    shape: &Shape<T>,
+    targets: &Targets,
+    running: &[RunningJob],
+    limits: &PlanLimits,
+) -> Option<(Plan, f64)> {
+    if running.iter().any(|job| job.is_alone) {
+        return None;
+    }
+    if let Some(plan) = plan_depth(shape, targets, running) {
+        return Some((plan, DEPTH_URGENCY));
+    }
+    let planner = Planner::new(shape, targets, running, limits);
+    match planner.plan_ranges() {
+        None => planner.next(),
+        Some(Regrouping::Run(plan)) => Some((plan, DEPTH_URGENCY)),
+        Some(Regrouping::Wait) => None,
+    }
+}
+
+/// As [`plan`], but only out of level 0, which may fill up while deeper levels have to wait.
+pub(crate) fn plan_level0<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    running: &[RunningJob],
+    limits: &PlanLimits,
+) -> Option<Plan> {
+    let planner = Planner::new(shape, targets, running, limits);
+    let due = planner.urgency(0) >= 1.0;
+    due.then(|| planner.plan_level0()).flatten()
+}
+
+/// A merge of level 0 that is not due, beside no other, where it spares each seek pages for good.
+pub(crate) fn plan_for_seeks<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    limits: &PlanLimits,
+) -> Option<Plan> {
+    Planner::new(shape, targets, &[], limits).plan_for_seeks()
+}
+
+/// The urgency of a level that the design has no use for: before a level 0 that has just come due
+/// (which would otherwise have to be merged into it), after one that is twice over.
+const DRAIN_URGENCY: f64 = 2.0;
+/// The urgency of dropping tombstones early.
+const TOMBSTONE_URGENCY: f64 = 0.5;
+
+/// A tree gets the levels that its policy wants, cut as it wants them, before anything is planned for them.
+const DEPTH_URGENCY: f64 = f64::INFINITY;
+
+/// New levels can be appended whatever runs; levels are dropped when they are empty and nothing runs
+/// that might fill them.
+fn plan_depth<T: Facts>(
+    shape: &Shape<T>,
+    targets: &Targets,
+    running: &[RunningJob],
+) -> Option<Plan> {
+    let droppable = |level: &Level<T>| running.is_empty() && level.is_empty();
+    let dropped = shape.levels.iter().rev().take_while(|it| droppable(it));
+    let least = shape.depth() - dropped.count();
+    let depth = targets.levels.len().max(least);
+    let nominal_depth = targets.nominal_depth;
+    let is_so = depth == shape.depth() && nominal_depth == shape.nominal_depth;
+    (!is_so).then_some(Plan::SetDepth {
+        depth,
+        nominal_depth,
+    })
+}
+
+struct Planner<'s, T> {
+    shape: &'s Shape<T>,
+    targets: &'s [LevelTarget],
+    running: &'s [RunningJob],
+    limits: &'s PlanLimits,
+    busy: HashSet<TableId>,
+}
+
+impl<'s, T: Facts> Planner<'s, T> {
+    fn new(
+        shape: &'s Shape<T>,
+        targets: &'s [LevelTarget],
+        running: &'s [RunningJob],
+        limits: &'s PlanLimits,
+    ) -> Self {
+        Planner {
+            shape,
+            targets,
+            running,
+            limits,
+            busy: running
+                .iter()
+                .flat_map(|job| job.inputs.iter().copied())
+                .collect(),
+        }
+    }
+
+    fn next(&self) -> Option<(Plan, f64)> {
+        let mut due: Vec<(f64, usize)> = (0..self.shape.depth())
+            .map(|level| (self.urgency(level), level))
+            .filter(|(urgency, _)| *urgency >= 1.0)
+            .collect();
+        due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+
+        // A merge out of level 0 that waits for jobs keeps the level it waits for free of new ones:
+        // otherwise they would take turns and it would wait for ever. Where it appends a run it waits for none of
+        // them, only for room if there are as many runs as can be, which they make.
+        let mut kept_free = None;
+        for (urgency, level) in due {
+            if kept_free == Some(level) || self.is_carried(level) {
+                continue;
+            }
+            if let Some(plan) = self.plan_level(level) {
+                return Some((plan, urgency));
+            }
+            if level == 0 {
+                let takes_from = |level: &usize| self.target(*level).runs_max <= 1;
+                kept_free = self.next_level(0).filter(takes_from);
+            }
+        }
+        self.plan_tombstones(kept_free)
+            .map(|plan| (plan, TOMBSTONE_URGENCY))
+    }
+
+    fn target(&self, level: usize) -> LevelTarget {
+        // A policy that says nothing of a level has no use for it.
+        self.targets.get(level).cloned().unwrap_or(LevelTarget {
+            capacity_bytes: if level + 1 == self.shape.depth() {
+                u64::MAX
+            } else {
+                0
+            },
+            runs_max: 1,
+            ranges: 1,
+            cut: Cut::OneTable,
+        })
+    }
+
+    /// Where data of a level goes next: the first level below that the design uses or that holds
+    /// data, so that nothing is passed by.
+    fn next_level(&self, level: usize) -> Option<usize> {
+        (level + 1..self.shape.depth()).find(|below| {
+            self.target(*below).capacity_bytes > 0 || !self.shape.levels[*below].is_empty()
+        })
+    }
+
+    /// What a level holds, less what running jobs are taking down.
+    fn remaining_bytes(&self, level: usize) -> u64 {
+        let leaving = self
+            .running
+            .iter()
+            .filter(|job| job.target.level > level)
+            .flat_map(|job| &job.inputs)
+            .filter_map(|id| self.shape.table(*id))
+            .filter(|(placement, _)| usize::from(placement.level) == level)
+            .fold(0_u64, |sum, (_, table)| {
+                sum.saturating_add(table.meta().file_bytes)
+            });
+        self.shape.levels[level].bytes().saturating_sub(leaving)
+    }
+
+    /// How many times over its target a level is; at least 1 if something has to be done.
+    fn urgency(&self, level: usize) -> f64 {
+        let target = self.target(level);
+        let runs = self.shape.levels[level].summary().runs;
+        if level == 0 {
+            return f64::from(runs) / f64::from(target.runs_max.max(1));
+        }
+        if self.is_of_nodes(level) {
+            return self.urgency_of_nodes(level);
+        }
+        let by_runs = if runs >= runs_due(&target) {
+            f64::from(runs) / f64::from(target.runs_max.max(1))
+        } else {
+            0.0
+        };
+        by_runs.max(self.urgency_by_size(level, &target))
+    }
+
+    fn urgency_by_size(&self, level: usize, target: &LevelTarget) -> f64 {
+        let bytes = self.remaining_bytes(level);
+        if bytes == 0 || self.next_level(level).is_none() {
+            return 0.0;
+        }
+        if target.capacity_bytes == 0 {
+            return DRAIN_URGENCY;
+        }
+        let over = bytes as f64 / target.capacity_bytes as f64;
+        let sweeping = self.shape.levels[level].draining.is_some()
+            && (target.cut == Cut::PartitionedFull
+                || self
+                    .next_level(level)
+                    .is_some_and(|next| self.is_swept(level, next)));
+        if sweeping || bytes > target.capacity_bytes {
+            over.max(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    fn plan_level(&self, level: usize) -> Option<Plan> {
+        if level == 0 {
+            return self.plan_level0();
+        }
+        if self.is_of_nodes(level) {
+            return self.plan_nodes(level);
+        }
+        let target = self.target(level);
+        let data = &self.shape.levels[level];
+        let runs_are_due = data.summary().runs >= runs_due(&target);
+        let Some(next) = self.next_level(level) else {
+            return self.plan_runs(level, &target, data.bytes());
+        };
+        if runs_are_due && target.capacity_bytes > 0 {
+            // Leveling collapses what an earlier design left; a level whose runs are many while it is
+            // not full goes on with fewer of them. One that is being swept has room because it is.
+            let has_room = data.draining.is_none()
+                && target.capacity_bytes < u64::MAX
+                && data.bytes() <= target.capacity_bytes;
+            if target.runs_max <= 1 || has_room {
+                return self.plan_runs(level, &target, target.capacity_bytes);
+            }
+        }
+        let reason = match (runs_are_due, target.capacity_bytes) {
+            (_, 0) => Reason::Drain,
+            (true, _) => Reason::Runs,
+            (false, _) => Reason::Capacity,
+        };
+        if self.is_swept(level, next) {
+            return self.plan_sweep(level, next, reason);
+        }
+        if target.capacity_bytes == 0 {
+            return self.plan_slice(level, next, Reason::Drain);
+        }
+        match target.cut {
+            Cut::OneTable => self.plan_one_table(level, next),
+            Cut::WholeLevel => self.plan_whole_level(level, next),
+            // Taken care of above.
+            Cut::OldestRuns => None,
+            Cut::PartitionedFull if data.draining.is_none() => self.begin_sweep(level, 0),
+            Cut::PartitionedFull => self.plan_sweep_slice(level),
+        }
+    }
+
+    /// A level has as many runs as it may have and nowhere to go, or is not full. Several runs are to
+    /// be left: neighbours are merged, so that each has about its share of the capacity
+    /// \[Dostoevsky, section 4.3\]. One run: those that an earlier design left are merged into the
+    /// oldest, slice by slice.
+    fn plan_runs(&self, level: usize, target: &LevelTarget, capacity_bytes: u64) -> Option<Plan> {
+        let mut groups: Vec<&Group<T>> = self.shape.levels[level]
+            .used_groups()
+            .map(|(_, group)| group)
+            .filter(|group| group.runs.len() >= runs_due(target) as usize)
+            .collect();
+        // The longest first; among equals the first, because the sort is stable.
+        groups.sort_by_key(|group| std::cmp::Reverse(group.runs.len()));
+        groups.into_iter().find_map(|group| {
+            if target.runs_max <= 1 {
+                self.plan_collapse(level, group)
+            } else {
+                let share = capacity_bytes / u64::from(target.runs_max);
+                self.plan_neighbours(level, group, share)
+            }
+        })
+    }
+
+    /// A slice of the newest run, with all it overlaps, into the oldest run of the same group.
+    fn plan_collapse(&self, level: usize, group: &'s Group<T>) -> Option<Plan> {
+        let newest = group.runs.first()?;
+        let oldest = group.runs.last()?;
+        let index = self.shape.levels[level].group_for(&group.lower);
+        self.slices(level, newest, |tables| {
+            let mut draft = Draft::default();
+            draft.add(level, newest.id, tables);
+            for run in &group.runs[1..] {
+                draft.extend(level, run);
+            }
+            let target = Target {
+                level,
+                group: index,
+                run: Some(oldest.id),
+            };
+            (draft, target)
+        })
+        .find_map(|(draft, target)| self.finish(draft, target, Reason::Runs))
+    }
+
+    fn is_busy(&self, run: &Run<T>) -> bool {
+        let mut tables = run.tables.iter();
+        tables.any(|table| self.busy.contains(&table.meta().id))
+    }
+
+    fn plan_whole_level(&self, level: usize, next: usize) -> Option<Plan> {
+        let mut draft = Draft::default();
+        for (_, run) in self.shape.levels[level].runs() {
+            draft.add(level, run.id, &run.tables);
+        }
+        self.merge_down(draft, next, Reason::Capacity)
+    }
+
+    /// The table that overlaps the least below for its size; among equals the one with the smallest
+    /// number. Cost: looks once at every table of both levels.
+    fn plan_one_table(&self, level: usize, next: usize) -> Option<Plan> {
+        let plan = |candidate: &Candidate<'s, T>| {
+            let mut draft = Draft::default();
+            draft.add(level, candidate.run, candidate.table);
+            self.merge_down(draft, next, Reason::Capacity)
+        };
+        // Nearly always the best one can begin; then the others need no order.
+        let best = self.candidates(level, next).min_by(Candidate::compare)?;
+        if let Some(plan) = plan(&best) {
+            return Some(plan);
+        }
+        let mut candidates: Vec<_> = self.candidates(level, next).collect();
+        candidates.sort_by(Candidate::compare);
+        candidates[1..].iter().find_map(plan)
+    }
+
+    /// The idle tables of a level, and what each overlaps in the next.
+    fn candidates(&self, level: usize, next: usize) -> impl Iterator<Item = Candidate<'s, T>> {
+        let levels = &self.shape.levels;
+        levels[level].runs().flat_map(move |(_, run)| {
+            let mut below = Below::new(&levels[next]);
+            let candidates = run.tables.chunks(1).map(move |table| Candidate {
+                run: run.id,
+                table,
+                overlap_bytes: below.overlap_bytes(table[0].meta()),
+            });
+            candidates.filter(|it| !self.busy.contains(&it.table[0].meta().id))
+        })
+    }
+
+    fn overlap_bytes(&self, level: usize, lo: &[u8], hi: &[u8]) -> u64 {
+        self.shape.levels[level]
+            .groups_overlapping(lo, hi)
+            .iter()
+            .flat_map(|group| &group.runs)
+            .flat_map(|run| run.overlapping(lo, hi))
+            .fold(0, |sum, table| {
+                table.bytes_within(lo, hi).saturating_add(sum)
+            })
+    }
+
+    /// The first slice of a level, in key order, that can go down now.
+    fn plan_slice(&self, level: usize, next: usize, reason: Reason) -> Option<Plan> {
+        self.shape.levels[level].runs().find_map(|(_, run)| {
+            self.slices(level, run, |tables| {
+                let mut draft = Draft::default();
+                draft.add(level, run.id, tables);
+                (draft, ())
+            })
+            .find_map(|(draft, ())| self.merge_down(draft, next, reason))
+        })
+    }
+
+    /// Cuts the idle tables of a run into neighbouring ones of up to
+    /// [`PlanLimits::merge_bytes_max`] together with what they overlap below, in key order. One
+    /// slice begins where the one before ended.
+    fn slices<'a, D: 'a>(
+        &'a self,
+        level: usize,
+        run: &'s Run<T>,
+        make: impl Fn(&'s [T]) -> D + 'a,
+    ) -> impl Iterator<Item = D> + 'a {
+        let usable = |table: &T| !self.busy.contains(&table.meta().id);
+        let below = self.next_level(level);
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            from += run.tables[from..].iter().position(usable)?;
+            let mut to = from;
+            let mut bytes = 0_u64;
+            while let Some(table) = run.tables.get(to).filter(|table| usable(table)) {
+                let meta = table.meta();
+                let overlap = below.map_or(0, |below| {
+                    self.overlap_bytes(below, &meta.smallest_key, &meta.largest_key)
+                });
+                let taken = meta.file_bytes.saturating_add(overlap);
+                bytes = bytes.saturating_add(taken / table.stands_for());
+                if to > from && bytes > self.limits.merge_bytes_max {
+                    break;
+                }
+                to += 1;
+            }
+            let slice = &run.tables[from..to];
+            from = to;
+            Some(make(slice))
+        })
+    }
+
+    /// Tables of which at least half the entries are tombstones, and which every reader sees, go
+    /// down early, the ones with the smallest numbers first, until nothing older is below: there
+    /// they are rewritten in place, which drops all tombstones, so it happens once.
+    fn plan_tombstones(&self, kept_free: Option<usize>) -> Option<Plan> {
+        let mut dense: Vec<&'s [T]> = Vec::new();
+        for (level, data) in self.shape.levels.iter().enumerate().skip(1) {
+            if data.summary().tombstones == 0 || kept_free == Some(level) {
+                continue;
+            }
+            // Only the oldest run of a group has nothing between it and the next level.
+            let oldest = data
+                .used_groups()
+                .filter_map(|(_, group)| group.runs.last());
+            let tables = oldest.flat_map(|run| run.tables.chunks(1));
+            dense.extend(tables.filter(|table| self.is_dense(&table[0])));
+        }
+        dense.sort_by_key(|table| table[0].meta().id);
+        dense.into_iter().find_map(|table| {
+            let (place, _) = self.shape.table(table[0].meta().id)?;
+            let level = usize::from(place.level);
+            let mut draft = Draft::default();
+            draft.add(level, place.run, table);
+            let mut below = draft.clone();
+            below.descend(self.shape, level + 1, self.shape.depth());
+            if below.runs() == 1 {
+                let target = Target {
+                    level,
+                    group: place.group as usize,
+                    run: Some(place.run),
+                };
+                return self.finish(draft, target, Reason::Tombstones);
+            }
+            if self.target(level).runs_max > 1 {
+                return None;
+            }
+            self.merge_down(draft, self.next_level(level)?, Reason::Tombstones)
+        })
+    }
+
+    fn is_dense(&self, table: &T) -> bool {
+        let meta = table.meta();
+        meta.tombstones > 0
+            && meta.tombstones >= meta.entries.div_ceil(2)
+            && meta.largest_seqno <= self.limits.oldest_snapshot
+            && !self.busy.contains(&meta.id)
+    }
+
+    /// Completes a draft that goes down to a level: with everything in between that it overlaps,
+    /// and with the overlapping tables of the run it is merged into.
+    fn merge_down(&self, mut draft: Draft<'s, T>, level: usize, reason: Reason) -> Option<Plan> {
+        let source = draft.top()?;
+        draft.descend(self.shape, source + 1, level);
+        let run = if self.target(level).runs_max <= 1 {
+            draft.descend(self.shape, level, level + 1);
+            Some(self.leveled_run(level))
+        } else {
+            let (lo, hi) = draft.range()?;
+            let groups = self.shape.levels[level].groups_overlapping(lo, hi);
+            if groups.iter().any(|group| group.runs.len() >= RUNS_MAX) {
+                return None;
+            }
+            None
+        };
+        let group = self.shape.levels[level].group_for(draft.range()?.0);
+        self.finish(draft, Target { level, group, run }, reason)
+    }
+
+    /// The one run of a leveled level: the one that exists, else the one that a running job is
+    /// about to make, else number 0. So jobs into an empty level make one run together.
+    fn leveled_run(&self, level: usize) -> RunId {
+        let runs = self.shape.levels[level].runs().map(|(_, run)| run.id);
+        let made = self
+            .running
+            .iter()
+            .filter(|job| job.target.level == level)
+            .filter_map(|job| job.target.run);
+        runs.min().or(made.min()).unwrap_or(RunId(0))
+    }
+
+    /// The plan of a complete draft, unless a running job is in its way.
+    fn finish(&self, draft: Draft<'s, T>, target: Target, reason: Reason) -> Option<Plan> {
+        let (lo, hi) = draft.range()?;
+        let top = draft.top()?;
+        if draft
+            .tables()
+            .any(|table| self.busy.contains(&table.meta().id))
+            || self
+                .running
+                .iter()
+                .any(|job| job.conflicts(top, target.level, lo, hi))
+        {
+            return None;
+        }
+        let groups = self.shape.levels[target.level].ranges();
+        let is_cut = |table: &T| !is_within(table.meta(), groups);
+        let is_whole = !draft.tables().any(is_cut);
+        // In the same level only to make it a run of a new number.
+        let is_renumbered = draft.runs() == 1 && target.run.is_none();
+        // Who asks for a merge gets one: pieces of tables become whole ones.
+        let may_move = draft.runs() == 1 || reason != Reason::Manual;
+        let moves = is_whole && (is_renumbered || may_move && draft.is_apart_above(target.level));
+        let inputs = draft.into_inputs();
+        Some(match moves {
+            true => Plan::Move {
+                inputs,
+                target,
+                reason,
+            },
+            false => Plan::Merge {
+                inputs,
+                target,
+                reason,
+            },
+        })
+    }
+}
+
+/// What some tables, asked for in key order, overlap in a level: the search for one goes on where that for the one
+/// before ended.
+struct Below<'s, T> {
+    /// The runs, and of each the first table that does not end before the one asked for last.
+    runs: Vec<(&'s Tables<T>, usize)>,
+}
+
+impl<'s, T: Facts> Below<'s, T> {
+    fn new(level: &'s Level<T>) -> Self {
+        let runs = level.runs().map(|(_, run)| (&run.tables, 0)).collect();
+        Below { runs }
+    }
+
+    fn overlap_bytes(&mut self, table: &TableMeta) -> u64 {
+        let (lo, hi) = (&table.smallest_key, &table.largest_key);
+        let mut bytes = 0_u64;
+        for (tables, from) in &mut self.runs {
+            let overlapping = tables.overlapping_from(*from, lo, hi);
+            *from = overlapping.start;
+            bytes = bytes.saturating_add(tables.bytes_within(overlapping, lo, hi));
+        }
+        bytes
+    }
+}
+
+/// A table that may go down alone.
+struct Candidate<'s, T> {
+    run: RunId,
+    /// One.
+    table: &'s [T],
+    /// What it overlaps below.
+    overlap_bytes: u64,
+}
+
+impl<T: Facts> Candidate<'_, T> {
+    fn compare(&self, other: &Self) -> Ordering {
+        let (meta, other_meta) = (self.table[0].meta(), other.table[0].meta());
+        let ratio = (self.overlap_bytes, meta.file_bytes.max(1));
+        let other_ratio = (other.overlap_bytes, other_meta.file_bytes.max(1));
+        compare_ratios(ratio, other_ratio).then(meta.id.cmp(&other_meta.id))
+    }
+}
+
+/// All tables of some runs, newest first.
+fn draft_of<T: Facts>(level: usize, runs: &[Run<T>]) -> Draft<'_, T> {
+    let mut draft = Draft::default();
+    for run in runs {
+        draft.add(level, run.id, &run.tables);
+    }
+    draft
+}
+
+/// How many runs in a group of this level make a merge due.
+fn runs_due(target: &LevelTarget) -> u32 {
+    target.runs_max.max(2)
+}
+
+/// Compares a.0 / a.1 with b.0 / b.1 exactly.
+fn compare_ratios(a: (u64, u64), b: (u64, u64)) -> Ordering {
+    let left = u128::from(a.0) * u128::from(b.1);
+    let right = u128::from(b.0) * u128::from(a.1);
+    left.cmp(&right)
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod text_tests;

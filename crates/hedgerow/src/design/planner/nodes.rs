@@ -1,0 +1,151 @@
+//! Levels whose groups go down one by one, each its oldest runs first: the nodes of a trie.
+//!
+//! What comes down from a group becomes a new run of every group below that it overlaps, so groups all
+//! get their runs at the same time. If all went down at the same size, a level would be emptied as a
+//! whole, and merging would come in bursts as large as the level. So the groups that have one group
+//! above go down at sizes that differ by a run: one of them for each merge out of that group. A pile
+//! has half of the level's share of bytes and runs on average, and all of it at most.
+
+use crate::design::merge_policy::plan::{Plan, Reason, Target};
+use crate::design::merge_policy::shape::{Facts, Group, bytes_of};
+use crate::design::merge_policy::{Cut, FEED, LevelTarget, STALE};
+
+use super::draft::Draft;
+use super::{Planner, draft_of};
+
+/// Fewer runs than this are not worth merging in place.
+const STALE_RUNS_MIN: usize = 4;
+
+/// The groups of a level that go down one by one.
+struct Nodes<'p, 's, T> {
+    planner: &'p Planner<'s, T>,
+    level: usize,
+    target: LevelTarget,
+    next: Option<usize>,
+    /// How many groups of the next level one of these overlaps.
+    children: usize,
+}
+
+impl<'s, T: Facts> Planner<'s, T> {
+    /// Whether the groups of a level go down one by one.
+    pub(super) fn is_of_nodes(&self, level: usize) -> bool {
+        level > 0 && self.target(level).cut == Cut::OldestRuns
+    }
+
+    /// At least 1 if a group has to be merged; more where its pile is higher than it may be.
+    pub(super) fn urgency_of_nodes(&self, level: usize) -> f64 {
+        let nodes = self.nodes(level);
+        let highest = nodes.due().map(|(_, group)| group.runs.len()).max();
+        highest.map_or(0.0, |runs| {
+            (runs as f64 / f64::from(nodes.target.runs_max)).max(1.0)
+        })
+    }
+
+    /// The group with the highest pile that has to be merged and can be.
+    pub(super) fn plan_nodes(&self, level: usize) -> Option<Plan> {
+        let nodes = self.nodes(level);
+        let mut due: Vec<_> = nodes.due().collect();
+        // The first among equals, because the sort is stable.
+        due.sort_by_key(|(_, group)| std::cmp::Reverse(group.runs.len()));
+        due.into_iter().find_map(|(index, group)| match nodes.next {
+            Some(next) => {
+                let reason = match nodes.target.capacity_bytes {
+                    0 => Reason::Drain,
+                    _ if nodes.is_heavy(index, group) => Reason::Capacity,
+                    _ => Reason::Runs,
+                };
+                self.merge_down(self.feed(level, group, &nodes.target), next, reason)
+            }
+            None => self.merge_node(level, index, group),
+        })
+    }
+
+    fn nodes(&self, level: usize) -> Nodes<'_, 's, T> {
+        let target = self.target(level);
+        let next = self.next_level(level);
+        let below = next.map_or(1, |next| self.target(next).ranges);
+        Nodes {
+            planner: self,
+            level,
+            next,
+            children: (below / target.ranges).max(1) as usize,
+            target,
+        }
+    }
+
+    /// The oldest runs of a group, up to half of its share of the capacity. One run alone that is larger goes
+    /// in pieces: nothing in the group is older than what is left of it.
+    pub(super) fn feed(
+        &self,
+        level: usize,
+        group: &'s Group<T>,
+        target: &LevelTarget,
+    ) -> Draft<'s, T> {
+        let feed_bytes = match target.capacity_bytes {
+            0 => self.limits.merge_bytes_max,
+            _ => (share(target) as f64 / 2.0 * FEED) as u64,
+        };
+        let mut bytes = 0_u64;
+        let oldest_first = group.runs.iter().rev();
+        let taken = oldest_first.take_while(|run| {
+            let has_room = bytes < feed_bytes;
+            bytes = bytes.saturating_add(run.bytes());
+            has_room
+        });
+        let taken = taken.count().max(1);
+        let [run] = &group.runs[group.runs.len() - taken..] else {
+            return draft_of(level, &group.runs[group.runs.len() - taken..]);
+        };
+        let is_enough = |count: &usize| bytes_of(&run.tables[..*count]) >= feed_bytes;
+        let count = (1..run.tables.len()).find(is_enough);
+        let mut draft = Draft::default();
+        draft.add(
+            level,
+            run.id,
+            &run.tables[..count.unwrap_or(run.tables.len())],
+        );
+        draft
+    }
+
+    /// All runs of a group of the last level into one.
+    fn merge_node(&self, level: usize, index: usize, group: &'s Group<T>) -> Option<Plan> {
+        let target = Target {
+            level,
+            group: index,
+            run: Some(group.runs.first()?.id),
+        };
+        self.finish(draft_of(level, &group.runs), target, Reason::Runs)
+    }
+}
+
+impl<'s, T: Facts> Nodes<'_, 's, T> {
+    /// Those that have to be merged and that no job takes from.
+    fn due(&self) -> impl Iterator<Item = (usize, &'s Group<T>)> + '_ {
+        let groups = self.planner.shape.levels[self.level].used_groups();
+        let is_busy = |group: &Group<T>| group.runs.iter().any(|run| self.planner.is_busy(run));
+        let due = groups.filter(|(index, group)| self.is_due(*index, group));
+        due.filter(move |(_, group)| !is_busy(group))
+    }
+
+    fn is_due(&self, index: usize, group: &Group<T>) -> bool {
+        let runs = group.runs.len();
+        match (runs, self.next) {
+            (0, _) => false,
+            _ if self.target.capacity_bytes == 0 => true,
+            (2.., _) if runs >= self.target.runs_max as usize => true,
+            (_, Some(_)) => self.is_heavy(index, group),
+            (_, None) => runs >= STALE_RUNS_MIN && group.stale_share() >= STALE,
+        }
+    }
+
+    /// Whether a group has its turn by its bytes.
+    fn is_heavy(&self, index: usize, group: &Group<T>) -> bool {
+        let turn = (index % self.children) as f64 / self.children as f64;
+        group.bytes() as f64 >= share(&self.target) as f64 / 2.0 * (FEED + turn)
+    }
+}
+
+/// What a group may hold.
+fn share(target: &LevelTarget) -> u64 {
+    target.capacity_bytes / u64::from(target.ranges.max(1))
+}

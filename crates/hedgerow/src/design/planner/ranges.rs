@@ -1,0 +1,65 @@
+//! Cutting levels into the groups that a policy wants: for a new level, and after a change of the design.
+//!
+//! A level can be cut where no table reaches over a border. Tables that do are written anew first, each
+//! in its place; merges that write into the level meanwhile cut their tables at the new borders already.
+
+use crate::base::page::TableId;
+use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
+use crate::design::merge_policy::shape::{Facts, is_within};
+
+use super::Planner;
+use super::draft::Draft;
+
+/// What a level needs before anything else is planned.
+pub(super) enum Regrouping {
+    Run(Plan),
+    /// Running jobs are in the way.
+    Wait,
+}
+
+impl<T: Facts> Planner<'_, T> {
+    /// The next step for the first level that is not cut as it is to be.
+    pub(super) fn plan_ranges(&self) -> Option<Regrouping> {
+        let levels = 0..self.shape.depth();
+        let level = levels
+            .into_iter()
+            .find(|level| self.shape.levels[*level].ranges() != self.target(*level).ranges)?;
+        let ranges = self.target(level).ranges;
+        if !self.shape.levels[level].fits_ranges(ranges) {
+            let plan = self.plan_division(level, ranges);
+            return Some(plan.map_or(Regrouping::Wait, Regrouping::Run));
+        }
+        let concerns_it = |job: &&RunningJob| {
+            let takes = |id: &TableId| {
+                let found = self.shape.table(*id);
+                found.is_some_and(|(at, _)| usize::from(at.level) == level)
+            };
+            job.target.level == level || job.inputs.iter().any(takes)
+        };
+        Some(match self.running.iter().find(concerns_it) {
+            Some(_) => Regrouping::Wait,
+            None => Regrouping::Run(Plan::SetRanges { level, ranges }),
+        })
+    }
+
+    /// A table that reaches over a border, into tables that do not.
+    fn plan_division(&self, level: usize, ranges: u32) -> Option<Plan> {
+        let groups = self.shape.levels[level].groups.iter().enumerate();
+        let runs = groups.flat_map(|(at, group)| group.runs.iter().map(move |run| (at, run)));
+        let mut tables =
+            runs.flat_map(|(at, run)| run.tables.chunks(1).map(move |it| (at, run, it)));
+        tables.find_map(|(group, run, table)| {
+            if is_within(table[0].meta(), ranges) {
+                return None;
+            }
+            let mut draft = Draft::default();
+            draft.add(level, run.id, table);
+            let target = Target {
+                level,
+                group,
+                run: Some(run.id),
+            };
+            self.finish(draft, target, Reason::Drain)
+        })
+    }
+}

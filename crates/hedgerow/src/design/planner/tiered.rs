@@ -1,0 +1,175 @@
+//! Levels of several runs: how they go down, and how they are kept at few runs while they fill.
+
+use crate::design::merge_policy::plan::{Plan, Reason, Target};
+use crate::design::merge_policy::shape::{Facts, Group, Run, RunId};
+
+use super::draft::Draft;
+use super::{Planner, draft_of};
+
+/// A slice of a level of several runs reads so many times [`super::PlanLimits::merge_bytes_max`] for
+/// each run. Where a slice ends, about half a table of each run is written twice, so larger slices
+/// than those of leveling are worth it: 1 table in 64 at 16 tables in a slice of leveling.
+const SLICE_FACTOR: u64 = 2;
+
+impl<'s, T: Facts> Planner<'s, T> {
+    /// Whether a level goes down by a sweep over all its runs: when it has several of them, or when
+    /// what it makes is to be one run among several.
+    pub(super) fn is_swept(&self, level: usize, next: usize) -> bool {
+        let runs = self.shape.levels[level].summary().runs;
+        self.target(level).runs_max > 1 || runs > 1 || self.target(next).runs_max > 1
+    }
+
+    /// Stepped merge: the runs that a level has now become one run of the next level, or go into its
+    /// only run. At once if that is little; otherwise slice by slice of the key range, so that a merge
+    /// and what it needs on the disk stay bounded however large the level is. Where the next level has
+    /// several runs, the slices join one new run, which takes over the number of the newest run that is
+    /// swept: larger than all below, smaller than that of whatever comes later.
+    ///
+    /// Reads stay right all the while: a slice takes all older tables that its keys overlap along, so
+    /// each key is either still in this level, with all its versions there, or in the new run.
+    pub(super) fn plan_sweep(&self, level: usize, next: usize, reason: Reason) -> Option<Plan> {
+        let data = &self.shape.levels[level];
+        let group = &data.groups[0];
+        let below = &self.shape.levels[next];
+        let through = data.draining.or(data.newest_run())?;
+        let joins = data.draining.is_some();
+        let has_place = below
+            .newest_run()
+            .is_none_or(|newest| newest < through || joins && newest == through);
+        let limit = self.slice_bytes_max(group.runs.len());
+        let is_small = !joins && data.bytes().saturating_add(below.bytes()) <= limit;
+        if is_small {
+            return self.merge_down(draft_of(level, &group.runs), next, reason);
+        }
+        if !has_place && self.target(next).runs_max > 1 {
+            return self.renumber(level, group.runs.first()?, reason);
+        }
+        if !joins {
+            return Some(Plan::Drain { level, through });
+        }
+        let swept = group.runs.iter().position(|run| run.id <= through)?;
+        let runs = &group.runs[swept..];
+        (0..runs.len())
+            .find_map(|newest| self.plan_swept_slice(level, next, &runs[newest..], through, reason))
+    }
+
+    /// The newest run of a level gets a new number, because a run below has its number or a larger one:
+    /// after a bulk load, where a level of one run that keeps its number is above one of several, or
+    /// after a change of the design. Only the manifest changes.
+    fn renumber(&self, level: usize, newest: &'s Run<T>, reason: Reason) -> Option<Plan> {
+        let mut draft = Draft::default();
+        draft.add(level, newest.id, &newest.tables);
+        let target = Target {
+            level,
+            group: 0,
+            run: None,
+        };
+        self.finish(draft, target, reason)
+    }
+
+    fn slice_bytes_max(&self, runs: usize) -> u64 {
+        let per_run = self.limits.merge_bytes_max.saturating_mul(SLICE_FACTOR);
+        per_run.saturating_mul(runs as u64)
+    }
+
+    /// The first slice of the newest of some runs that can go down now, with what it overlaps of the
+    /// others.
+    fn plan_swept_slice(
+        &self,
+        level: usize,
+        next: usize,
+        runs: &'s [Run<T>],
+        through: RunId,
+        reason: Reason,
+    ) -> Option<Plan> {
+        let (newest, older) = runs.split_first()?;
+        let data = &self.shape.levels[level];
+        let limit = self.slice_bytes_max(runs.len());
+        let mut from = 0;
+        while from < newest.tables.len() {
+            let mut draft = Draft::default();
+            let mut to = from;
+            while let Some(table) = newest.tables.get(to) {
+                let meta = table.meta();
+                if self.busy.contains(&meta.id) || !data.sweep_awaits(newest.id, meta) {
+                    break;
+                }
+                let mut longer = Draft::default();
+                longer.add(level, newest.id, &newest.tables[from..=to]);
+                older.iter().for_each(|run| longer.extend(level, run));
+                if to > from && longer.bytes() / table.stands_for() > limit {
+                    break;
+                }
+                draft = longer;
+                to += 1;
+            }
+            if to > from
+                && let Some(plan) = self.sweep_down(draft, next, through, reason)
+            {
+                return Some(plan);
+            }
+            from = to.max(from + 1);
+        }
+        None
+    }
+
+    fn sweep_down(
+        &self,
+        mut draft: Draft<'s, T>,
+        next: usize,
+        through: RunId,
+        reason: Reason,
+    ) -> Option<Plan> {
+        if self.target(next).runs_max <= 1 {
+            return self.merge_down(draft, next, reason);
+        }
+        let group = &self.shape.levels[next].groups[0];
+        if let Some(run) = group.run(through) {
+            draft.extend(next, run);
+        }
+        let target = Target {
+            level: next,
+            group: 0,
+            run: Some(through),
+        };
+        self.finish(draft, target, reason)
+    }
+
+    /// Merges neighbouring runs in place: as many as have `share_bytes` together, or else the two that
+    /// are smallest together. Runs between which nothing lies keep their recency.
+    pub(super) fn plan_neighbours(
+        &self,
+        level: usize,
+        group: &'s Group<T>,
+        share_bytes: u64,
+    ) -> Option<Plan> {
+        let index = self.shape.levels[level].group_for(&group.lower);
+        let bytes: Vec<u64> = group.runs.iter().map(Run::bytes).collect();
+        let mut windows: Vec<(usize, u64, usize)> = Vec::new();
+        for from in 0..bytes.len() {
+            let mut sum = bytes[from];
+            for (count, more) in (2..).zip(&bytes[from + 1..]) {
+                sum = sum.saturating_add(*more);
+                if count > 2 && sum > share_bytes {
+                    break;
+                }
+                // Pairs always, with the count of none if they are too large.
+                let worth = if sum <= share_bytes { count } else { 0 };
+                windows.push((worth, sum, from));
+            }
+        }
+        windows.sort_by_key(|(worth, sum, _)| (std::cmp::Reverse(*worth), *sum));
+        windows.into_iter().find_map(|(worth, _, from)| {
+            let runs = &group.runs[from..from + worth.max(2)];
+            if runs.iter().any(|run| self.is_busy(run)) {
+                return None;
+            }
+            let target = Target {
+                level,
+                group: index,
+                run: Some(runs[0].id),
+            };
+            self.finish(draft_of(level, runs), target, Reason::Runs)
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! What a merge reads, and what is left of it.
+
+use std::ops::Range;
+
+use crate::base::page::TableId;
+use crate::design::merge_policy::plan::{Input, Target};
+use crate::design::merge_policy::shape::{Facts, Shape};
+
+use super::table::{Table, key, share};
+use super::workload::{Masses, Workload};
+
+/// Keys over which nothing changes, and what an output has of them.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) keys: Range<u64>,
+    pub(super) bytes: f64,
+    pub(super) mass: Masses,
+    /// Not of the merge: a table that stands for several has more than the merge takes.
+    pub(super) aside: bool,
+}
+
+impl Segment {
+    pub(super) fn new(keys: Range<u64>, mass: Masses, workload: &Workload) -> Segment {
+        Segment {
+            keys,
+            bytes: mass.iter().map(|mass| workload.bytes(*mass)).sum(),
+            mass,
+            aside: false,
+        }
+    }
+
+    pub(super) fn entries(&self) -> f64 {
+        self.mass.iter().map(|mass| mass.entries()).sum()
+    }
+}
+
+/// The tables of a merge: layers from the newest to the oldest, each in key order.
+pub(super) struct Inputs {
+    layers: Vec<Vec<(Range<u64>, Table)>>,
+    /// Of each layer.
+    levels: Vec<usize>,
+    ids: Vec<TableId>,
+    /// What tables that stand for several have besides what the merge takes.
+    aside: Vec<(Range<u64>, Table)>,
+}
+
+impl Inputs {
+    pub(super) fn new(shape: &Shape<Table>, inputs: &[Input], target: &Target) -> Inputs {
+        let tables_of = |input: &Input| -> Vec<Table> {
+            let tables = input.tables.iter().filter_map(|id| shape.table(*id));
+            tables.map(|(_, table)| table.clone()).collect()
+        };
+        let is_target =
+            |input: &Input| input.level == target.level && Some(input.run) == target.run;
+        let sources = inputs.iter().filter(|input| !is_target(input));
+        let span = span(sources.flat_map(tables_of));
+        let mut aside = Vec::new();
+        let mut layers = Vec::new();
+        for input in inputs {
+            let mut layer = Vec::new();
+            for table in tables_of(input) {
+                let keys = table.keys();
+                let taken = match &span {
+                    Some(span) if is_target(input) => table.parts_within(span),
+                    _ => keys.clone(),
+                };
+                for rest in [keys.start..taken.start, taken.end..keys.end] {
+                    if !rest.is_empty() {
+                        aside.push((rest, table.clone()));
+                    }
+                }
+                layer.push((taken, table));
+            }
+            layers.push(layer);
+        }
+        let ids = inputs.iter().flat_map(|input| input.tables.iter().copied());
+        Inputs {
+            layers,
+            levels: inputs.iter().map(|input| input.level).collect(),
+            ids: ids.collect(),
+            aside,
+        }
+    }
+
+    /// With their levels.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Table)> {
+        let layers = self.levels.iter().zip(&self.layers);
+        layers.flat_map(|(level, layer)| layer.iter().map(|(_, table)| (*level, table)))
+    }
+
+    /// Bytes that are read.
+    pub(super) fn bytes(&self) -> f64 {
+        let parts = self.layers.iter().flatten();
+        parts
+            .map(|(keys, table)| table.meta().file_bytes as f64 * table.share(keys))
+            .sum()
+    }
+
+    /// What is left of the inputs, in key order.
+    pub(super) fn segments(
+        &self,
+        shape: &Shape<Table>,
+        target: &Target,
+        workload: &Workload,
+        puts: f64,
+    ) -> Vec<Segment> {
+        let borders = self.layers.iter().flatten();
+        let mut borders: Vec<u64> = borders
+            .flat_map(|(keys, table)| {
+                let inner = table.spread_ends().filter(|end| keys.contains(end));
+                [keys.start, keys.end].into_iter().chain(inner)
+            })
+            .collect();
+        borders.sort_unstable();
+        borders.dedup();
+        let mut places = vec![0; self.layers.len()];
+        let mut visible = vec![1.0; workload.classes()];
+        let mut segments: Vec<Segment> = Vec::with_capacity(borders.len());
+        for ends in borders.windows(2) {
+            let keys = ends[0]..ends[1];
+            let width = share(&keys, &(0..super::table::KEYS));
+            let mut merged = Masses::of(workload.classes());
+            visible.fill(1.0);
+            for (layer, place) in self.layers.iter().zip(&mut places) {
+                while layer.get(*place).is_some_and(|it| it.0.end <= keys.start) {
+                    *place += 1;
+                }
+                let Some((_, table)) = layer.get(*place).filter(|it| it.0.start <= keys.start)
+                else {
+                    continue;
+                };
+                let part = table.share(&keys);
+                workload.merge_under(&mut merged, &mut visible, table.mass(), part, (width, puts));
+            }
+            if merged.iter().any(|mass| mass.tombstones > 0.0)
+                && !self.is_above(shape, target, &keys)
+            {
+                merged.iter_mut().for_each(|mass| mass.tombstones = 0.0);
+            }
+            segments.push(Segment::new(keys, merged, workload));
+        }
+        for (keys, table) in &self.aside {
+            let part = table.share(keys);
+            let mut mass = Masses::of(workload.classes());
+            mass.add_scaled(table.mass(), part);
+            segments.push(Segment {
+                aside: true,
+                ..Segment::new(keys.clone(), mass, workload)
+            });
+        }
+        segments.sort_unstable_by_key(|segment| segment.keys.start);
+        segments
+    }
+
+    /// Whether something older than the output is anywhere at these keys.
+    fn is_above(&self, shape: &Shape<Table>, target: &Target, keys: &Range<u64>) -> bool {
+        let middle = keys.start + (keys.end - keys.start) / 2;
+        let is_input = |id| self.ids.contains(&id);
+        shape.older_may_hold(target.level, target.run, &key(middle), is_input)
+    }
+}
+
+fn span(tables: impl Iterator<Item = Table>) -> Option<Range<u64>> {
+    tables
+        .map(|table| table.keys())
+        .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+}

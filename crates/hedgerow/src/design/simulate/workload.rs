@@ -1,0 +1,323 @@
+//! Which keys are written, and what is left when sets of them are merged: expected values.
+//!
+//! Keys fall into classes of equal popularity, each spread evenly over all keys. Two layers of a
+//! tree were written at different times, so which keys of a class one has says nothing of those of
+//! the other: a key of an older layer is also in a newer one, which holds a share `f` of the class,
+//! with probability `f`.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::base::options::{FilterSpec, TableSpec};
+use crate::design::allocation::BITS_FIRST;
+use crate::table::htable;
+use crate::table::memory::MemoryPlan;
+
+use super::Simulation;
+
+/// Which keys are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Overwrites {
+    /// Every key is new; deletes take keys that exist, all alike.
+    #[default]
+    None,
+    /// Every write is of one of the keys, all alike.
+    Uniform,
+    /// Every write is of one of the keys, the i-th most popular in proportion to `i^-0.99`, as YCSB
+    /// has them, scattered over the order of keys.
+    Zipf,
+}
+
+/// YCSB's constant.
+const THETA: f64 = 0.99;
+/// Ranks up to this have a class of their own; then each class is twice as large as the one before.
+const RANKS_ALONE: u64 = 8;
+
+const BLOCK_OVERHEAD_BYTES: f64 = 6.0;
+
+/// How many entries of one class are somewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Mass {
+    pub(super) puts: f64,
+    pub(super) tombstones: f64,
+}
+
+impl Mass {
+    pub(super) fn entries(self) -> f64 {
+        self.puts + self.tombstones
+    }
+
+    pub(super) fn scaled(self, factor: f64) -> Mass {
+        Mass {
+            puts: self.puts * factor,
+            tombstones: self.tombstones * factor,
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Mass) {
+        self.puts += other.puts;
+        self.tombstones += other.tombstones;
+    }
+}
+
+/// What is somewhere of each class. Of one class, as nearly always, it is no memory of its own.
+#[derive(Debug, Clone)]
+pub(super) enum Masses {
+    One([Mass; 1]),
+    Several(Vec<Mass>),
+}
+
+impl Masses {
+    /// Nothing of so many classes.
+    pub(super) fn of(classes: usize) -> Masses {
+        match classes {
+            1 => Masses::One([Mass::default()]),
+            _ => Masses::Several(vec![Mass::default(); classes]),
+        }
+    }
+
+    pub(super) fn add_scaled(&mut self, others: &[Mass], factor: f64) {
+        for (sum, other) in self.iter_mut().zip(others) {
+            sum.add(other.scaled(factor));
+        }
+    }
+}
+
+impl From<Vec<Mass>> for Masses {
+    fn from(masses: Vec<Mass>) -> Masses {
+        match masses.as_slice() {
+            [one] => Masses::One([*one]),
+            _ => Masses::Several(masses),
+        }
+    }
+}
+
+impl Deref for Masses {
+    type Target = [Mass];
+
+    fn deref(&self) -> &[Mass] {
+        match self {
+            Masses::One(one) => one,
+            Masses::Several(several) => several,
+        }
+    }
+}
+
+impl DerefMut for Masses {
+    fn deref_mut(&mut self) -> &mut [Mass] {
+        match self {
+            Masses::One(one) => one,
+            Masses::Several(several) => several,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    keys: f64,
+    /// The share of writes that go to it.
+    share: f64,
+}
+
+/// The writes of a simulation.
+#[derive(Debug)]
+pub(super) struct Workload {
+    /// Empty if every key is new.
+    classes: Vec<Class>,
+    deletes: f64,
+    pub(super) put_bytes: f64,
+    pub(super) tombstone_bytes: f64,
+}
+
+impl Workload {
+    pub(super) fn new(simulation: &Simulation) -> Workload {
+        let keys = simulation.keys.unwrap_or(simulation.entries.div_ceil(4));
+        let classes = match simulation.overwrites {
+            Overwrites::None => Vec::new(),
+            Overwrites::Uniform => vec![Class {
+                keys: keys as f64,
+                share: 1.0,
+            }],
+            Overwrites::Zipf => zipf(keys),
+        };
+        let tombstone_bytes = simulation.key_bytes as f64 + overhead_bytes(simulation);
+        Workload {
+            classes,
+            deletes: simulation.deletes,
+            put_bytes: tombstone_bytes + simulation.value_bytes as f64,
+            tombstone_bytes,
+        }
+    }
+
+    pub(super) fn classes(&self) -> usize {
+        self.classes.len().max(1)
+    }
+
+    /// What a memtable of so many writes holds, when the tree has so many puts.
+    pub(super) fn memtable(&self, writes: f64, puts_below: f64) -> Masses {
+        if self.classes.is_empty() {
+            let puts = writes * (1.0 - self.deletes);
+            // A delete may meet its key in the memtable.
+            let tombstones = writes * self.deletes;
+            let met = tombstones * puts / (puts + puts_below);
+            return Masses::One([Mass {
+                puts: puts - met,
+                tombstones,
+            }]);
+        }
+        let of = |class: &Class| {
+            let distinct = class.keys * -(-writes * class.share / class.keys).exp_m1();
+            Mass {
+                puts: distinct * (1.0 - self.deletes),
+                tombstones: distinct * self.deletes,
+            }
+        };
+        let masses: Vec<Mass> = self.classes.iter().map(of).collect();
+        masses.into()
+    }
+
+    /// Keys that have a value after so many writes.
+    pub(super) fn live(&self, writes: f64) -> f64 {
+        if self.classes.is_empty() {
+            return writes * (1.0 - 2.0 * self.deletes);
+        }
+        let seen = |class: &Class| class.keys * -(-writes * class.share / class.keys).exp_m1();
+        self.classes.iter().map(seen).sum::<f64>() * (1.0 - self.deletes)
+    }
+
+    /// Puts a layer under newer ones: what of it they do not hide is added to `merged`. `width` is
+    /// the share of all keys that is looked at, `puts` what the tree holds in all.
+    /// `visible` is the share of each class's keys that no newer layer has, and is lowered by this.
+    pub(super) fn merge_under(
+        &self,
+        merged: &mut [Mass],
+        visible: &mut [f64],
+        layer: &[Mass],
+        part: f64,
+        (width, puts): (f64, f64),
+    ) {
+        for (at, mass) in layer.iter().enumerate() {
+            let mass = mass.scaled(part);
+            let hidden = match self.classes.get(at) {
+                Some(class) => {
+                    merged[at].add(mass.scaled(visible[at]));
+                    mass.entries() / (class.keys * width)
+                }
+                None => {
+                    // No key is written or deleted twice.
+                    merged[at].puts += mass.puts * visible[at];
+                    merged[at].tombstones += mass.tombstones;
+                    mass.tombstones / (puts * width).max(1.0)
+                }
+            };
+            visible[at] *= (1.0 - hidden).max(0.0);
+        }
+    }
+
+    /// Whether nothing hides anything: no key is written twice, or deleted where this is.
+    pub(super) fn hides_nothing(&self, mut masses: impl Iterator<Item = Mass>) -> bool {
+        self.classes.is_empty() && masses.all(|mass| mass.tombstones == 0.0)
+    }
+
+    /// Which part of some layers, newest first, a merge of all of them leaves out, if nothing is below them.
+    /// `width` is the share of all keys that they span.
+    pub(super) fn stale_share(&self, layers: &[Vec<Mass>], width: f64) -> f64 {
+        let puts = layers.iter().flatten().map(|mass| mass.puts).sum::<f64>() / width;
+        let mut merged = vec![Mass::default(); self.classes()];
+        let mut visible = vec![1.0; self.classes()];
+        for layer in layers {
+            self.merge_under(&mut merged, &mut visible, layer, 1.0, (width, puts));
+        }
+        let left: f64 = merged.iter().map(|mass| mass.puts).sum();
+        let all: f64 = layers.iter().flatten().map(|mass| mass.entries()).sum();
+        1.0 - left / all.max(f64::MIN_POSITIVE)
+    }
+
+    pub(super) fn bytes(&self, mass: Mass) -> f64 {
+        mass.puts * self.put_bytes + mass.tombstones * self.tombstone_bytes
+    }
+}
+
+/// The part of a cuckoo filter's slots that hold fingerprints.
+const CUCKOO_FILL: f64 = 0.95;
+
+/// What an entry takes in a table beside its key and its value: its part of the block, as measured
+/// with keys of 16 bytes; of the index, which has a key per block; and of the filter.
+fn overhead_bytes(simulation: &Simulation) -> f64 {
+    let entry_bytes = (simulation.key_bytes + simulation.value_bytes) as f64;
+    let per_block = (entry_bytes / f64::from(simulation.design.block_bytes)).min(1.0);
+    let filter_bits = match simulation.design.filter {
+        // Clusters are files of their own.
+        FilterSpec::None | FilterSpec::Cluster { .. } => 0.0,
+        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
+        // The hashes that tables have in place of it take about as much.
+        FilterSpec::Cuckoo { fingerprint_bits }
+        | FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits, ..
+        } => f64::from(fingerprint_bits) / CUCKOO_FILL,
+        FilterSpec::Monkey { bits_per_key } => {
+            let resident = MemoryPlan::new(simulation.memory_budget).resident as f64;
+            let left = (8.0 * resident / simulation.entries as f64).min(BITS_FIRST);
+            bits_per_key.map_or(left, f64::from)
+        }
+    };
+    let of_table = match simulation.design.table {
+        TableSpec::BlockBased => BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64,
+        TableSpec::HTable => {
+            htable::stored_bytes(entry_bytes, simulation.design.block_bytes) - entry_bytes
+        }
+    };
+    of_table + filter_bits / 8.0
+}
+
+/// Popularity `i^-0.99` in classes of ranks.
+fn zipf(keys: u64) -> Vec<Class> {
+    let mut classes = Vec::new();
+    let mut from = 1_u64;
+    while from <= keys {
+        let to = if from <= RANKS_ALONE {
+            from
+        } else {
+            2 * from - 1
+        }
+        .min(keys);
+        // The integral over [from - 1/2, to + 1/2] is the sum of many but for a thousandth.
+        let power = |x: f64| x.powf(1.0 - THETA) / (1.0 - THETA);
+        let share = match from == to {
+            true => (from as f64).powf(-THETA),
+            false => power(to as f64 + 0.5) - power(from as f64 - 0.5),
+        };
+        classes.push(Class {
+            keys: (to - from + 1) as f64,
+            share,
+        });
+        from = to + 1;
+    }
+    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    for class in &mut classes {
+        class.share /= sum;
+    }
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_classes_of_zipf_hold_all_keys_and_their_popularity() {
+        let keys = 100_000;
+        let exact: Vec<f64> = (1..=keys).map(|i| (i as f64).powf(-THETA)).collect();
+        let sum: f64 = exact.iter().sum();
+        let mut from = 0;
+        for class in zipf(keys) {
+            let to = from + class.keys as usize;
+            let share = exact[from..to].iter().sum::<f64>() / sum;
+            assert!(
+                (class.share / share - 1.0).abs() < 2e-3,
+                "ranks from {from}"
+            );
+            from = to;
+        }
+        assert_eq!(from as u64, keys);
+    }
+}

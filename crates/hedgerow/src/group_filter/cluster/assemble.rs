@@ -1,0 +1,337 @@
+//! Putting stripes together: the filters of several tables, or of several clusters, become the pages of one.
+//!
+//! Nothing is hashed again: filters are copied, in the order of positions, so each source is read once from front to
+//! back. A page ends where the next columns would not fit it. Where a column of its own does not fit, as many
+//! pages as it takes belong together.
+//!
+//! Memory: some pages of each source.
+
+use std::collections::VecDeque;
+
+use crate::base::error::{Error, Result};
+use crate::base::page::{Page, PageId};
+
+use super::page::{CAPACITY, Decoded, Filters, HEAD_BYTES, STRIPE_BYTES, pages_for};
+use super::{Cluster, Columns, Directory, Extent, PAGE_BYTES, STRIPES_MAX, Stripe};
+
+/// Where stripes come from.
+pub(crate) enum Source<'a> {
+    /// All of a table that was just written.
+    Table(&'a Columns),
+    /// Some of those of a cluster, by their places.
+    Cluster(&'a Cluster, Vec<usize>),
+}
+
+/// Makes the pages of a cluster of at least one stripe, with room for their trailers, and hands them to `emit` in order: one
+/// page, or several that belong together, at a time. `fetch` reads a page of a source that is not resident.
+pub(crate) fn assemble(
+    sources: &[Source<'_>],
+    mut fetch: impl FnMut(PageId) -> Result<Page>,
+    mut emit: impl FnMut(Vec<u8>) -> Result<()>,
+) -> Result<Directory> {
+    let mut streams = Vec::new();
+    let mut feeds = Vec::new();
+    for source in sources {
+        feeds.push(Feed::new(source, feeds.len(), &mut streams)?);
+    }
+    assert!(
+        (1..=STRIPES_MAX).contains(&streams.len()),
+        "1 to {STRIPES_MAX} stripes, not {}",
+        streams.len()
+    );
+    let mut directory = Directory {
+        stripes: streams.iter().map(|stream| stream.stripe).collect(),
+        firsts: Vec::new(),
+    };
+    let mut waiting: Vec<usize> = (0..streams.len()).collect();
+    waiting.sort_by_key(|at| std::cmp::Reverse(streams[*at].start()));
+    let start = waiting.last().map_or(0, |at| streams[*at].start());
+    let mut assembly = Assembly {
+        streams,
+        feeds,
+        waiting,
+        active: Vec::new(),
+        start,
+        end: start,
+        bytes: HEAD_BYTES,
+    };
+    while assembly.fill_page(&mut fetch)? {
+        let page = assembly.take_page();
+        let pages = (page.len()).div_ceil(PAGE_BYTES);
+        let first = assembly.start as u32;
+        directory.firsts.extend(std::iter::repeat_n(first, pages));
+        emit(page)?;
+        assembly.begin_page();
+    }
+    Ok(directory)
+}
+
+/// The filters of one stripe that the page may get next.
+struct Stream {
+    stripe: Stripe,
+    /// The source that has more of them.
+    feed: usize,
+    /// The column of the first one here.
+    column: u64,
+    lengths: VecDeque<u8>,
+    filters: VecDeque<u8>,
+    /// So many of them are in the page, with so many bytes.
+    taken: usize,
+    taken_bytes: usize,
+}
+
+impl Stream {
+    fn new(stripe: Stripe, feed: usize) -> Stream {
+        Stream {
+            column: stripe.column_of(stripe.first),
+            stripe,
+            feed,
+            lengths: VecDeque::new(),
+            filters: VecDeque::new(),
+            taken: 0,
+            taken_bytes: 0,
+        }
+    }
+
+    /// Where its next column that is not in the page begins.
+    fn start(&self) -> u64 {
+        self.stripe.start_of(self.next())
+    }
+
+    fn next(&self) -> u64 {
+        self.column + self.taken as u64
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.next() > self.stripe.column_of(self.stripe.last)
+    }
+
+    /// The next place behind `end` at which the page may end, as far as this stripe is concerned.
+    fn border(&self, end: u64) -> Option<u64> {
+        let start = self.start();
+        if start > end {
+            return Some(start);
+        }
+        (!self.is_exhausted()).then(|| self.stripe.end_of(self.next()))
+    }
+
+    /// More filters, from a column on.
+    fn push(&mut self, from: u64, filters: Filters<'_>) -> Result<()> {
+        let known = self.column + self.lengths.len() as u64;
+        if from > known {
+            return Err(Error::corruption(format!(
+                "expected column {known} of table {} in a cluster, found column {from}",
+                self.stripe.table.0
+            )));
+        }
+        // A column that reached over the end of a page is in the next one, too.
+        let new = filters.skip((known - from) as usize);
+        self.lengths.extend(new.lengths);
+        self.filters.extend(new.bytes);
+        Ok(())
+    }
+
+    fn take(&mut self) {
+        self.taken_bytes += usize::from(self.lengths[self.taken]);
+        self.taken += 1;
+    }
+
+    /// What it takes in the page.
+    fn bytes(&self) -> usize {
+        match self.taken {
+            0 => 0,
+            columns => STRIPE_BYTES + columns + self.taken_bytes,
+        }
+    }
+
+    /// What its next column adds to that.
+    fn next_bytes(&self) -> usize {
+        let head = if self.taken == 0 { STRIPE_BYTES } else { 0 };
+        head + 1 + usize::from(self.lengths[self.taken])
+    }
+}
+
+/// A source that is read.
+struct Feed<'a> {
+    cluster: Option<&'a Cluster>,
+    /// For each stripe of the cluster the stream that it goes to.
+    streams: Vec<Option<usize>>,
+    extents: VecDeque<Extent>,
+}
+
+impl<'a> Feed<'a> {
+    /// Adds its streams to those of all.
+    fn new(source: &Source<'a>, number: usize, all: &mut Vec<Stream>) -> Result<Feed<'a>> {
+        let mut feed = Feed {
+            cluster: None,
+            streams: Vec::new(),
+            extents: VecDeque::new(),
+        };
+        match source {
+            Source::Table(columns) => {
+                let mut stream = Stream::new(columns.stripe, number);
+                let filters = Filters {
+                    lengths: &columns.lengths,
+                    bytes: &columns.filters,
+                };
+                stream.push(stream.column, filters)?;
+                all.push(stream);
+            }
+            Source::Cluster(cluster, wanted) => {
+                let stripes = cluster.stripes();
+                feed.streams = vec![None; stripes.len()];
+                for &stripe in wanted {
+                    feed.streams[stripe] = Some(all.len());
+                    all.push(Stream::new(stripes[stripe], number));
+                }
+                feed.cluster = Some(*cluster);
+                feed.extents = cluster.directory.extents().collect();
+            }
+        }
+        Ok(feed)
+    }
+
+    /// Reads the next page; false behind the last.
+    fn advance(
+        &mut self,
+        all: &mut [Stream],
+        fetch: &mut impl FnMut(PageId) -> Result<Page>,
+    ) -> Result<bool> {
+        let (Some(cluster), Some(extent)) = (self.cluster, self.extents.pop_front()) else {
+            return Ok(false);
+        };
+        let fetched;
+        let bytes = match cluster.resident_page(&extent) {
+            Some(bytes) => bytes,
+            None => {
+                fetched = fetch(cluster.page_id(&extent))?;
+                &fetched[..]
+            }
+        };
+        let page = Decoded::new(bytes, cluster.stripes(), &extent)?;
+        page.for_each(|stripe, columns, filters| match self.streams[stripe] {
+            Some(stream) => all[stream].push(columns.start, filters),
+            None => Ok(()),
+        })?;
+        Ok(true)
+    }
+}
+
+struct Assembly<'a> {
+    streams: Vec<Stream>,
+    feeds: Vec<Feed<'a>>,
+    /// The streams that have not begun, the next one last.
+    waiting: Vec<usize>,
+    active: Vec<usize>,
+    /// Of the page: its positions, the end exclusive, and its bytes.
+    start: u64,
+    end: u64,
+    bytes: usize,
+}
+
+impl Assembly<'_> {
+    /// Takes columns until the page is full, or all are taken; false if there is nothing to take.
+    fn fill_page(&mut self, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<bool> {
+        loop {
+            self.begin_streams();
+            let here = self.active.iter().map(|at| &self.streams[*at]);
+            let borders = here.filter_map(|stream| stream.border(self.end));
+            let next = self.waiting.last().map(|at| self.streams[*at].start());
+            let Some(border) = borders.chain(next).min() else {
+                return Ok(self.end > self.start);
+            };
+            let mut added = 0;
+            for i in 0..self.active.len() {
+                let at = self.active[i];
+                if self.is_next(at) {
+                    self.load(at, fetch)?;
+                    added += self.streams[at].next_bytes();
+                }
+            }
+            if self.end > self.start && self.bytes + added > CAPACITY {
+                return Ok(true);
+            }
+            for i in 0..self.active.len() {
+                let at = self.active[i];
+                if self.is_next(at) {
+                    self.streams[at].take();
+                }
+            }
+            self.bytes += added;
+            self.end = border;
+        }
+    }
+
+    /// Whether the next column of a stream begins where the page ends so far.
+    fn is_next(&self, at: usize) -> bool {
+        let stream = &self.streams[at];
+        !stream.is_exhausted() && stream.start() <= self.end
+    }
+
+    fn begin_streams(&mut self) {
+        while let Some(at) = self
+            .waiting
+            .pop_if(|at| self.streams[*at].start() <= self.end)
+        {
+            self.active.push(at);
+        }
+    }
+
+    /// Has the next filter of a stream at hand.
+    fn load(&mut self, at: usize, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<()> {
+        while self.streams[at].taken >= self.streams[at].lengths.len() {
+            let feed = self.streams[at].feed;
+            if !self.feeds[feed].advance(&mut self.streams, fetch)? {
+                let stripe = self.streams[at].stripe;
+                return Err(Error::corruption(format!(
+                    "expected filters up to position {} of table {}, found a cluster that ends before",
+                    stripe.last, stripe.table.0
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The page, with zeros behind it, and forgets what no later page needs.
+    fn take_page(&mut self) -> Vec<u8> {
+        let here = |at: &&usize| self.streams[**at].taken > 0;
+        let here: Vec<usize> = self.active.iter().filter(here).copied().collect();
+        let mut page = Vec::with_capacity(self.bytes + PAGE_BYTES);
+        page.extend((here.len() as u16).to_le_bytes());
+        for at in &here {
+            page.extend((*at as u16).to_le_bytes());
+        }
+        for at in &here {
+            let stream = &self.streams[*at];
+            page.extend(stream.lengths.iter().take(stream.taken));
+        }
+        for at in &here {
+            let stream = &self.streams[*at];
+            page.extend(stream.filters.iter().take(stream.taken_bytes));
+        }
+        debug_assert_eq!(page.len(), self.bytes, "what was counted");
+        page.resize(pages_for(page.len()) * PAGE_BYTES, 0);
+        page
+    }
+
+    /// The next page begins where this one ended, with the columns that reach over the end.
+    fn begin_page(&mut self) {
+        let end = self.end;
+        self.bytes = HEAD_BYTES;
+        for at in &self.active {
+            let stream = &mut self.streams[*at];
+            while stream.taken > 0 && stream.stripe.end_of(stream.column) <= end {
+                stream.taken -= 1;
+                stream.column += 1;
+                let length = stream.lengths.pop_front().map_or(0, usize::from);
+                stream.taken_bytes -= length;
+                stream.filters.drain(..length);
+            }
+            self.bytes += stream.bytes();
+        }
+        let streams = &self.streams;
+        self.active
+            .retain(|at| streams[*at].taken > 0 || !streams[*at].is_exhausted());
+        self.start = end;
+    }
+}

@@ -1,0 +1,237 @@
+//! What is behind the pages of a cluster's file: whose keys it knows, and where each page begins. The
+//! format is in `docs/format/cluster.md`.
+
+use crate::base::codec::checksum::{agree, place, seeded};
+use crate::base::codec::{ByteReader, varint};
+use crate::base::entry::{KeyspaceId, PartitionId};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::page::TableId;
+
+use super::{Extent, PAGE_BYTES, POSITION_BITS, STRIPES_MAX, Stripe};
+use crate::table::filter::small_bloom;
+
+const MAGIC: [u8; 8] = *b"hedgeclu";
+const VERSION: u32 = 0;
+/// The last bytes of the file.
+pub(crate) const TAIL_BYTES: usize = 28;
+
+/// Whose keys are in a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) partition: PartitionId,
+    /// Of the hashes of keys.
+    pub(crate) hash_seed: u64,
+}
+
+/// The stripes of a cluster and the places of its pages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Directory {
+    pub(crate) stripes: Vec<Stripe>,
+    /// The position at which each page begins; pages that belong together begin at the same.
+    pub(crate) firsts: Vec<u32>,
+}
+
+impl Directory {
+    /// The pages for a position; `None` before the first.
+    pub(super) fn extent_at(&self, position: u32) -> Option<Extent> {
+        let end = self.firsts.partition_point(|first| *first <= position);
+        let start = *self.firsts[..end].last()?;
+        let before = self.firsts[..end].iter().rev();
+        let pages = before.take_while(|first| **first == start).count();
+        Some(self.extent(end - pages, pages))
+    }
+
+    fn extent(&self, page: usize, pages: usize) -> Extent {
+        let next = self.firsts.get(page + pages);
+        Extent {
+            page,
+            pages,
+            start: u64::from(self.firsts[page]),
+            end: next.map_or(1 << POSITION_BITS, |first| u64::from(*first)),
+        }
+    }
+
+    /// All pages in order.
+    pub(super) fn extents(&self) -> impl Iterator<Item = Extent> {
+        let mut page = 0;
+        self.firsts.chunk_by(|a, b| a == b).map(move |together| {
+            let extent = self.extent(page, together.len());
+            page += together.len();
+            extent
+        })
+    }
+
+    pub(crate) fn pages_bytes(&self) -> u64 {
+        (self.firsts.len() * PAGE_BYTES) as u64
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.stripes.capacity() * size_of::<Stripe>() + self.firsts.capacity() * size_of::<u32>()
+    }
+
+    /// What follows the pages in the file with a number.
+    pub(crate) fn encode(&self, number: TableId, owner: Owner) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        varint::put(&mut bytes, u64::from(owner.keyspace.0));
+        varint::put(&mut bytes, u64::from(owner.partition.0));
+        bytes.extend(owner.hash_seed.to_le_bytes());
+        varint::put(&mut bytes, self.stripes.len() as u64);
+        for stripe in &self.stripes {
+            varint::put(&mut bytes, stripe.table.0);
+            bytes.extend(stripe.first.to_le_bytes());
+            bytes.extend(stripe.last.to_le_bytes());
+            bytes.extend([stripe.column_bits, stripe.probes]);
+        }
+        varint::put(&mut bytes, self.firsts.len() as u64);
+        self.firsts.iter().fold(0, |before, first| {
+            varint::put(&mut bytes, u64::from(first - before));
+            *first
+        });
+        let at = place(number.0, self.pages_bytes());
+        bytes.extend(seeded(at, &bytes).to_le_bytes());
+        let tail = Tail {
+            pages: self.firsts.len() as u32,
+            directory_bytes: bytes.len() as u64,
+        };
+        bytes.extend(tail.encode(number));
+        bytes
+    }
+
+    /// From its bytes in the file with a number, without the tail.
+    ///
+    /// # Errors
+    /// `Corruption`.
+    pub(crate) fn decode(bytes: &[u8], number: TableId, tail: Tail) -> Result<(Owner, Directory)> {
+        let (bytes, sum) = bytes.split_last_chunk().ok_or_else(|| {
+            Error::corruption(format!(
+                "expected the directory of a cluster, found {} bytes",
+                bytes.len()
+            ))
+        })?;
+        check(
+            place(number.0, tail.directory_at()),
+            bytes,
+            u32::from_le_bytes(*sum),
+        )?;
+        let mut reader = ByteReader::new(bytes);
+        let owner = Owner {
+            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
+            partition: PartitionId(reader.varint_as("partition")?),
+            hash_seed: reader.u64("seed of hashes")?,
+        };
+        let mut directory = Directory::default();
+        for _ in 0..reader.varint("stripes")? {
+            directory.stripes.push(decode_stripe(&mut reader)?);
+        }
+        let pages = reader.varint("pages")?;
+        if directory.stripes.len() > STRIPES_MAX || pages != u64::from(tail.pages) {
+            return Err(Error::corruption(format!(
+                "expected at most {STRIPES_MAX} stripes in {} pages, found {} in {pages}",
+                tail.pages,
+                directory.stripes.len()
+            )));
+        }
+        let mut first = 0_u32;
+        for _ in 0..pages {
+            let step = reader.varint_as("page's first position")?;
+            first = first.checked_add(step).ok_or_else(|| {
+                Error::corruption("expected positions of 32 bits, found a larger one".to_string())
+            })?;
+            directory.firsts.push(first);
+        }
+        reader.finish("the directory of a cluster")?;
+        Ok((owner, directory))
+    }
+}
+
+fn decode_stripe(reader: &mut ByteReader<'_>) -> Result<Stripe> {
+    let stripe = Stripe {
+        table: TableId(reader.varint("table")?),
+        first: reader.u32("first position")?,
+        last: reader.u32("last position")?,
+        column_bits: reader.u8("bits of a column")?,
+        probes: reader.u8("probes")?,
+    };
+    let is_possible = stripe.first <= stripe.last
+        && u32::from(stripe.column_bits) <= POSITION_BITS
+        && small_bloom::are_probes(stripe.probes);
+    if is_possible {
+        return Ok(stripe);
+    }
+    Err(Error::corruption(format!(
+        "expected a stripe of at most {POSITION_BITS} bits and 1 to 22 probes, found {stripe:?}"
+    )))
+}
+
+/// The end of a cluster's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) pages: u32,
+    pub(crate) directory_bytes: u64,
+}
+
+impl Tail {
+    fn encode(self, number: TableId) -> Vec<u8> {
+        let mut bytes = self.pages.to_le_bytes().to_vec();
+        bytes.extend(self.directory_bytes.to_le_bytes());
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(MAGIC);
+        let sum = seeded(place(number.0, u64::MAX), &bytes);
+        bytes.extend(sum.to_le_bytes());
+        bytes
+    }
+
+    /// `number` is that of the file.
+    ///
+    /// # Errors
+    /// `Corruption`; `FormatVersion` if a later version wrote it.
+    pub(crate) fn decode(bytes: &[u8; TAIL_BYTES], number: TableId) -> Result<Tail> {
+        let mut reader = ByteReader::new(bytes);
+        let pages = reader.u32("pages")?;
+        let directory_bytes = reader.u64("bytes of the directory")?;
+        let version = reader.u32("version")?;
+        if reader.take(MAGIC.len(), "magic")? != MAGIC {
+            return Err(Error::corruption(
+                "expected a file of a cluster, found another",
+            ));
+        }
+        let end = reader.position();
+        check(
+            place(number.0, u64::MAX),
+            &bytes[..end],
+            reader.u32("checksum")?,
+        )?;
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!("expected a cluster of version {VERSION}, found {version}"),
+            ));
+        }
+        Ok(Tail {
+            pages,
+            directory_bytes,
+        })
+    }
+
+    pub(crate) fn directory_at(self) -> u64 {
+        u64::from(self.pages) * PAGE_BYTES as u64
+    }
+
+    /// The size of the file.
+    pub(crate) fn file_bytes(self) -> u64 {
+        self.directory_at()
+            .saturating_add(self.directory_bytes)
+            .saturating_add(TAIL_BYTES as u64)
+    }
+}
+
+fn check(seed: u64, bytes: &[u8], found: u32) -> Result<()> {
+    let expected = seeded(seed, bytes);
+    if agree(found, expected) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "expected checksum {expected:#010x} in a cluster, found {found:#010x}"
+    )))
+}

@@ -1,0 +1,195 @@
+//! A page of a cluster: what each of its stripes has of an interval of positions.
+//!
+//! ```text
+//! number of stripes │ which stripes │ lengths of filters, stripe by stripe │ the filters
+//! u16               │ u16 each      │ u8 each                              │
+//! ```
+//!
+//! How many columns a stripe has here follows from the interval, which the directory tells.
+
+use std::ops::Range;
+
+use crate::base::error::{Error, Result};
+use crate::base::page::TRAILER_BYTES;
+
+use super::{Extent, PAGE_BYTES, Stripe};
+
+/// What one page holds.
+pub(super) const CAPACITY: usize = PAGE_BYTES - TRAILER_BYTES as usize;
+/// The number of stripes.
+pub(super) const HEAD_BYTES: usize = 2;
+/// What a stripe takes that is in a page, beside its columns.
+pub(super) const STRIPE_BYTES: usize = 2;
+/// A cluster has at most so many.
+pub(crate) const STRIPES_MAX: usize = 1 << 16;
+
+/// How many pages hold so many bytes.
+pub(super) fn pages_for(bytes: usize) -> usize {
+    (bytes + TRAILER_BYTES as usize).div_ceil(PAGE_BYTES)
+}
+
+/// A page whose parts were found.
+pub(super) struct Decoded<'a> {
+    stripes: &'a [Stripe],
+    extent: Extent,
+    numbers: &'a [u8],
+    lengths: &'a [u8],
+    filters: &'a [u8],
+}
+
+impl<'a> Decoded<'a> {
+    pub(super) fn new(page: &'a [u8], stripes: &'a [Stripe], extent: &Extent) -> Result<Self> {
+        let (head, rest) = page
+            .split_first_chunk()
+            .ok_or_else(|| too_short(page.len()))?;
+        let count = usize::from(u16::from_le_bytes(*head));
+        let (numbers, rest) = rest
+            .split_at_checked(count * STRIPE_BYTES)
+            .ok_or_else(|| too_short(page.len()))?;
+        let mut decoded = Decoded {
+            stripes,
+            extent: *extent,
+            numbers,
+            lengths: &[],
+            filters: rest,
+        };
+        let mut columns = 0;
+        for part in decoded.parts() {
+            let (_, range) = part?;
+            columns += range.end - range.start;
+        }
+        let columns = usize::try_from(columns).unwrap_or(usize::MAX);
+        (decoded.lengths, decoded.filters) = rest
+            .split_at_checked(columns)
+            .ok_or_else(|| too_short(page.len()))?;
+        Ok(decoded)
+    }
+
+    /// What it takes without the zeros behind it.
+    pub(super) fn bytes(&self) -> usize {
+        HEAD_BYTES + self.numbers.len() + self.lengths.len() + sum(self.lengths)
+    }
+
+    /// The stripes that are here, with the columns that they have here.
+    fn parts(&self) -> impl Iterator<Item = Result<(usize, Range<u64>)>> + use<'a> {
+        let (stripes, extent) = (self.stripes, self.extent);
+        let (numbers, _) = self.numbers.as_chunks::<STRIPE_BYTES>();
+        numbers.iter().map(move |number| {
+            let number = usize::from(u16::from_le_bytes(*number));
+            let stripe = stripes.get(number).ok_or_else(|| {
+                Error::corruption(format!(
+                    "expected a stripe below {} in a page of a cluster, found {number}",
+                    stripes.len()
+                ))
+            })?;
+            Ok((number, stripe.columns_within(extent.start, extent.end)))
+        })
+    }
+
+    /// Hands over the filter of each stripe that covers a position. Cost: the lengths before it are looked at once.
+    pub(super) fn at(&self, position: u32, mut each: impl FnMut(usize, &'a [u8])) -> Result<()> {
+        let (mut lengths, mut from) = (self.lengths, 0);
+        for part in self.parts() {
+            let (number, columns) = part?;
+            let mine;
+            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
+            let (stripe, mut rest) = (&self.stripes[number], mine);
+            if stripe.covers(position) {
+                let column = stripe.column_of(position) - columns.start;
+                let found = mine.split_at_checked(column as usize);
+                let Some((before, [length, behind @ ..])) = found else {
+                    return Err(Error::corruption(format!(
+                        "expected a filter of column {column} in a page of a cluster, found {}",
+                        mine.len()
+                    )));
+                };
+                from += sum(before);
+                let filter = self.filters.get(from..from + usize::from(*length));
+                each(number, filter.ok_or_else(|| too_short(self.filters.len()))?);
+                from += usize::from(*length);
+                rest = behind;
+            }
+            if !lengths.is_empty() {
+                from += sum(rest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over the filters of each stripe, and of which columns they are.
+    pub(super) fn for_each(
+        &self,
+        mut each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut lengths, mut filters) = (self.lengths, self.filters);
+        for part in self.parts() {
+            let (stripe, columns) = part?;
+            let mine;
+            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
+            let bytes;
+            (bytes, filters) = filters
+                .split_at_checked(sum(mine))
+                .ok_or_else(|| too_short(self.filters.len()))?;
+            let mine = Filters {
+                lengths: mine,
+                bytes,
+            };
+            each(stripe, columns, mine)?;
+        }
+        Ok(())
+    }
+}
+
+/// How far a filter may be from where it would be if all before it had the same size, about.
+const MARGIN_BYTES: usize = 64;
+
+/// What is looked at for a position in a page of one stripe that covers it: the front, and the filter with what is around
+/// it. Where that is follows from how many columns are before it, nearly: they have about as many keys each.
+pub(super) fn parts_for<'a>(
+    page: &'a [u8],
+    stripe: &Stripe,
+    extent: &Extent,
+    position: u32,
+) -> [&'a [u8]; 2] {
+    let columns = stripe.columns_within(extent.start, extent.end);
+    let before = stripe.column_of(position) - columns.start;
+    let count = (columns.end - columns.start).max(1);
+    let front_bytes = HEAD_BYTES + STRIPE_BYTES + count as usize;
+    let (front, filters) = page.split_at(front_bytes.min(page.len()));
+    let at = (filters.len() as u64 * before / count) as usize;
+    let end = filters.len().min(at + 2 * MARGIN_BYTES);
+    [
+        front,
+        &filters[at.saturating_sub(MARGIN_BYTES).min(end)..end],
+    ]
+}
+
+/// Some filters one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Filters<'a> {
+    pub(super) lengths: &'a [u8],
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Filters<'a> {
+    /// Those behind the first `count`.
+    pub(super) fn skip(self, count: usize) -> Filters<'a> {
+        let (skipped, lengths) = self.lengths.split_at(count.min(self.lengths.len()));
+        Filters {
+            lengths,
+            bytes: &self.bytes[sum(skipped)..],
+        }
+    }
+}
+
+pub(super) fn sum(lengths: &[u8]) -> usize {
+    // Of 32 bits, so that the processor adds many at once.
+    let sum: u32 = lengths.iter().map(|length| u32::from(*length)).sum();
+    sum as usize
+}
+
+fn too_short(found: usize) -> Error {
+    Error::corruption(format!(
+        "expected a page of a cluster that holds its filters, found {found} bytes"
+    ))
+}

@@ -1,0 +1,244 @@
+//! The clusters of a tree ([`crate::group_filter::cluster`]): where they are asked, and who finds them again when
+//! tables change their place.
+//!
+//! A cluster answers for tables, and the read path asks for runs of a group. So what stands in a group is a
+//! cluster with the run that each of its tables is in there ([`Attached`]), made anew whenever a group
+//! gets tables: from a flush, a merge, a move, another number of groups, or the manifest. A table's answer is there from the
+//! moment on that the table is ([`carry`]).
+
+mod file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::entry::KeyHash;
+use crate::base::error::Result;
+use crate::base::page::{Page, Step, TableId};
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::shape::{Group, GroupProbe, RunId};
+use crate::table::Table;
+use crate::table::filter::{Probe, RunMask};
+
+use crate::tree::version::Version;
+
+pub(crate) use file::{Fetch, StoredCluster, cluster_number, read_whole, write};
+
+/// A cluster as a group asks it.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) cluster: Arc<StoredCluster>,
+    /// For each stripe the run of its table, as a place in [`GroupProbe::runs`], if it is in the group.
+    runs: Box<[Option<u8>]>,
+    count: usize,
+}
+
+impl Probe for Attached {
+    fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
+        let mut left = RunMask::all(self.count);
+        let asked = self.cluster.cluster.ask(hash, page, |stripe| {
+            if let Some(run) = self.runs[stripe] {
+                left = left.without(usize::from(run));
+            }
+        });
+        Ok(match asked? {
+            Step::Read(id) => Step::Read(id),
+            Step::Done(()) => Step::Done(left),
+        })
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        self.cluster.cluster.touch(hash);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.cluster.cluster.memory_bytes()
+    }
+}
+
+impl Attached {
+    /// The tables of the group that it answers for, with the places of their stripes.
+    pub(crate) fn stripes(&self) -> impl Iterator<Item = (usize, TableId)> {
+        let stripes = self.cluster.cluster.stripes().iter().zip(&self.runs);
+        let here = stripes.enumerate().filter(|(_, (_, run))| run.is_some());
+        here.map(|(at, (stripe, _))| (at, stripe.table))
+    }
+}
+
+/// The cluster in a probe, if there is one.
+pub(crate) fn attached(probe: &GroupProbe) -> Option<&Attached> {
+    let filter: &dyn std::any::Any = &*probe.filter;
+    filter.downcast_ref()
+}
+
+/// The clusters of a group.
+pub(crate) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attached> {
+    group.probes.iter().filter_map(attached)
+}
+
+/// The clusters of a tree, each once.
+pub(crate) fn of_version(version: &Version) -> Vec<Arc<StoredCluster>> {
+    let groups = version.levels.iter().flat_map(|level| &level.groups);
+    let all = groups
+        .flat_map(|group| of_group(group))
+        .map(|it| it.cluster.clone());
+    each_once(all)
+}
+
+/// By number, whatever order they come in.
+pub(crate) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Arc<StoredCluster>> {
+    let by_number: BTreeMap<_, _> = all.map(|it| (it.name(), it)).collect();
+    by_number.into_values().collect()
+}
+
+/// Level and number of a group.
+type Place = (usize, usize);
+
+/// Gives the groups that an edit changed the clusters of their tables: those that the tables had before, and `fresh`
+/// ones of tables that are new.
+pub(crate) fn carry(
+    before: &Version,
+    after: &mut Version,
+    edit: &TreeEdit,
+    fresh: impl IntoIterator<Item = Arc<StoredCluster>>,
+) {
+    let added = edit.added.iter().map(|(_, meta)| meta.id);
+    let tables = added.chain(edit.moved.iter().map(|(id, _)| *id));
+    let mut targets: BTreeSet<Place> = tables.filter_map(|id| place(after, id)).collect();
+    for &(level, _) in &edit.ranges {
+        let level = usize::from(level);
+        let groups = after.levels.get(level).map_or(0, |it| it.groups.len());
+        targets.extend((0..groups).map(|group| (level, group)));
+    }
+    let groups = targets.iter().map(|at| &after.levels[at.0].groups[at.1]);
+    let tables = groups.flat_map(|group| group.runs.iter().flat_map(|run| &run.tables));
+    let sources: BTreeSet<Place> = tables
+        .filter_map(|table| place(before, table.meta().id))
+        .collect();
+    let sources = sources.iter().map(|at| &before.levels[at.0].groups[at.1]);
+    let known = sources
+        .flat_map(|group| of_group(group))
+        .map(|it| it.cluster.clone());
+    let pool = each_once(known.chain(fresh));
+    attach(after, &targets, &pool);
+}
+
+fn place(version: &Version, id: TableId) -> Option<Place> {
+    let (at, _) = version.table(id)?;
+    Some((usize::from(at.level), at.group as usize))
+}
+
+/// Has all groups ask these clusters, as far as they have tables of theirs.
+pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
+    let levels = version.levels.iter().enumerate();
+    let places = levels.flat_map(|(at, level)| (0..level.groups.len()).map(move |it| (at, it)));
+    let targets = places.collect();
+    attach(version, &targets, pool);
+}
+
+/// Puts a new cluster into the groups that its tables are in, in place of others, as far as it knows their tables.
+pub(crate) fn replace(
+    version: &mut Version,
+    new: &Arc<StoredCluster>,
+    others: &[Arc<StoredCluster>],
+) {
+    let stripes = || new.cluster.stripes().iter().map(|stripe| stripe.table);
+    let targets: BTreeSet<Place> = stripes().filter_map(|id| place(version, id)).collect();
+    let known: BTreeSet<TableId> = stripes().collect();
+    let is_replaced = |it: &&Attached| {
+        let is_named = others.iter().any(|other| Arc::ptr_eq(other, &it.cluster));
+        is_named
+            && it
+                .stripes()
+                .all(|(_, id)| known.contains(&id) || place(version, id).is_none())
+    };
+    let groups = targets.iter().map(|at| &version.levels[at.0].groups[at.1]);
+    let here = groups
+        .flat_map(|group| of_group(group))
+        .filter(|it| !is_replaced(it));
+    let pool = each_once(here.map(|it| it.cluster.clone()).chain([new.clone()]));
+    attach(version, &targets, &pool);
+}
+
+/// Has nobody ask a cluster any more.
+pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
+    let is_other =
+        |probe: &GroupProbe| attached(probe).is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster));
+    for level in &mut version.levels {
+        let asks = |at: &usize| !level.groups[*at].probes.iter().all(is_other);
+        let asking: Vec<usize> = (0..level.groups.len()).filter(asks).collect();
+        for group in asking {
+            let group = level.group_mut(group).expect("found above");
+            group.probes.retain(is_other);
+        }
+    }
+}
+
+/// Has some groups ask these clusters and no others.
+fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCluster>]) {
+    for &place in targets {
+        let group = group_mut(version, place);
+        group.probes.retain(|probe| attached(probe).is_none());
+    }
+    for cluster in pool {
+        let stripes = cluster.cluster.stripes();
+        let mut here: BTreeMap<Place, Runs> = BTreeMap::new();
+        for (stripe, it) in stripes.iter().enumerate() {
+            let found = version.table(it.table);
+            let found = found.map(|(at, _)| ((usize::from(at.level), at.group as usize), at.run));
+            if let Some((place, run)) = found.filter(|(place, _)| targets.contains(place)) {
+                let runs = here
+                    .entry(place)
+                    .or_insert_with(|| Runs::new(stripes.len()));
+                runs.note(stripe, run);
+            }
+        }
+        for (place, runs) in here {
+            let probe = runs.probe(cluster);
+            group_mut(version, place).probes.push(probe);
+        }
+    }
+}
+
+/// A group that there is.
+fn group_mut(version: &mut Version, (level, group): Place) -> &mut Group<Arc<Table>> {
+    let group = version.levels[level].group_mut(group);
+    group.expect("a place is that of a group")
+}
+
+/// The runs of a group that the tables of a cluster are in.
+struct Runs {
+    ids: Vec<RunId>,
+    of_stripes: Box<[Option<u8>]>,
+}
+
+impl Runs {
+    fn new(stripes: usize) -> Runs {
+        Runs {
+            ids: Vec::new(),
+            of_stripes: vec![None; stripes].into(),
+        }
+    }
+
+    fn note(&mut self, stripe: usize, run: RunId) {
+        let known = self.ids.iter().position(|id| *id == run);
+        let place = known.unwrap_or_else(|| {
+            self.ids.push(run);
+            self.ids.len() - 1
+        });
+        self.of_stripes[stripe] = Some(place as u8);
+    }
+
+    fn probe(self, cluster: &Arc<StoredCluster>) -> GroupProbe {
+        let attached = Attached {
+            cluster: cluster.clone(),
+            runs: self.of_stripes,
+            count: self.ids.len(),
+        };
+        GroupProbe {
+            runs: self.ids.into(),
+            outgrown: RunMask::NONE,
+            filter: Arc::new(attached),
+            pages: cluster.clone(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Filters over the runs of a group: one question says which of them may have a key.
+
+pub(crate) mod cluster;
+pub(crate) mod clusters;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "filters are built from hashes, not read, and never erased from"
+    )
+)]
+pub(crate) mod multi_level_cuckoo;
+pub(crate) mod probes;

@@ -1,0 +1,201 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+mod format;
+mod model;
+mod printed;
+mod speed;
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 += 1;
+        KeyHash::of(&self.0.to_le_bytes(), 0xC0C0).low()
+    }
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+fn hash(i: u64) -> KeyHash {
+    KeyHash::of(&i.to_le_bytes(), 5)
+}
+
+/// Key `i` of those that have one fingerprint of at most 16 bits and one bucket.
+fn alike(i: u64) -> u64 {
+    assert!(i < 256);
+    0x0012_3456_789A_BC00 | i
+}
+
+fn sizing(fingerprint_bits: u8, runs_max: usize, entries: u64, mode: Mode) -> Sizing {
+    Sizing {
+        fingerprint_bits,
+        runs_max,
+        entries,
+        mode,
+    }
+}
+
+fn blind(hashes: impl IntoIterator<Item = u64>) -> impl Iterator<Item = (u64, Prior)> {
+    hashes.into_iter().map(|hash| (hash, Prior::Unknown))
+}
+
+fn runs_of(filter: &MultiLevelCuckoo, hash: u64) -> RunMask {
+    let whole = KeyHash(u128::from(hash) << 8);
+    let mut answers = vec![RunMask::all(3)];
+    filter.candidates_of_many(&[whole, whole], &mut answers);
+    match filter.candidates(whole, None).unwrap() {
+        Step::Done(runs) => {
+            assert_eq!(answers, [RunMask::all(3), runs, runs]);
+            runs
+        }
+        Step::Read(_) => panic!("a filter in memory asks for no page"),
+    }
+}
+
+#[test]
+fn who_asks_for_the_size_of_a_filter_hears_whether_it_can_be() {
+    for (bits, runs, entries, can_be) in [
+        (12, 8, 1000, true),
+        (12, 64, 0, true),
+        (12, 65, 1000, false),
+        (25, 8, 1000, false),
+        (12, 8, 1_200_000_000, false),
+        (12, 8, u64::MAX, false),
+    ] {
+        let sizing = sizing(bits, runs, entries, Mode::Set);
+        assert_eq!(sizing.memory_bytes().is_some(), can_be, "{sizing:?}");
+        let filter = MultiLevelCuckoo::new(sizing);
+        assert_eq!(filter.is_ok(), can_be, "{sizing:?}");
+    }
+}
+
+/// Table of section 3.7 of the specification: 8 runs, filled to 95 %.
+#[test]
+fn false_positives_and_sizes_are_those_of_the_specification() {
+    const KEYS: u64 = 124_512;
+    const ASKED: u64 = 400_000;
+    for (bits, bits_per_key) in [(11, 15.0), (12, 16.0), (13, 17.0), (14, 18.0), (16, 20.05)] {
+        for mode in [Mode::Set, Mode::Unique] {
+            let runs = (0..8).map(|run| {
+                let keys = (run * KEYS / 8..(run + 1) * KEYS / 8).map(|i| hash_of(hash(i)));
+                keys.map(|hash| (hash, Prior::Absent))
+            });
+            let filter = MultiLevelCuckoo::build(sizing(bits, 8, KEYS, mode), runs).unwrap();
+            assert_eq!(filter.mode(), mode);
+            let wrong = (KEYS..KEYS + ASKED)
+                .filter(|&i| runs_of(&filter, hash_of(hash(i))) != RunMask::NONE)
+                .count() as f64;
+            let expected = 8.0 * 0.95 / f64::from(1u32 << bits);
+            let deviation = (expected * ASKED as f64).sqrt();
+            let taken = filter.memory_bytes() as f64 * 8.0 / KEYS as f64;
+            let share = filter.whole_hashes() as f64 / KEYS as f64;
+            println!(
+                "{bits} bits, {mode:?}: {:.5} false positives ({expected:.5}), {taken:.2} bits per \
+                 key, {share:.5} kept whole",
+                wrong / ASKED as f64
+            );
+            assert!(
+                (wrong - expected * ASKED as f64).abs() < 5.0 * deviation,
+                "{wrong} of {ASKED}"
+            );
+            if mode == Mode::Set {
+                assert!(taken < bits_per_key, "{taken} bits per key");
+                assert_eq!(share, 0.0);
+            } else {
+                // Filled from empty, the average class is half as often taken as at the end.
+                let expected = expected / 2.0 * KEYS as f64;
+                let found = filter.whole_hashes() as f64;
+                assert!((found - expected).abs() < 5.0 * expected.sqrt(), "{found}");
+            }
+        }
+    }
+}
+
+/// What the issue asks of a full level of eight runs: at most 16.0 bits per key and 0.002.
+#[test]
+fn a_level_of_eight_runs_takes_sixteen_bits_per_key() {
+    const KEYS: u64 = 800_000;
+    let runs = (0..8).map(|run| {
+        let mut hashes: Vec<_> = (run * KEYS / 8..(run + 1) * KEYS / 8)
+            .map(|i| hash_of(hash(i)))
+            .collect();
+        hashes.sort_unstable();
+        blind(hashes)
+    });
+    let filter = MultiLevelCuckoo::build(sizing(12, 8, KEYS, Mode::Set), runs).unwrap();
+    assert!(filter.memory_bytes() as u64 * 8 <= 16 * KEYS);
+    assert_eq!(filter.whole_hashes(), 0);
+    assert!(!filter.has_room_for(KEYS / 100));
+    let right = (0..KEYS).filter(|&i| {
+        let run = 7 - i / (KEYS / 8);
+        runs_of(&filter, hash_of(hash(i))).0 >> run & 1 == 1
+    });
+    assert_eq!(right.count() as u64, KEYS);
+    let wrong = (KEYS..2 * KEYS).filter(|&i| !runs_of(&filter, hash_of(hash(i))).is_empty());
+    let wrong = wrong.count() as f64 / KEYS as f64;
+    println!("{wrong} false positives");
+    assert!(wrong <= 0.002, "{wrong}");
+}
+
+/// Sixteen runs with the same keys: twice as many entries per class as its two buckets hold.
+#[test]
+fn a_class_that_overflows_is_kept_whole() {
+    let keys: Vec<_> = (0..500).map(|i| hash_of(hash(i))).collect();
+    let runs = (0..16).map(|_| blind(keys.iter().copied()));
+    let filter = MultiLevelCuckoo::build(sizing(12, 16, 8000, Mode::Set), runs).unwrap();
+    assert!(filter.whole_hashes() > 400);
+    for &key in &keys {
+        assert_eq!(runs_of(&filter, key), RunMask::all(16));
+    }
+}
+
+#[test]
+fn a_filter_that_is_too_small_answers_right() {
+    let mut filter = MultiLevelCuckoo::new(sizing(12, 4, 1000, Mode::Set)).unwrap();
+    for run in 0..4 {
+        assert_eq!(filter.has_room_for(1000), run == 0);
+        let hashes = (run * 1000..(run + 1) * 1000).map(|i| hash_of(hash(i)));
+        filter = filter.extend(blind(hashes)).unwrap();
+    }
+    for i in 0..4000 {
+        let run = 3 - i / 1000;
+        assert!(runs_of(&filter, hash_of(hash(i))).0 >> run & 1 == 1);
+    }
+    assert!(filter.whole_hashes() > 2900);
+    assert!(filter.extend(blind([])).is_err(), "a fifth run");
+}
+
+#[test]
+fn a_version_keeps_its_filter() {
+    let empty = MultiLevelCuckoo::new(sizing(14, 8, 100, Mode::Set)).unwrap();
+    let one = empty.extend(blind([alike(1)])).unwrap();
+    let two = one.extend(blind([alike(1), alike(2)])).unwrap();
+    let none = two.without_oldest(2);
+    assert_eq!(runs_of(&empty, alike(1)), RunMask::NONE);
+    assert_eq!(runs_of(&one, alike(1)), RunMask(1));
+    assert_eq!(runs_of(&two, alike(1)), RunMask(0b11));
+    assert_eq!(runs_of(&none, alike(1)), RunMask::NONE);
+    assert_eq!((none.runs(), none.entries), (0, 0));
+    assert!(two.memory_bytes() > 100 * (14 + 3) / 8);
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    let refused = [
+        sizing(3, 8, 10, Mode::Set),
+        sizing(25, 8, 10, Mode::Set),
+        sizing(12, 0, 10, Mode::Set),
+        sizing(12, 65, 10, Mode::Set),
+        sizing(12, usize::MAX, 10, Mode::Set),
+        sizing(12, 8, 2_000_000_000, Mode::Set),
+        sizing(12, 8, u64::MAX, Mode::Set),
+    ];
+    for sizing in refused {
+        let error = MultiLevelCuckoo::new(sizing).expect_err("refused");
+        assert_eq!(error.kind(), crate::base::error::ErrorKind::InvalidArgument);
+    }
+}

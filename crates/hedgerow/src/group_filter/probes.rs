@@ -1,0 +1,550 @@
+//! Filters over the runs of a group: one for all of them, in place of one for each table (SlimDB,
+//! section 3.2; [`crate::group_filter::multi_level_cuckoo`]).
+//!
+//! They are built of the hashes that tables keep. Who writes or moves tables has the filter that knows them built
+//! before they come into the tree, and both come together ([`ahead`]): so a run is covered from the first on, also one that
+//! merges out of the level above bring tables by and by. What lacks a filter nevertheless, because the
+//! database was opened, the design is another or a filter did not fit, gets it from a job of its own: until then reads ask
+//! such a run without a filter.
+//!
+//! The filters of a group are *generations*: a run is added to the newest one (a copy, with the
+//! run's keys inserted) as long as there is room and none of its runs is going down; otherwise it
+//! begins the next. What does not fit the memory is made smaller, or not at all ([`Addition::fitted`]).
+//!
+//! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
+//! also of what was written blindly and of deleted keys, of which no flag of an entry could.
+//!
+//! They are kept in files, too ([`stored`]), so that a database need not build them when it is opened.
+//!
+//! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
+//! older runs; and a copy of the filter.
+//! Memory: a filter is made for the full group at once if it can be, since fingerprints do not say where their
+//! keys would go in a larger one; twice that while it is copied, and the hashes of one table's keys.
+
+pub(crate) mod ahead;
+pub(crate) mod clusters;
+pub(crate) mod stored;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::{FilterSpec, Residency};
+use crate::base::page::{Page, PageId, PageSource, Step, TableId};
+use crate::base::runtime::Priority;
+use crate::base::stats::Event;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::shape::{Group, GroupProbe, Run, RunId};
+use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, hash_of};
+use crate::table::Table;
+use crate::table::filter::{Probe, RunMask};
+use crate::table::memory::Memory;
+use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
+use crate::tree::engine::{Engine, lock};
+use crate::tree::partition::{KeyspaceFacts, Partition};
+use crate::tree::version::Version;
+use stored::Stored;
+
+/// Fingerprints get shorter, down to this, as long as a filter takes more than half of what is left for filters: an answer
+/// names a run in vain for 8 of 256 absent keys.
+const FAIR_FINGERPRINT_BITS: u8 = 8;
+/// And down to this as long as it does not fit.
+const SHORT_FINGERPRINT_BITS: u8 = 6;
+
+/// Begins to build the filters that a tree lacks, and to write those whose turn it is, if nobody does.
+pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
+    {
+        let mut work = partition.work();
+        let is_due = || next(engine, partition).is_some() || stored::is_any_due(partition);
+        if work.probing || !is_due() {
+            return;
+        }
+        work.probing = true;
+    }
+    let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
+    engine.scheduler.submit(Priority::MergeTop, move || {
+        let Some(engine) = engine_ref.upgrade() else {
+            return;
+        };
+        let mut on_panic = OnPanic(Some(&partition));
+        build_all(&engine, &partition);
+        on_panic.0 = None;
+        engine.remove_obsolete();
+        engine.scheduler.notify_progress();
+    });
+}
+
+/// A panic, which would be a bug, must not keep later filters from being built.
+struct OnPanic<'a>(Option<&'a Partition>);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if let Some(partition) = self.0 {
+            partition.work().probing = false;
+        }
+    }
+}
+
+fn build_all(engine: &Engine, partition: &Partition) {
+    loop {
+        stored::write_due(engine, partition);
+        let step = {
+            let mut work = partition.work();
+            let step = next(engine, partition);
+            // Whoever changes the tree from now on begins anew.
+            work.probing = step.is_some();
+            step
+        };
+        let Some(step) = step else { return };
+        if let Err(error) = step.run(engine, partition) {
+            let mut work = partition.work();
+            work.probing = false;
+            work.merge_failure = Some(error.clone());
+            drop(work);
+            if error.kind() != ErrorKind::Closed {
+                engine.tell(Event::BackgroundError {
+                    doing: "build a filter",
+                    error,
+                });
+            }
+            return;
+        }
+    }
+}
+
+/// What filters over several runs lack.
+pub(crate) enum NextStep {
+    Add(Addition),
+    Cluster(clusters::Task),
+}
+
+impl NextStep {
+    fn run(&self, engine: &Engine, partition: &Partition) -> Result<()> {
+        match self {
+            NextStep::Cluster(task) => task.run(engine, partition),
+            NextStep::Add(addition) => {
+                let _growing = (addition.level > 0).then(|| lock(&partition.growing));
+                let probe = addition.build(engine, &partition.keyspace)?;
+                addition.install(engine, partition, probe)
+            }
+        }
+    }
+}
+
+/// What a filter of a group is to be made of.
+pub(crate) struct Addition {
+    level: usize,
+    group: usize,
+    /// The filter that gets the run; otherwise there will be a new one.
+    base: Option<GroupProbe>,
+    /// The runs that it has.
+    known: Vec<Run<Arc<Table>>>,
+    /// Oldest first, with the tables that they have now; or the tables that the newest run of the base gets.
+    runs: Vec<Run<Arc<Table>>>,
+    grows: bool,
+    /// Of a new filter.
+    sizing: Sizing,
+    /// What such a filter has to have room for; the rest is for runs that are to come.
+    entries: u64,
+}
+
+/// What the filters of a tree lack.
+pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
+    if engine.writer().is_err() || partition.is_dropped() {
+        return None;
+    }
+    let design = partition.keyspace.design();
+    let version = &partition.tree().version;
+    let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
+    let addition = lacking(engine, &design, version);
+    addition.map(NextStep::Add).or_else(task)
+}
+
+/// The filter that the runs of a level share: bits of a fingerprint, and the mode that it begins with.
+fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
+    match design.design.filter_at(level) {
+        FilterSpec::MultiLevelCuckoo {
+            fingerprint_bits,
+            unique,
+        } => Some((
+            fingerprint_bits,
+            if unique { Mode::Unique } else { Mode::Set },
+        )),
+        _ => None,
+    }
+}
+
+/// The first filter that is lacking and has room.
+fn lacking(engine: &Engine, design: &DesignInForce, version: &Version) -> Option<Addition> {
+    let mut levels = (0..version.depth())
+        .filter_map(|level| Some((level, shared(design, level)?)))
+        .peekable();
+    levels.peek()?;
+    let targets = crate::paths::compaction::targets(design, version);
+    levels.find_map(|(level, kind)| {
+        let runs_max = targets.get(level)?.runs_max as usize;
+        if runs_max <= 1 {
+            return None;
+        }
+        let mut groups = 0..version.levels[level].groups.len();
+        groups.find_map(|group| {
+            addition(version, (level, group), kind, runs_max)?.fitted(engine, design)
+        })
+    })
+}
+
+fn addition(
+    version: &Version,
+    (level, group): (usize, usize),
+    kind: (u8, Mode),
+    runs_max: usize,
+) -> Option<Addition> {
+    let it = &version.levels[level];
+    let here = &it.groups[group];
+    let growing = it.newest_run().filter(|_| grows(version, level));
+    let lacks = |run: &&Run<_>| Some(run.id) != growing && !here.is_covered(run.id);
+    let mut runs: Vec<_> = here.runs.iter().rev().filter(lacks).cloned().collect();
+    let first = runs.first()?;
+
+    let has_room = |filter: &MultiLevelCuckoo| filter.has_room_for(entries_of(&first.tables));
+    let base = base(version, (level, group), first.id, has_room);
+    if base.is_some() {
+        runs.truncate(1);
+    }
+    let largest = runs.iter().map(|run| entries_of(&run.tables)).max();
+    let entries = entries_of(runs.iter().flat_map(|run| &run.tables));
+    let coming = runs_max.saturating_sub(runs.len()) as u64;
+    let coming = coming.saturating_mul(largest.unwrap_or(0));
+    let sizing = Sizing {
+        fingerprint_bits: kind.0,
+        runs_max: runs_max.max(runs.len()),
+        entries: entries.saturating_add(coming),
+        mode: kind.1,
+    };
+    let sizes = (sizing, entries);
+    Some(Addition::new(here, (level, group), base, runs, sizes))
+}
+
+/// Whether merges out of the level above bring tables to the newest run of a level.
+fn grows(version: &Version, level: usize) -> bool {
+    let above = level.checked_sub(1).map(|above| &version.levels[above]);
+    above.is_some_and(|above| above.draining.is_some())
+}
+
+/// The newest filter of a group, if a run can come into it: it has room, its runs are older, and all of
+/// them stay.
+fn base(
+    version: &Version,
+    (level, group): (usize, usize),
+    run: RunId,
+    has_room: impl Fn(&MultiLevelCuckoo) -> bool,
+) -> Option<GroupProbe> {
+    let it = &version.levels[level];
+    let here = &it.groups[group];
+    let stays = |id: &RunId| {
+        let is_left = it.draining.is_none_or(|to| *id > to);
+        *id <= run && is_left && here.run(*id).is_some()
+    };
+    let is_base = |probe: &&GroupProbe| {
+        let filter = counted(probe).map(|counted| &counted.filter);
+        probe.outgrown.is_empty() && probe.runs.iter().all(stays) && filter.is_some_and(&has_room)
+    };
+    here.probes.first().filter(is_base).cloned()
+}
+
+/// Sums stop at the largest number.
+fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
+    let each = tables.into_iter().map(|table| table.meta().entries);
+    each.fold(0, u64::saturating_add)
+}
+
+/// The forms of a filter of at least so many keys, the best first, each with how many times over there is to be memory
+/// for it.
+fn smaller_forms(mut form: Sizing, entries_min: u64) -> Vec<(Sizing, u64)> {
+    let mut forms = vec![(form, 2)];
+    while form.entries > entries_min {
+        form.entries = entries_min.max(form.entries / 2);
+        forms.push((form, 2));
+    }
+    while form.fingerprint_bits > FAIR_FINGERPRINT_BITS {
+        form.fingerprint_bits -= 1;
+        forms.push((form, 2));
+    }
+    forms.push((form, 1));
+    while form.fingerprint_bits > SHORT_FINGERPRINT_BITS {
+        form.fingerprint_bits -= 1;
+        forms.push((form, 1));
+    }
+    forms
+}
+
+impl Addition {
+    fn new(
+        here: &Group<Arc<Table>>,
+        (level, group): (usize, usize),
+        base: Option<GroupProbe>,
+        runs: Vec<Run<Arc<Table>>>,
+        (sizing, entries): (Sizing, u64),
+    ) -> Addition {
+        let newest = runs.last().map(|run| run.id);
+        let known = base.iter().flat_map(|base| base.runs.iter());
+        let known: Vec<_> = known.filter_map(|id| here.run(*id).cloned()).collect();
+        Addition {
+            level,
+            group,
+            grows: known.iter().any(|run| Some(run.id) == newest),
+            base,
+            known,
+            runs,
+            sizing,
+            entries,
+        }
+    }
+
+    /// What there is the memory for, of a new filter: with room for fewer of the runs that are to come, so that half of what is
+    /// left stays for other filters; else with shorter fingerprints; else without the oldest runs. Nothing if
+    /// not even the newest fits.
+    fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
+        if self.base.is_some() {
+            return Some(self);
+        }
+        let is_resident = design.design.residency == Residency::Resident;
+        let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
+        // A filter of so many keys need not be possible at all.
+        let fits = |sizing: &Sizing, times| {
+            let bytes = sizing.memory_bytes();
+            bytes.is_some_and(|bytes| has_memory(times * bytes))
+        };
+        loop {
+            let forms = smaller_forms(self.sizing, self.entries);
+            if let Some((sizing, _)) = forms.iter().find(|(sizing, times)| fits(sizing, *times)) {
+                self.sizing = *sizing;
+                return Some(self);
+            }
+            if self.runs.len() <= 1 {
+                return None;
+            }
+            let oldest = self.runs.remove(0);
+            self.entries = self.entries.saturating_sub(entries_of(&oldest.tables));
+            self.sizing.entries = self.entries;
+        }
+    }
+
+    fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {
+        let base = self.base.as_ref().and_then(counted);
+        // Memory for it first.
+        let bytes = match base {
+            Some(base) => base.filter.memory_bytes(),
+            None => self.sizing.memory_bytes().unwrap_or(0) as usize,
+        };
+        let mut buffers = engine.memory.buffers(bytes);
+        let mut filter = match base {
+            Some(base) => base.filter.copy(),
+            None => MultiLevelCuckoo::new(self.sizing)?,
+        };
+        let mut ids: Vec<RunId> = self.base.iter().flat_map(|b| b.runs.to_vec()).collect();
+        for (at, run) in self.runs.iter().enumerate() {
+            if !self.grows {
+                filter.begin_run()?;
+                ids.insert(0, run.id);
+            }
+            let known = self.known.iter().filter(|it| it.id != run.id);
+            let older: Vec<_> = known.chain(&self.runs[..at]).collect();
+            // The hashes of one table at a time: those of a run take four times the filter's memory.
+            for table in &run.tables {
+                let tables = std::slice::from_ref(table);
+                let hashes = hashes_of(tables, facts)?;
+                buffers.resize(filter.memory_bytes() + hashes.len() * size_of::<u64>());
+                let keys = hashes.into_iter().map(|hash| (hash, Prior::Absent));
+                if filter.mode() == Mode::Unique {
+                    let mut keys: Vec<_> = keys.collect();
+                    for older in &older {
+                        engine.check_open()?;
+                        let found = hashes_of(overlapping(older, tables), facts)?;
+                        mark_found(&mut keys, found);
+                    }
+                    filter.grow(keys);
+                } else {
+                    filter.grow(keys);
+                }
+                engine.check_open()?;
+            }
+        }
+        drop(buffers);
+        let mut stored = base.map_or_else(Stored::default, |base| lock(&base.stored).clone());
+        stored.unwritten_bytes += self.runs.iter().map(Run::bytes).sum::<u64>();
+        let filter = Counted::new(filter, engine.memory.clone(), stored);
+        let filter: Arc<dyn Probe> = Arc::new(filter);
+        Ok(GroupProbe {
+            runs: ids.into(),
+            outgrown: RunMask::NONE,
+            filter,
+            pages: Arc::new(NoPages),
+        })
+    }
+
+    /// Puts the filter into the tree, unless the runs have changed meanwhile.
+    fn install(&self, engine: &Engine, partition: &Partition, probe: GroupProbe) -> Result<()> {
+        // Versions replace one another under this lock.
+        let _manifest = engine.writer()?.manifest();
+        let mut version = (*partition.tree().version).clone();
+        let level = version.levels.get_mut(self.level);
+        let Some(group) = level.and_then(|level| level.group_mut(self.group)) else {
+            return Ok(());
+        };
+        if self.put(probe, group) {
+            partition.install(Arc::new(version), None);
+        }
+        Ok(())
+    }
+
+    /// Has a group ask the filter in place of its base, if it knows all that the runs hold now.
+    fn put(&self, probe: GroupProbe, group: &mut Group<Arc<Table>>) -> bool {
+        let fits = self.fits(group);
+        if fits {
+            group.probes.retain(|probe| !self.is_base(probe));
+            // Newest first: where runs without a filter get theirs later, newer ones may have one.
+            let newest = probe.runs.iter().max();
+            let older = group
+                .probes
+                .iter()
+                .position(|it| it.runs.iter().max() < newest);
+            let place = older.unwrap_or(group.probes.len());
+            group.probes.insert(place, probe);
+        }
+        fits
+    }
+
+    fn is_base(&self, probe: &GroupProbe) -> bool {
+        let base = self.base.as_ref();
+        base.is_some_and(|base| Arc::ptr_eq(&base.filter, &probe.filter))
+    }
+
+    /// Whether a filter knows all that the runs hold. They may have lost tables, not got any.
+    fn fits(&self, group: &Group<Arc<Table>>) -> bool {
+        let known: BTreeSet<TableId> = { self.known.iter().chain(&self.runs) }
+            .flat_map(|run| run.tables.iter().map(|table| table.meta().id))
+            .collect();
+        let knows = |run: &Run<Arc<Table>>| {
+            let mut tables = group.run(run.id).into_iter().flat_map(|run| &run.tables);
+            tables.all(|table| known.contains(&table.meta().id))
+        };
+        let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
+        // A base that grows may be gone with what its newest run got; nobody else replaces it meanwhile.
+        let has_base =
+            self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));
+        has_base && self.runs.iter().all(is_there) && self.known.iter().chain(&self.runs).all(knows)
+    }
+}
+
+/// Notes which keys an older run holds; both ascend.
+fn mark_found(keys: &mut [(u64, Prior)], older: Vec<u64>) {
+    let mut keys = keys.iter_mut().peekable();
+    for hash in older {
+        while keys.next_if(|key| key.0 < hash).is_some() {}
+        if let Some(key) = keys.next_if(|key| key.0 == hash) {
+            key.1 = Prior::Found;
+        }
+    }
+}
+
+/// The tables of a run whose keys may be in these tables of another.
+fn overlapping<'a>(run: &'a Run<Arc<Table>>, others: &[Arc<Table>]) -> &'a [Arc<Table>] {
+    let smallest = others.iter().map(|table| &table.meta().smallest_key).min();
+    let largest = others.iter().map(|table| &table.meta().largest_key).max();
+    let range = smallest.zip(largest);
+    range.map_or(&[], |(lo, hi)| run.overlapping(lo, hi))
+}
+
+/// The hashes of the keys of some tables, ascending, each once.
+fn hashes_of(tables: &[Arc<Table>], facts: &KeyspaceFacts) -> Result<Vec<u64>> {
+    let mut hashes = Vec::new();
+    for table in tables {
+        match table.reader()?.key_hashes()? {
+            Some(stored) => hashes.extend(stored),
+            None => hash_keys(table, facts, &mut hashes)?,
+        }
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    Ok(hashes)
+}
+
+/// Of a table written for a level with other filters. Cost: it is read whole.
+fn hash_keys(table: &Arc<Table>, facts: &KeyspaceFacts, hashes: &mut Vec<u64>) -> Result<()> {
+    let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MIN);
+    let mut iter = table.reader()?.clone().iter(Arc::new(pages));
+    iter.seek_first()?;
+    while let Some(entry) = iter.entry() {
+        let hash = KeyHash::of(facts.order.decode(entry.key), facts.seed);
+        hashes.push(hash_of(hash));
+        iter.advance()?;
+    }
+    Ok(())
+}
+
+/// A filter whose bytes count in the memory budget as long as anybody has it.
+#[derive(Debug)]
+struct Counted {
+    filter: MultiLevelCuckoo,
+    memory: Arc<Memory>,
+    stored: Mutex<Stored>,
+}
+
+impl Counted {
+    fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>, stored: Stored) -> Counted {
+        let bytes = filter.memory_bytes() as u64;
+        memory.filters.fetch_add(bytes, Ordering::Relaxed);
+        memory.note();
+        let stored = Mutex::new(stored);
+        Counted {
+            filter,
+            memory,
+            stored,
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = self.filter.memory_bytes() as u64;
+        self.memory.filters.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Probe for Counted {
+    fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
+        self.filter.candidates(hash, page)
+    }
+
+    fn knows_newest_only(&self) -> bool {
+        self.filter.knows_newest_only()
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        self.filter.touch(hash);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.filter.memory_bytes()
+    }
+}
+
+/// The filter in a probe, if it was built here.
+fn counted(probe: &GroupProbe) -> Option<&Counted> {
+    let filter: &dyn std::any::Any = &*probe.filter;
+    filter.downcast_ref()
+}
+
+/// Of a filter that is in memory.
+struct NoPages;
+
+impl PageSource for NoPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        Err(Error::corruption(format!(
+            "expected no page to be asked for by a filter in memory, found {id:?}"
+        )))
+    }
+}

@@ -1,0 +1,378 @@
+//! Files of filters over several runs, so that opening a database need not build them
+//! ([0008](../../../../../docs/design/0008-multi-level-cuckoo.md)).
+//!
+//! A file is a cache of what the tables keep: nothing names it but its place, and it says itself of
+//! which tables it knows the keys. Numbers of tables are never used again, so that it fits a run
+//! exactly when it lists all tables that the run has. What is missing, damaged or of other tables is no error: the
+//! filter is built of the hashes. A file goes when no filter is left that was read from it or made
+//! of it by adding runs, and when the database is opened and it fits nothing.
+//!
+//! Written: on closing, what is not there yet; and beside merges, once the tables of the runs that a filter got
+//! since it was written last are [`WRITE_SHARE`] times as large as itself.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{RandomRead, Storage};
+
+use crate::base::codec::checksum::place;
+use crate::base::entry::PartitionId;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Buffer, TableId};
+use crate::base::stats::Event;
+use crate::design::merge_policy::shape::{Group, GroupProbe, RunId};
+use crate::group_filter::clusters::cluster_number;
+use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
+use crate::group_filter::multi_level_cuckoo::file::{Coverage, PREFIX_BYTES, Prefix};
+use crate::table::filter::RunMask;
+use crate::table::paged_file::Obsolete;
+use crate::table::{Table, TableContext};
+use crate::tree::engine::{Engine, Writer, lock};
+use crate::tree::partition::{KeyspaceFacts, Partition};
+use crate::tree::version::Version;
+
+use super::{Counted, NoPages, counted};
+
+/// So many times more bytes of tables than of a filter are written between two writings of it.
+const WRITE_SHARE: u64 = 16;
+/// Written at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The directory of filters under the database's directory.
+pub(crate) fn filters_dir(root: &Path) -> PathBuf {
+    root.join("filters")
+}
+
+/// The number in the name of a filter's file.
+pub(crate) fn filter_number(name: &str) -> Option<u64> {
+    name.strip_suffix(".filter")
+        .filter(|digits| digits.len() == 10)?
+        .parse()
+        .ok()
+}
+
+/// The number in the name of a file in the directory of filters.
+pub(crate) fn file_number(name: &str) -> Option<u64> {
+    filter_number(name).or_else(|| cluster_number(name))
+}
+
+/// A file of a filter, which is removed when nobody holds it any more.
+#[derive(Debug)]
+pub(crate) struct FilterFile {
+    number: u64,
+    path: PathBuf,
+    context: Arc<TableContext>,
+}
+
+impl Drop for FilterFile {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
+        lock(&self.context.graveyard).push(Obsolete {
+            id: TableId(self.number),
+            path,
+            cached_bytes_max: 0,
+        });
+    }
+}
+
+// ---- writing ----
+
+/// What of a filter is in a file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stored {
+    /// Of this filter, or one with fewer of its runs.
+    pub(super) file: Option<Arc<FilterFile>>,
+    /// The size of the tables of runs that the file does not know; of all, if there is none.
+    pub(super) unwritten_bytes: u64,
+}
+
+/// Whether it is a filter's turn to be written.
+fn is_due(filter: &Counted) -> bool {
+    let bytes = filter.filter.encoded_bytes();
+    let unwritten = lock(&filter.stored).unwritten_bytes;
+    unwritten >= bytes.saturating_mul(WRITE_SHARE)
+}
+
+/// Whether it is the turn of any filter of a tree.
+pub(super) fn is_any_due(partition: &Partition) -> bool {
+    let version = &partition.tree().version;
+    let groups = version.levels.iter().flat_map(|level| &level.groups);
+    let probes = groups.flat_map(|group| &group.probes);
+    probes.filter_map(counted).any(is_due)
+}
+
+/// Writes those filters of a tree whose turn it is.
+pub(super) fn write_due(engine: &Engine, partition: &Partition) {
+    let Ok(writer) = engine.writer() else { return };
+    let pace = |bytes| {
+        engine.rate_limiter.take(bytes);
+        engine.check_open()
+    };
+    write_some(engine, writer, partition, is_due, pace);
+}
+
+/// Writes what is in no file yet: the database is being closed, and nobody works on it.
+pub(crate) fn write_all(engine: &Engine, writer: &Writer) {
+    let is_unwritten = |it: &Counted| lock(&it.stored).unwritten_bytes > 0;
+    for partition in engine.catalog.load().partitions.values() {
+        write_some(engine, writer, partition, is_unwritten, |_| Ok(()));
+    }
+}
+
+/// Without room for a file, or with a device that fails, there is none: nothing else depends on it.
+fn write_some(
+    engine: &Engine,
+    writer: &Writer,
+    partition: &Partition,
+    is_wanted: impl Fn(&Counted) -> bool,
+    pace: impl Fn(u64) -> Result<()>,
+) {
+    let tree = partition.tree_owned();
+    let groups = tree.version.levels.iter().flat_map(|level| &level.groups);
+    for (group, probe) in groups.flat_map(|group| group.probes.iter().map(move |it| (group, it))) {
+        let Some(filter) = counted(probe).filter(|it| is_wanted(it)) else {
+            continue;
+        };
+        let coverage = coverage(group, probe, partition);
+        if let Err(error) = write(engine, writer, &coverage, filter, &pace) {
+            engine.tell(Event::BackgroundError {
+                doing: "write a filter",
+                error,
+            });
+        }
+    }
+}
+
+/// Runs that are gone or that it does not answer for have no tables.
+fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe, partition: &Partition) -> Coverage {
+    let tables_of = |run: &RunId| {
+        let known = group.run(*run).filter(|run| probe.covers(run.id));
+        let tables = known.into_iter().flat_map(|run| &run.tables);
+        let mut ids: Vec<_> = tables.map(|table| table.meta().id).collect();
+        ids.sort_unstable();
+        (run.0, ids)
+    };
+    Coverage {
+        keyspace: partition.keyspace.id,
+        partition: partition.id,
+        hash_seed: partition.keyspace.seed,
+        runs: probe.runs.iter().map(tables_of).collect(),
+    }
+}
+
+fn write(
+    engine: &Engine,
+    writer: &Writer,
+    coverage: &Coverage,
+    filter: &Counted,
+    pace: &impl Fn(u64) -> Result<()>,
+) -> Result<()> {
+    let storage = &*engine.environment.storage;
+    let number = writer.next_table().0;
+    let dir = filters_dir(&engine.places.filters_root(&engine.dir));
+    let path = dir.join(format!("{number:010}.filter"));
+    // From now on it is removed unless the filter takes it.
+    let file = Arc::new(FilterFile {
+        number,
+        path: path.clone(),
+        context: engine.tables.clone(),
+    });
+    let failed = |e| Error::io("write", &path, e);
+    let mut out = storage.create(&path).map_err(failed)?;
+    let names = coverage.names();
+    let head = coverage.encode(number, filter.filter.encoded_bytes());
+    out.write(&head).map_err(failed)?;
+    let seed = place(number, head.len() as u64);
+    filter.filter.encode(seed, &names, |bytes| {
+        bytes.chunks(PIECE_BYTES).try_for_each(|piece| {
+            pace(piece.len() as u64)?;
+            out.write(piece).map_err(failed)
+        })
+    })?;
+    out.sync().map_err(failed)?;
+    storage
+        .sync_dir(&dir)
+        .map_err(|e| Error::io("sync", &dir, e))?;
+    engine.stats.filter_write_bytes.add(out.bytes());
+    *lock(&filter.stored) = Stored {
+        file: Some(file),
+        unwritten_bytes: 0,
+    };
+    Ok(())
+}
+
+// ---- reading ----
+
+/// The files of filters that were there when the database was opened. Those that no tree takes are removed.
+pub(crate) struct Found(Vec<(FilterFile, Coverage)>);
+
+impl Found {
+    /// Reads whose keys they know. Cost: two reads per file.
+    pub(crate) fn list(context: &Arc<TableContext>, root: &Path) -> Found {
+        let dir = filters_dir(root);
+        let files = context.storage.list(&dir).unwrap_or_default();
+        let read = files.iter().filter_map(|found| {
+            let file = FilterFile {
+                number: filter_number(&found.name)?,
+                path: dir.join(&found.name),
+                context: context.clone(),
+            };
+            let coverage = Opened::open(&*context.storage, &file.path, file.number).ok()?;
+            Some((file, coverage.coverage))
+        });
+        Found(read.collect())
+    }
+
+    /// Gives the groups of a tree the filters that were written of their runs.
+    pub(crate) fn attach(
+        &mut self,
+        engine: &Engine,
+        version: &mut Version,
+        partition: PartitionId,
+        facts: &KeyspaceFacts,
+    ) {
+        let (own, others) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(_, it)| {
+                (it.keyspace, it.partition, it.hash_seed) == (facts.id, partition, facts.seed)
+            });
+        self.0 = others;
+        let mut own: Vec<(FilterFile, Coverage)> = own;
+        // Of those with the same newest run the one with more runs is newer.
+        own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
+        for (file, coverage) in own {
+            let mut levels = version.levels.iter_mut();
+            let group = levels.find_map(|level| {
+                let wanting = |group: &Arc<Group<_>>| wants(group, &coverage);
+                let at = level.groups.iter().position(wanting)?;
+                level.group_mut(at)
+            });
+            let Some(group) = group else { continue };
+            let names = coverage.runs.iter().map(|run| RunId(run.0));
+            if let Ok(filter) = read(engine, &file) {
+                let stored = Stored {
+                    file: Some(Arc::new(file)),
+                    unwritten_bytes: 0,
+                };
+                let mut probe = GroupProbe {
+                    runs: names.clone().collect(),
+                    outgrown: RunMask::NONE,
+                    filter: Arc::new(Counted::new(filter, engine.memory.clone(), stored)),
+                    pages: Arc::new(NoPages),
+                };
+                let is_grown =
+                    |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
+                let mut grown = names.filter(is_grown);
+                if grown.all(|id| probe.forget(id)) {
+                    group.probes.push(probe);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a filter knows a run of a group that no filter of it knows yet.
+fn wants(group: &Group<Arc<Table>>, coverage: &Coverage) -> bool {
+    let mut names = coverage.runs.iter().map(|run| RunId(run.0));
+    names.any(|id| is_known(group, coverage, id) && !group.is_covered(id))
+}
+
+/// Whether a group has a run whose tables a filter in a file knows all: it may have got others since.
+fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
+    group.run(id).is_some_and(|run| {
+        let tables = run.tables.iter().map(|table| table.meta().id);
+        coverage.knows(id.0, tables)
+    })
+}
+
+fn read(engine: &Engine, file: &FilterFile) -> Result<MultiLevelCuckoo> {
+    let storage = &*engine.environment.storage;
+    let opened = Opened::open(storage, &file.path, file.number)?;
+    opened.filter()
+}
+
+/// A file whose list of runs was read.
+pub(crate) struct Opened {
+    file: Arc<dyn RandomRead>,
+    path: PathBuf,
+    number: u64,
+    prefix: Prefix,
+    pub(crate) coverage: Coverage,
+}
+
+impl Opened {
+    pub(crate) fn open(storage: &dyn Storage, path: &Path, number: u64) -> Result<Opened> {
+        let failed = |e| Error::io("read", path, e);
+        let file = storage
+            .open(path, hedgerow_io::ReadMode::Pread)
+            .map_err(failed)?;
+        let mut prefix = [0; PREFIX_BYTES];
+        file.read_at(0, &mut prefix).map_err(failed)?;
+        let prefix = Prefix::decode(&prefix, number).map_err(|e| e.at(path, Some(0)))?;
+        let bytes = prefix.filter_at().checked_add(prefix.filter_bytes);
+        if bytes != Some(file.bytes()) {
+            return Err(Error::corruption(format!(
+                "expected a list of {} and a filter of {} bytes in a file of {} bytes",
+                prefix.list_bytes,
+                prefix.filter_bytes,
+                file.bytes()
+            ))
+            .at(path, Some(0)));
+        }
+        let mut list = vec![0; prefix.list_bytes as usize];
+        file.read_at(PREFIX_BYTES as u64, &mut list)
+            .map_err(failed)?;
+        let coverage = Coverage::decode(&list, number);
+        Ok(Opened {
+            coverage: coverage.map_err(|e| e.at(path, Some(PREFIX_BYTES as u64)))?,
+            path: path.to_path_buf(),
+            file,
+            number,
+            prefix,
+        })
+    }
+
+    /// The filter. Cost: one read of all of it.
+    pub(crate) fn filter(&self) -> Result<MultiLevelCuckoo> {
+        let at = self.prefix.filter_at();
+        let mut buffer = Buffer::allocate(self.prefix.filter_bytes as usize);
+        self.file
+            .read_at(at, &mut buffer)
+            .map_err(|e| Error::io("read", &self.path, e))?;
+        let seed = place(self.number, at);
+        MultiLevelCuckoo::decode(buffer, seed, &self.coverage.names())
+            .map_err(|e| e.at(&self.path, Some(at)))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+}
+
+// ---- of a version ----
+
+/// The files of the filters of a tree.
+pub(crate) fn files(version: &Version) -> impl Iterator<Item = Arc<FilterFile>> {
+    let groups = version.levels.iter().flat_map(|level| &level.groups);
+    let probes = groups.flat_map(|group| &group.probes);
+    probes.filter_map(|probe| lock(&counted(probe)?.stored).file.clone())
+}
+
+impl FilterFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads it and checks it; its size. `None` if it is gone, which it may: another process that has
+    /// the database open for writing removes what it does not need.
+    pub(crate) fn verify(&self) -> Result<Option<u64>> {
+        let storage = &*self.context.storage;
+        let opened = Opened::open(storage, &self.path, self.number);
+        let whole = opened.and_then(|opened| opened.filter().map(|_| opened.bytes()));
+        match whole {
+            Err(_) if storage.size(&self.path).is_err() => Ok(None),
+            whole => whole.map(Some),
+        }
+    }
+}

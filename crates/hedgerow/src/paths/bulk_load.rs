@@ -1,0 +1,203 @@
+//! The path of a bulk load: entries that come in the order of keys become tables at once, past the
+//! log and the memtables. Entries of an order that users do not know are put into it first
+//! (`sorting.rs`).
+//!
+//! The tables are written before anybody knows when the load will be committed: their entries have
+//! a number from its beginning, and the manifest says the one that counts
+//! ([`TableMeta::seqno_override`]). That one is taken at the end, when the tables are durable, and
+//! nothing behind it is published before they are in place. So the load is newer than everything
+//! published before and older than everything after.
+//!
+//! The order of steps at the end ([`put_in_place`]) is what this relies on:
+//! * What is numbered below the load is in tables below it, so that newer stays above older (P1):
+//!   memtables are flushed first, once without holding anybody up and once, for what was written
+//!   meanwhile, while those who write wait for publication.
+//! * The log is durable up to the load's number before the edit that names its tables (I7).
+//! * One edit names the tables of all partitions, and no snapshot is taken between the moment when
+//!   they are in place and the one when they are published (I4).
+//!
+//! Cost: every entry is written once; at the end a sync of the log and one of the manifest.
+
+mod sorting;
+
+use std::sync::Arc;
+
+use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
+use crate::base::error::{Error, Result};
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::shape::RunId;
+use crate::paths::compaction;
+use crate::paths::compaction::output::OutputTables;
+use crate::paths::flush;
+use crate::paths::write;
+use crate::table::iter::{Entry, ValueSource};
+use crate::table::memory::MergeMemory;
+use crate::tree::engine::{Engine, KeyspaceState, lock};
+use crate::tree::partition::Partition;
+use sorting::Sorting;
+
+/// What a bulk load did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BulkLoadReport {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of the tables written.
+    pub bytes: u64,
+    /// Tables written.
+    pub tables: u64,
+}
+
+/// A load under way. Dropped before it is finished, it leaves nothing behind.
+pub(crate) struct BulkLoad<'a> {
+    engine: &'a Arc<Engine>,
+    state: &'a KeyspaceState,
+    /// The number that the tables are written with.
+    seqno: SeqNo,
+    /// One for each partition.
+    outputs: Vec<OutputTables<'a>>,
+    /// One for each partition, if entries come in another order than that of order keys.
+    sorting: Vec<Sorting<'a>>,
+    /// As an order key; empty before the first.
+    last_key: Vec<u8>,
+    scratch: Vec<u8>,
+    entries: u64,
+    user_bytes: u64,
+    _memory: MergeMemory<'a>,
+}
+
+impl<'a> BulkLoad<'a> {
+    pub(crate) fn begin(engine: &'a Arc<Engine>, state: &'a KeyspaceState) -> Result<BulkLoad<'a>> {
+        let memory = engine.memory.merge();
+        let seqno = write::skip_number(engine)?.seqno;
+        let held_bytes_max = engine.memory.plan.merges as usize / 2 / state.partitions.len();
+        let design = state.facts.design_owned();
+        let output = |p: &'a Arc<Partition>| {
+            OutputTables::of_bulk_load(engine, p, design.clone(), seqno, held_bytes_max)
+        };
+        let sorted = state.facts.order.check_ranges().is_ok();
+        let sorting = |p| Sorting::new(engine, p, design.clone(), seqno, held_bytes_max);
+        let unsorted = state.partitions.iter().filter(|_| !sorted);
+        Ok(BulkLoad {
+            sorting: unsorted.map(sorting).collect(),
+            engine,
+            state,
+            seqno,
+            outputs: state.partitions.iter().map(output).collect::<Result<_>>()?,
+            last_key: Vec::new(),
+            scratch: Vec::new(),
+            entries: 0,
+            user_bytes: 0,
+            _memory: memory,
+        })
+    }
+
+    /// Appends an entry, whose key must be above that of the one before if keys are sorted.
+    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
+        let facts = &self.state.facts;
+        facts.order.check(user_key)?;
+        check_value(value)?;
+        let key = facts.order.borrow(user_key, &mut self.scratch);
+        let hash = KeyHash::of(user_key, facts.seed);
+        let partition = facts.router.route(user_key, hash);
+        self.entries += 1;
+        self.user_bytes += (user_key.len() + value.len()) as u64;
+        if let Some(sorting) = self.sorting.get_mut(partition) {
+            return sorting.add(key, value);
+        }
+        if key <= self.last_key.as_slice() {
+            return Err(Error::invalid(format!(
+                "expected keys in ascending order, each once, found `{}` after `{}`",
+                user_key.escape_ascii(),
+                facts.order.decode(&self.last_key).escape_ascii(),
+            )));
+        }
+        let entry = Entry {
+            key,
+            seqno: self.seqno,
+            tag: Tag::PUT,
+            value: ValueSource::Inline(value),
+        };
+        self.outputs[partition].add(&entry, value)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Commits the entries, all at once; they are durable then. After an error none is there, but
+    /// for one that poisons: then it is known when the database has been opened again.
+    pub(crate) fn finish(mut self) -> Result<BulkLoadReport> {
+        let engine = self.engine;
+        for (sorting, output) in self.sorting.drain(..).zip(&mut self.outputs) {
+            sorting.drain(|entry, value| output.add(entry, value))?;
+        }
+        let mut loaded = Vec::new();
+        let outputs = std::mem::take(&mut self.outputs).into_iter();
+        let mut written = outputs.zip(&self.state.partitions);
+        let result = written
+            .try_for_each(|(output, partition)| {
+                loaded.push((partition, output.finish()?));
+                Ok(())
+            })
+            .and_then(|()| put_in_place(engine, &loaded));
+        let tables = || loaded.iter().flat_map(|(_, tables)| tables);
+        if let Err(error) = result {
+            engine.remove_unnamed(tables());
+            return Err(error);
+        }
+        let report = BulkLoadReport {
+            entries: self.entries,
+            bytes: tables().map(|meta| meta.file_bytes).sum(),
+            tables: tables().count() as u64,
+        };
+        engine.stats.bulk_load_entries.add(report.entries);
+        engine.stats.user_bytes.add(self.user_bytes);
+        engine.stats.bulk_load_bytes.add(report.bytes);
+        Ok(report)
+    }
+}
+
+/// Makes durable tables part of their trees, and visible.
+fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>)]) -> Result<()> {
+    let loaded: Vec<_> = loaded.iter().filter(|(_, t)| !t.is_empty()).collect();
+    let partitions: Vec<_> = loaded.iter().map(|(p, _)| Arc::clone(p)).collect();
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    let at = write::seal_all(engine, &partitions)?;
+    flush::wait_for(engine, &partitions, at)?;
+    compaction::wait_for_room(engine, &partitions)?;
+
+    let _one = lock(&engine.whole_trees);
+    let _flushes_go_on = flush::Held(engine);
+    let number = write::number_bulk_load(engine, &partitions)?;
+    let seqno = number.seqno;
+    flush::carry_out(engine, &partitions, seqno)?;
+    engine.publisher.wait(seqno.0 - 1);
+    engine.writer()?.log.sync_through(number.log_end)?;
+
+    let mut claims = Vec::with_capacity(loaded.len());
+    let mut edits = Vec::with_capacity(loaded.len());
+    for (partition, tables) in loaded {
+        let claim = compaction::claim(engine, partition, tables)?;
+        let run = claim.target.run;
+        let run = run.unwrap_or(RunId(engine.writer()?.next_table().0));
+        let version = &partition.tree_owned().version;
+        let mut edit = TreeEdit::new(partition.id);
+        let placed = tables.iter().map(|meta| {
+            let placement = version.placement(claim.target.level, run, meta);
+            (placement, meta.clone().renumbered(Some(seqno)))
+        });
+        edit.added = placed.collect();
+        edits.push((&***partition, edit));
+        claims.push(claim);
+    }
+    engine.install_together(edits, || drop(number))?;
+    drop(claims);
+    for partition in &partitions {
+        compaction::schedule(engine, partition);
+    }
+    engine.scheduler.notify_progress();
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Puts the entries of a load in the order of their order keys, where that is none that a user could
+//! give them in: in memory as long as they fit, else as sorted runs in files, merged at the end.
+//!
+//! Cost: nothing beside the sorting while the entries fit the share of memory that merges have; else
+//! every entry is written and read once more. The files are named by no manifest: what a crash
+//! leaves of them is removed when the database is opened.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::{Error, Result};
+use crate::base::page::PageId;
+use crate::design::in_force::DesignInForce;
+use crate::paths::compaction::job::Streamed;
+use crate::paths::compaction::output::OutputTables;
+use crate::table::Table;
+use crate::table::iter::concat::ConcatIter;
+use crate::table::iter::merge::merge;
+use crate::table::iter::{Entry, InternalIter, ValueSource};
+use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN};
+use crate::tree::engine::Engine;
+use crate::tree::partition::Partition;
+
+/// What an entry takes beside its bytes.
+const ENTRY_BYTES: usize = size_of::<Place>();
+
+/// Where an entry is among the bytes in memory: the order key, then the value.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    key_bytes: u32,
+    value_bytes: u32,
+}
+
+impl Place {
+    fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.start..][..self.key_bytes as usize]
+    }
+
+    fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.start + self.key_bytes as usize..][..self.value_bytes as usize]
+    }
+}
+
+/// The entries of one partition on their way into order.
+pub(super) struct Sorting<'a> {
+    engine: &'a Arc<Engine>,
+    partition: &'a Arc<Partition>,
+    design: Arc<DesignInForce>,
+    /// The number of all entries.
+    seqno: SeqNo,
+    /// Entries in memory: their bytes, and where each is.
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+    bytes_max: usize,
+    /// What did not fit: sorted runs of tables, which are removed with their last holder.
+    runs: Vec<Vec<Arc<Table>>>,
+}
+
+impl<'a> Sorting<'a> {
+    /// Keeps about so many bytes in memory.
+    pub(super) fn new(
+        engine: &'a Arc<Engine>,
+        partition: &'a Arc<Partition>,
+        design: Arc<DesignInForce>,
+        seqno: SeqNo,
+        bytes_max: usize,
+    ) -> Sorting<'a> {
+        Sorting {
+            engine,
+            partition,
+            design,
+            seqno,
+            bytes: Vec::new(),
+            places: Vec::new(),
+            bytes_max,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Adds an entry; those before it are spilled if there is no room for it.
+    pub(super) fn add(&mut self, order_key: &[u8], value: &[u8]) -> Result<()> {
+        let entry_bytes = ENTRY_BYTES + order_key.len() + value.len();
+        let held = self.bytes.len() + self.places.len() * ENTRY_BYTES;
+        if !self.places.is_empty() && held + entry_bytes > self.bytes_max {
+            self.spill()?;
+        }
+        self.places.push(Place {
+            start: self.bytes.len(),
+            key_bytes: order_key.len() as u32,
+            value_bytes: value.len() as u32,
+        });
+        self.bytes.extend_from_slice(order_key);
+        self.bytes.extend_from_slice(value);
+        Ok(())
+    }
+
+    /// Hands out all entries in order, each key once.
+    pub(super) fn drain(
+        mut self,
+        mut see: impl FnMut(&Entry<'_>, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if self.runs.is_empty() {
+            return self.drain_memory(see);
+        }
+        self.spill()?;
+        let stream_bytes = self.bytes_max / self.runs.len();
+        let stream_bytes = stream_bytes.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
+        let sources = self.runs.iter().map(|tables| {
+            let streamed = Streamed(tables.clone(), stream_bytes);
+            Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
+        });
+        let mut merged = merge(sources.collect());
+        let mut last = Vec::new();
+        merged.seek_first()?;
+        while let Some(entry) = merged.entry() {
+            if entry.key == last {
+                return Err(self.repeated(entry.key));
+            }
+            last.clear();
+            last.extend_from_slice(entry.key);
+            match entry.value {
+                ValueSource::Inline(value) => see(&entry, value)?,
+                ValueSource::OutOfLine { page, .. } => {
+                    see(&entry, &self.table(page)?.read_page(page)?)?;
+                }
+            }
+            merged.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in memory as a run.
+    fn spill(&mut self) -> Result<()> {
+        let (engine, partition) = (self.engine, self.partition);
+        let design = self.design.clone();
+        let mut output =
+            OutputTables::of_bulk_load(engine, partition, design, self.seqno, usize::MAX)?;
+        self.drain_memory(|entry, value| output.add(entry, value))?;
+        let tables = output.finish()?;
+        let tables = tables.iter().map(|meta| {
+            let table = engine.table(meta, &partition.keyspace);
+            table.mark_obsolete();
+            table
+        });
+        self.runs.push(tables.collect());
+        Ok(())
+    }
+
+    /// Sorts what is in memory, hands it out, and forgets it.
+    fn drain_memory(&mut self, mut see: impl FnMut(&Entry<'_>, &[u8]) -> Result<()>) -> Result<()> {
+        let (mut places, bytes) = (take(&mut self.places), take(&mut self.bytes));
+        places.sort_unstable_by_key(|place| place.key(&bytes));
+        let mut last = None;
+        for place in places {
+            let (key, value) = (place.key(&bytes), place.value(&bytes));
+            if last.replace(key) == Some(key) {
+                return Err(self.repeated(key));
+            }
+            let entry = Entry {
+                key,
+                seqno: self.seqno,
+                tag: Tag::PUT,
+                value: ValueSource::Inline(value),
+            };
+            see(&entry, value)?;
+        }
+        Ok(())
+    }
+
+    fn table(&self, page: PageId) -> Result<&Arc<Table>> {
+        let mut tables = self.runs.iter().flatten();
+        let table = tables.find(|table| table.meta().id == page.table);
+        table.ok_or_else(|| Error::corruption(format!("a value is in table {}", page.table.0)))
+    }
+
+    fn repeated(&self, order_key: &[u8]) -> Error {
+        let user_key = self.partition.keyspace.order.decode(order_key);
+        Error::invalid(format!(
+            "expected each key once, found `{}` again",
+            user_key.escape_ascii()
+        ))
+    }
+}

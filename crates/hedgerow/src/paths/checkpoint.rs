@@ -1,0 +1,136 @@
+//! Checkpoints: a copy of the database at one number, made of links.
+//!
+//! All memtables are sealed at one number and flushed, and nothing sealed later is until the trees
+//! are held, so that they hold exactly what was written before the number. No keyspace is cleared or dropped
+//! meanwhile. Their files, which stay
+//! while they are held, are linked (copied across file systems). The manifest comes last: a copy without one is
+//! not a database, so that a crash in the middle leaves nothing that opens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_io::{ReadMode, Storage};
+
+use crate::base::error::{Error, Result};
+use crate::group_filter::clusters;
+use crate::group_filter::probes::stored;
+use crate::group_filter::probes::stored::filters_dir;
+use crate::paths::flush;
+use crate::paths::write;
+use crate::tree::engine::{Engine, lock, log_dir};
+use crate::tree::partition::tables_dir;
+use crate::tree::version::SuperVersion;
+use crate::tree::version::manifest;
+use crate::tree::version::manifest::Manifest;
+use crate::tree::version::state::State;
+use crate::tree::wal::log::segment_number;
+
+const COPY_BYTES: usize = 1 << 20;
+
+/// Makes a checkpoint in a directory that does not exist or is empty.
+pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
+    let storage = &*engine.environment.storage;
+    engine.writer()?;
+    refuse_used(storage, dir)?;
+    let (tables, filters) = (tables_dir(dir), filters_dir(dir));
+    for made in [dir, &tables, &filters, &log_dir(dir)] {
+        storage
+            .create_dir_all(made)
+            .map_err(|e| Error::io("create", made, e))?;
+    }
+
+    let (mut state, trees) = state_at_one_number(engine)?;
+    for tree in &trees {
+        for (_, table) in tree.version.tables() {
+            let name = table.path().file_name().unwrap_or_default();
+            link_or_copy(storage, table.path(), &tables.join(name))?;
+        }
+        for filter in stored::files(&tree.version) {
+            let name = filter.path().file_name().unwrap_or_default();
+            link_or_copy(storage, filter.path(), &filters.join(name))?;
+        }
+        for cluster in clusters::of_version(&tree.version) {
+            let name = cluster.path().file_name().unwrap_or_default();
+            link_or_copy(storage, cluster.path(), &filters.join(name))?;
+        }
+    }
+    for made in [&tables, &filters] {
+        let synced = storage.sync_dir(made);
+        synced.map_err(|e| Error::io("sync", made, e))?;
+    }
+    // Its log begins empty.
+    state.log_start = 0;
+    // All of it is in one directory.
+    state.gather();
+    state.closed = None;
+    Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
+    if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+        storage
+            .sync_dir(parent)
+            .map_err(|e| Error::io("sync", parent, e))?;
+    }
+    Ok(())
+}
+
+/// What everything written so far amounts to, and nothing written later, with the trees that it
+/// names.
+fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
+    // Most of it without holding anybody up.
+    let (at, partitions) = write::seal_database(engine, false)?;
+    flush::wait_for(engine, &partitions, at)?;
+    let _one = lock(&engine.whole_trees);
+    let _flushes_go_on = flush::Held(engine);
+    let (at, partitions) = write::seal_database(engine, true)?;
+    flush::carry_out(engine, &partitions, at)?;
+    // Edits wait for the manifest's lock.
+    let manifest = engine.writer()?.manifest();
+    let catalog = engine.catalog.load();
+    let trees = catalog.partitions.values().map(|p| p.tree_owned());
+    Ok((manifest.state().clone(), trees.collect()))
+}
+
+fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let used = storage.list(dir).is_ok_and(|files| !files.is_empty())
+        || [tables_dir(dir), filters_dir(dir)]
+            .iter()
+            .any(|dir| storage.list(dir).is_ok_and(|files| !files.is_empty()))
+        || storage
+            .list(&log_dir(dir))
+            .is_ok_and(|files| files.iter().any(|f| segment_number(&f.name).is_some()))
+        || manifest::exists(storage, dir)?;
+    if used {
+        return Err(Error::invalid(format!(
+            "expected a new or empty directory for the checkpoint, found files in {}",
+            dir.display()
+        )));
+    }
+    Ok(())
+}
+
+fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+    match storage.link(from, to) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => copy(storage, from, to),
+        Err(e) => Err(Error::io("link", from, e)),
+    }
+}
+
+fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+    let reader = storage
+        .open(from, ReadMode::Pread)
+        .map_err(|e| Error::io("open", from, e))?;
+    let mut writer = storage.create(to).map_err(|e| Error::io("create", to, e))?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    while offset < reader.bytes() {
+        let count = COPY_BYTES.min((reader.bytes() - offset) as usize);
+        reader
+            .read_at(offset, &mut buffer[..count])
+            .map_err(|e| Error::io("read", from, e))?;
+        writer
+            .write(&buffer[..count])
+            .map_err(|e| Error::io("write", to, e))?;
+        offset += count as u64;
+    }
+    writer.sync().map_err(|e| Error::io("sync", to, e))
+}

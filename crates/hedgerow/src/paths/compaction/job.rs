@@ -1,0 +1,411 @@
+//! Carrying out one plan: read the inputs, keep what somebody can still see, write tables, log the
+//! edit.
+//!
+//! The inputs are not read by way of the page cache, so that a merge does not push out what reads
+//! want; the outputs stay in the system's cache, where reads find them. Large merges are cut by key
+//! range over the free threads of the pool. The tables of a merge that fails are removed; the
+//! inputs stay until the edit is durable and nobody reads them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::base::entry::SeqNo;
+use crate::base::error::{Error, Result};
+use crate::base::page::TableId;
+use crate::base::runtime::Priority;
+use crate::base::stats::Event;
+use crate::base::table_meta::TableMeta;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::plan::{Input, Plan, Target};
+use crate::design::merge_policy::shape::{Facts, RunId};
+use crate::table::Table;
+use crate::table::iter::concat::{ConcatIter, Parts};
+use crate::table::iter::merge::MergeIter;
+use crate::table::iter::{InternalIter, ValueSource};
+use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
+use crate::tree::engine::{Engine, lock};
+use crate::tree::partition::Partition;
+use crate::tree::version::Version;
+
+use super::filters;
+use super::filters::Allotted;
+use super::output::{Below, OutputTables};
+use super::retain::Retain;
+use crate::group_filter::probes::ahead;
+
+/// A merge is cut into pieces of at least this many output tables.
+const PIECE_TABLES_MIN: u64 = 2;
+/// How often, in entries, a merge asks whether to go on.
+const CHECK_ENTRIES: u64 = 1024;
+
+/// Runs a plan to its edit. Returns the bytes of tables that it took.
+pub(crate) fn run(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    plan: &Plan,
+) -> Result<u64> {
+    match plan {
+        // Into another place a file comes only by being written there.
+        Plan::Move { inputs, target, .. }
+            if !leaves_its_place(engine, partition, inputs, target)? =>
+        {
+            move_down(engine, partition, inputs, target)
+        }
+        Plan::Move { inputs, target, .. } | Plan::Merge { inputs, target, .. } => {
+            merge(engine, partition, design, inputs, target)
+        }
+        Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
+            engine.install(partition, plan.edit(partition.id), None)?;
+            Ok(0)
+        }
+    }
+}
+
+/// Whether tables are in another place than those of the level that they go to.
+fn leaves_its_place(
+    engine: &Engine,
+    partition: &Partition,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<bool> {
+    let version = &partition.tree().version;
+    let place = engine.places.of_level(target.level);
+    let mut leaves = false;
+    for &id in inputs.iter().flat_map(|input| &input.tables) {
+        leaves |= table_of(version, id)?.meta().path != place;
+    }
+    Ok(leaves)
+}
+
+/// The tables overlap neither each other nor anything below: they change their place and nothing else.
+fn move_down(
+    engine: &Engine,
+    partition: &Partition,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<u64> {
+    let version = partition.tree_owned().version.clone();
+    let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let mut edit = TreeEdit::new(partition.id);
+    let mut bytes = 0;
+    for &id in inputs.iter().flat_map(|input| &input.tables) {
+        let table = table_of(&version, id)?;
+        bytes += table.meta().file_bytes;
+        let place = version.placement(target.level, run, table.meta());
+        edit.moved.push((id, place));
+    }
+    let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
+    engine.install_with(partition, edit, None, |it| ahead.put(it))?;
+    engine.stats.moves.add(1);
+    engine.tell(Event::Moved {
+        keyspace: partition.keyspace.name.clone(),
+        from_level: inputs.iter().map(|it| it.level).min().unwrap_or_default(),
+        to_level: target.level,
+        bytes,
+    });
+    Ok(bytes)
+}
+
+/// What all pieces of a merge share.
+struct Merge {
+    engine: Arc<Engine>,
+    partition: Arc<Partition>,
+    design: Arc<DesignInForce>,
+    version: Arc<Version>,
+    /// The tables of each input run, newest run first.
+    inputs: Vec<Vec<Arc<Table>>>,
+    by_id: BTreeMap<TableId, Arc<Table>>,
+    snapshots: Vec<SeqNo>,
+    target: Target,
+    run: RunId,
+    filter: Allotted,
+}
+
+fn merge(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<u64> {
+    let began = engine.environment.clock.now();
+    let _memory = engine.memory.merge();
+    let merged = merge_tables(engine, partition, design, inputs, target)?;
+    let Merged { edit, read_bytes } = merged;
+    let (entries, write_bytes) = edit.written();
+    let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
+    let mut ahead = ahead::build(engine, partition, design, &edit);
+    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
+        engine.remove_unnamed(&outputs);
+        return Err(error);
+    }
+
+    engine.stats.merges.add(1);
+    engine.stats.merge_read_bytes.add(read_bytes);
+    engine.stats.merge_write_bytes.add(write_bytes);
+    engine.stats.merge_entries.add(entries);
+    engine.tell(Event::Merged {
+        keyspace: partition.keyspace.name.clone(),
+        partition: partition.index,
+        from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),
+        to_level: target.level,
+        read_bytes,
+        write_bytes,
+        took: engine.environment.clock.now().saturating_sub(began),
+    });
+    Ok(read_bytes)
+}
+
+/// Tables that were merged: the edit puts the new ones in the place of the others.
+pub(crate) struct Merged {
+    pub(crate) edit: TreeEdit,
+    read_bytes: u64,
+}
+
+/// Writes what becomes of some tables. Recovery does this, too.
+pub(crate) fn merge_tables(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    design: &Arc<DesignInForce>,
+    inputs: &[Input],
+    target: &Target,
+) -> Result<Merged> {
+    let version = partition.tree_owned().version.clone();
+    let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
+        input
+            .tables
+            .iter()
+            .map(|&id| table_of(&version, id).cloned())
+            .collect()
+    };
+    let tables: Vec<Vec<Arc<Table>>> = inputs.iter().map(tables_of).collect::<Result<_>>()?;
+    let by_id: BTreeMap<_, _> = tables
+        .iter()
+        .flatten()
+        .map(|t| (t.meta().id, t.clone()))
+        .collect();
+    let read_bytes = by_id.values().map(|t| t.meta().file_bytes).sum();
+    let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let filter = filters::of_merge(engine, partition, design, &version, &by_id, target);
+    let merge = Arc::new(Merge {
+        engine: engine.clone(),
+        partition: partition.clone(),
+        design: design.clone(),
+        version: version.clone(),
+        inputs: tables,
+        by_id,
+        snapshots: engine.snapshots.numbers(),
+        target: *target,
+        run,
+        filter,
+    });
+
+    let outputs = merge.run_pieces(read_bytes)?;
+    let puts = |meta: &TableMeta| meta.entries - meta.tombstones;
+    let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
+    let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
+    partition.keyspace.operations.replaced.add(replaced);
+    let mut edit = TreeEdit::new(partition.id);
+    edit.removed = merge.by_id.keys().copied().collect();
+    let placed = |meta: TableMeta| (version.placement(target.level, run, &meta), meta);
+    edit.added = outputs.into_iter().map(placed).collect();
+    Ok(Merged { edit, read_bytes })
+}
+
+type PieceResult = Mutex<Option<Result<Vec<TableMeta>>>>;
+
+impl Merge {
+    /// Merges piece by piece, in parallel; the tables in key order.
+    fn run_pieces(self: &Arc<Self>, read_bytes: u64) -> Result<Vec<TableMeta>> {
+        let wanted = (read_bytes / (PIECE_TABLES_MIN * self.design.table_bytes))
+            .clamp(1, self.engine.scheduler.merge_threads() as u64);
+        let cuts = self.cuts(wanted as usize)?;
+        let results: Arc<Vec<PieceResult>> =
+            Arc::new((0..=cuts.len()).map(|_| Mutex::new(None)).collect());
+        let mut pieces: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+        for i in 0..=cuts.len() {
+            let lower = i.checked_sub(1).map(|before| cuts[before].clone());
+            let upper = cuts.get(i).cloned();
+            let (merge, results) = (self.clone(), results.clone());
+            pieces.push(Box::new(move || {
+                let result = merge.run_piece(lower.as_deref(), upper.as_deref());
+                *lock(&results[i]) = Some(result);
+            }));
+        }
+        self.engine.scheduler.run_all(Priority::MergeTop, pieces);
+        let mut outputs = Vec::new();
+        let mut failure = None;
+        for result in results.iter() {
+            match lock(result).take() {
+                Some(Ok(tables)) => outputs.extend(tables),
+                Some(Err(error)) => failure = failure.or(Some(error)),
+                None => {
+                    let closed = Error::new(
+                        crate::base::error::ErrorKind::Closed,
+                        "the merge was abandoned",
+                    );
+                    failure = failure.or(Some(closed));
+                }
+            }
+        }
+        let Some(error) = failure else {
+            return Ok(outputs);
+        };
+        self.engine.remove_unnamed(&outputs);
+        Err(error)
+    }
+
+    /// Keys that cut the inputs into about this many pieces of similar size.
+    fn cuts(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
+        if pieces < 2 {
+            return Ok(Vec::new());
+        }
+        let mut keys = Vec::new();
+        for table in self.inputs.iter().flatten() {
+            keys.push(table.meta().smallest_key.clone());
+            keys.extend(table.reader()?.split_keys(4));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let cut = |i: usize| keys[i * keys.len() / pieces].clone();
+        let mut cuts: Vec<_> = (1..pieces).map(cut).collect();
+        cuts.dedup();
+        Ok(cuts)
+    }
+
+    /// Merges the keys from `lower` (inclusive) to `upper` (exclusive).
+    fn run_piece(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+        let engine = &*self.engine;
+        // A stream holds a part of one table at a time.
+        let held_by = |tables: &Vec<Arc<Table>>| {
+            let largest = tables.iter().map(|t| t.meta().file_bytes).max();
+            self.stream_bytes().min(largest.unwrap_or(0) as usize)
+        };
+        let held: usize = self.inputs.iter().map(held_by).sum();
+        let _buffers = engine.memory.buffers(held);
+        self.merge_range(lower, upper)
+    }
+
+    /// How much of each input is read at once: the inputs of all merges that may run share the memory
+    /// of merges.
+    fn stream_bytes(&self) -> usize {
+        let merges = self.engine.scheduler.merge_threads_max() * self.inputs.len().max(1);
+        let share = self.engine.memory.plan.merges as usize / 2 / merges;
+        share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
+    }
+
+    fn merge_range(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+        let sources = self.inputs.iter().map(|tables| {
+            let streamed = Streamed(tables.clone(), self.stream_bytes());
+            Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
+        });
+        let mut merged = MergeIter::new(sources.collect());
+        match lower {
+            Some(key) => merged.seek(key, SeqNo::MAX)?,
+            None => merged.seek_first()?,
+        }
+        let (engine, target) = (&*self.engine, self.target);
+        let below = self.below();
+        let (partition, design) = (&self.partition, self.design.clone());
+        let place = (target.level, self.run);
+        let mut output = OutputTables::with(engine, partition, design, place, self.filter, below);
+        output.settled = self.settled();
+        let mut retain = Retain::new(&self.snapshots);
+        let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);
+        while let Some(entry) = merged.entry() {
+            let is_new = first || entry.key != key.as_slice();
+            if is_new {
+                if upper.is_some_and(|upper| entry.key >= upper) {
+                    break;
+                }
+                key.clear();
+                key.extend_from_slice(entry.key);
+                first = false;
+            }
+            entries += 1;
+            if entries % CHECK_ENTRIES == 0 {
+                engine.check_open()?;
+            }
+            let keep = retain.keep(is_new, entry.seqno, entry.tag, || {
+                let is_input = |id| self.by_id.contains_key(&id);
+                !self
+                    .version
+                    .older_may_hold(target.level, Some(self.run), &key, is_input)
+            });
+            if keep {
+                match entry.value {
+                    ValueSource::Inline(value) => output.add(&entry, value)?,
+                    ValueSource::OutOfLine { page, .. } => {
+                        let table = self.by_id.get(&page.table).ok_or_else(|| {
+                            Error::corruption(format!("a value is in table {}", page.table.0))
+                        })?;
+                        output.add(&entry, &table.read_page(page)?)?;
+                    }
+                }
+            }
+            merged.advance()?;
+        }
+        output.finish()
+    }
+
+    /// The number up to which every reader sees all entries, if there is nothing older of any key.
+    fn settled(&self) -> Option<SeqNo> {
+        let keys = self.keys()?;
+        let is_input = |id| self.by_id.contains_key(&id);
+        let (level, run) = (self.target.level, Some(self.run));
+        let older = self.version.older_overlaps(level, run, keys, is_input);
+        (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
+    }
+
+    /// The tables of the level below the target's, which a too wide output would overlap.
+    fn below(&self) -> Vec<Below> {
+        let level = self.version.levels.get(self.target.level + 1);
+        let Some((level, (lo, hi))) = level.zip(self.keys()) else {
+            return Vec::new();
+        };
+        let groups = level.groups_overlapping(lo, hi);
+        let runs = groups.iter().flat_map(|group| &group.runs);
+        let tables = runs.flat_map(|run| run.overlapping(lo, hi));
+        let mut below: Vec<Below> = tables
+            .map(|t| (t.meta().largest_key.clone(), t.meta().file_bytes))
+            .collect();
+        below.sort_unstable();
+        below
+    }
+
+    /// The smallest and the largest key of the inputs.
+    fn keys(&self) -> Option<(&[u8], &[u8])> {
+        let metas = || self.by_id.values().map(|table| table.meta());
+        let smallest = metas().map(|meta| meta.smallest_key.as_slice()).min()?;
+        let largest = metas().map(|meta| meta.largest_key.as_slice()).max()?;
+        Some((smallest, largest))
+    }
+}
+
+fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
+    version.table(id).map(|(_, table)| table).ok_or_else(|| {
+        Error::corruption(format!("expected table {} in the tree, found none", id.0))
+    })
+}
+
+/// The tables of an input, streamed so many bytes at a time.
+pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
+
+impl Parts for Streamed {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bounds(&self, table: usize) -> (&[u8], Option<&[u8]>) {
+        let meta = self.0[table].meta();
+        (&meta.smallest_key, Some(&meta.largest_key))
+    }
+
+    fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
+        let table = &self.0[table];
+        let reader = table.reader()?.clone();
+        Ok(reader.iter(Arc::new(StreamedPages::new(table.clone(), self.1))))
+    }
+}

@@ -1,0 +1,341 @@
+//! Where the output of a flush or a merge is cut into tables: at the size that the design asks for,
+//! and earlier where a table would overlap too much of the level below its own, since merging it
+//! down would then be expensive; and, if that level is one run, at the end of the last table there that the table can
+//! reach, since a merge takes whole tables, of which one that reaches over an end of what goes down is merged for nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hedgerow_io::ReadMode;
+
+use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::options::IndexSpec;
+use crate::base::page::TableId;
+use crate::base::stats::Event;
+use crate::base::table_meta::TableMeta;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::Cut;
+use crate::design::merge_policy::shape::{Level, RunId, range_of};
+use crate::group_filter::cluster;
+use crate::group_filter::clusters::StoredCluster;
+use crate::table;
+use crate::table::iter::Entry;
+use crate::table::memory::Buffers;
+use crate::table::open::table_name;
+use crate::table::{TableOptions, Writer};
+use crate::tree::engine::{Engine, lock};
+use crate::tree::partition::Partition;
+
+use super::filters;
+use super::filters::Allotted;
+use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
+use crate::group_filter::probes::clusters;
+
+/// A bulk load does not know how large it will be: it has tables for levels of so many groups at most.
+const LOADED_RANGES_MAX: u32 = 64;
+/// How often a long output asks whether to go on and how fast.
+const PACE_BYTES: u64 = 128 << 10;
+
+/// A table of the level below the output: its largest key, and its size.
+pub(crate) type Below = (Vec<u8>, u64);
+
+/// The tables of one output, written one after another. What was written is removed if the output
+/// is dropped before it is finished.
+pub(crate) struct OutputTables<'a> {
+    engine: &'a Engine,
+    partition: &'a Partition,
+    design: Arc<DesignInForce>,
+    level: usize,
+    /// The level whose place the tables are written to.
+    level_of_place: usize,
+    run: RunId,
+    filter: Allotted,
+    index: IndexSpec,
+    /// A table is cut when it keeps so many bytes in memory.
+    held_bytes_max: usize,
+    seqno_override: Option<SeqNo>,
+    /// See [`TableOptions::settled`].
+    pub(crate) settled: Option<SeqNo>,
+    /// Tables are cut at the borders of these ranges, and of those.
+    ranges: [u32; 2],
+    /// A table has at most so many bytes.
+    table_bytes_max: u64,
+    /// In key order; consumed as the output passes them.
+    below: std::vec::IntoIter<Below>,
+    next_below: Option<Below>,
+    overlap_bytes: u64,
+    /// How many of them the current table has passed.
+    borders: u64,
+    /// See [`aligns`].
+    aligns: bool,
+    current: Option<Current<'a>>,
+    last_key: Vec<u8>,
+    finished: Vec<TableMeta>,
+    written: Vec<PathBuf>,
+    /// Of the finished tables, where their level has clusters.
+    clusters: Vec<(TableId, Arc<StoredCluster>)>,
+    complete: bool,
+}
+
+struct Current<'a> {
+    id: TableId,
+    writer: Box<dyn Writer>,
+    columns: Option<cluster::Builder>,
+    path: PathBuf,
+    paced_bytes: u64,
+    buffers: Buffers<'a>,
+}
+
+impl<'a> OutputTables<'a> {
+    /// For a level of the tree as it is.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        design: Arc<DesignInForce>,
+        level: usize,
+        run: RunId,
+    ) -> OutputTables<'a> {
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filter = filters.get(level).copied().unwrap_or_default();
+        OutputTables::with(engine, partition, design, (level, run), filter, Vec::new())
+    }
+
+    /// With this filter, cut where the tables below would be overlapped too much.
+    pub(crate) fn with(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        design: Arc<DesignInForce>,
+        (level, run): (usize, RunId),
+        filter: Allotted,
+        below: Vec<Below>,
+    ) -> OutputTables<'a> {
+        let tree = partition.tree_owned();
+        let targets = super::targets(&design, &tree.version);
+        let target = targets.get(level);
+        let of_nodes = target.is_some_and(|it| it.cut == Cut::OldestRuns);
+        let ranges = target.map_or(1, |target| target.ranges);
+        let found = tree.version.levels.get(level).map_or(1, Level::ranges);
+        let mut below = if of_nodes { Vec::new() } else { below }.into_iter();
+        let next_below = below.next();
+        OutputTables {
+            ranges: [ranges, found],
+            table_bytes_max: design.table_bytes * if of_nodes { NODE_TABLES } else { 1 },
+            engine,
+            partition,
+            index: design.design.index_at(level),
+            design,
+            level,
+            level_of_place: level,
+            run,
+            filter,
+            held_bytes_max: usize::MAX,
+            seqno_override: None,
+            settled: None,
+            below,
+            next_below,
+            overlap_bytes: 0,
+            borders: 0,
+            aligns: target.is_some() && aligns(&targets, level),
+            current: None,
+            last_key: Vec::new(),
+            finished: Vec::new(),
+            written: Vec::new(),
+            clusters: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// The output of a bulk load, one of several that are written at the same time: each may keep so
+    /// many bytes in memory. All entries have this number, until the manifest gives them another.
+    pub(crate) fn of_bulk_load(
+        engine: &'a Engine,
+        partition: &'a Partition,
+        design: Arc<DesignInForce>,
+        seqno: SeqNo,
+        held_bytes_max: usize,
+    ) -> Result<OutputTables<'a>> {
+        let run = RunId(engine.writer()?.next_table().0);
+        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        // It will be put as deep as it can: where it is cut at the borders.
+        let filter = filters.last().copied().unwrap_or_default();
+        let mut output =
+            OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
+        let version = &partition.tree_owned().version;
+        output.level_of_place = version.depth() - 1;
+        let ranges = version.levels.iter().map(Level::ranges);
+        let ranges = ranges.filter(|ranges| *ranges <= LOADED_RANGES_MAX);
+        output.ranges = [ranges.max().unwrap_or(1), 1];
+        output.index = output.design.design.index_at(usize::MAX);
+        output.held_bytes_max = held_bytes_max;
+        output.seqno_override = Some(seqno);
+        Ok(output)
+    }
+
+    /// Appends an entry, in order.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>, value: &[u8]) -> Result<()> {
+        let same_key = self.current.is_some() && self.last_key == entry.key;
+        if !same_key {
+            let passes = self.pass(entry.key);
+            let too_wide = self.overlap_bytes > OVERLAP_TABLES_MAX * self.design.table_bytes;
+            let is_beyond =
+                |ranges| range_of(&self.last_key, ranges) != range_of(entry.key, ranges);
+            let full = |c: &Current| {
+                let bytes = c.writer.estimated_bytes();
+                bytes >= self.table_bytes_max
+                    || (passes && is_last_border(self.borders, bytes, self.table_bytes_max))
+                    || self.ranges.into_iter().any(is_beyond)
+                    || c.buffers.bytes() >= self.held_bytes_max
+                    || (too_wide && c.writer.entries() > 0)
+            };
+            // The versions of one key stay in one table, so that tables of a run do not overlap.
+            if self.current.as_ref().is_some_and(full) {
+                self.finish_table()?;
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        let current = match &mut self.current {
+            Some(current) => current,
+            None => {
+                let current = self.begin_table()?;
+                self.current.insert(current)
+            }
+        };
+        let user_key = self.partition.keyspace.order.decode(entry.key);
+        let hash = KeyHash::of(user_key, self.partition.keyspace.seed);
+        current.writer.add(entry, value, hash)?;
+        if let Some(columns) = current.columns.as_mut().filter(|_| !same_key) {
+            columns.add(hash);
+        }
+        let bytes = current.writer.estimated_bytes();
+        if bytes >= current.paced_bytes + PACE_BYTES {
+            let wrote = bytes - current.paced_bytes;
+            current.paced_bytes = bytes;
+            let columns = current.columns.as_ref();
+            let columns = columns.map_or(0, |it| it.memory_bytes());
+            let held = current.writer.memory_bytes() + columns;
+            current.buffers.resize(held);
+            self.engine.rate_limiter.take(wrote);
+            self.engine.check_open()?;
+        }
+        Ok(())
+    }
+
+    /// Finishes the last table and makes the names of all durable.
+    pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.finish_table()?;
+        if !self.finished.is_empty() {
+            let place = self.engine.places.of_level(self.level_of_place);
+            let dir = self.engine.tables_dir(place);
+            let synced = self.engine.environment.storage.sync_dir(&dir);
+            synced.map_err(|e| Error::io("sync", &dir, e))?;
+        }
+        self.complete = true;
+        lock(&self.engine.fresh_clusters).extend(std::mem::take(&mut self.clusters));
+        let written = self.finished.iter().map(|meta| meta.entries).sum();
+        filters::steer(self.engine, self.partition, &self.design, written);
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// Counts the tables below that lie wholly before `key`. Whether there are some more now whose ends are to be those of
+    /// the tables here.
+    fn pass(&mut self, key: &[u8]) -> bool {
+        let before = self.borders;
+        while let Some((largest, bytes)) = &self.next_below {
+            if largest.as_slice() >= key {
+                break;
+            }
+            self.overlap_bytes += bytes;
+            self.borders += 1;
+            self.next_below = self.below.next();
+        }
+        self.aligns && self.borders > before
+    }
+
+    fn begin_table(&mut self) -> Result<Current<'a>> {
+        let id = self.engine.writer()?.next_table();
+        let place = self.engine.places.of_level(self.level_of_place);
+        let path = self.engine.tables_dir(place).join(table_name(id));
+        // Also what fails to be created may have left a file.
+        self.written.push(path.clone());
+        let storage = &self.engine.environment.storage;
+        let file = match self.engine.tables.read_mode {
+            ReadMode::Direct => storage.create_direct(&path),
+            ReadMode::Pread | ReadMode::Mmap => storage.create(&path),
+        };
+        let file = file.map_err(|e| Error::io("create", &path, e))?;
+        let facts = &self.partition.keyspace;
+        let design = &self.design.design;
+        let options = TableOptions {
+            id,
+            keyspace: facts.id.0,
+            partition: self.partition.id.0,
+            level: self.level as u8,
+            run: self.run.0,
+            path: place,
+            hash_seed: facts.seed,
+            key_order: facts.layout.order,
+            seqno_override: self.seqno_override,
+            settled: self.settled,
+            block_bytes: design.block_bytes,
+            compression: design.compression,
+            table: design.table,
+            index: self.index,
+            filter: self.filter.of_table(id),
+        };
+        (self.overlap_bytes, self.borders) = (0, 0);
+        let writer = table::writer(file, &path, options);
+        let buffers = self.engine.memory.buffers(writer.memory_bytes());
+        Ok(Current {
+            id,
+            writer,
+            columns: self.filter.columns(),
+            path,
+            paced_bytes: 0,
+            buffers,
+        })
+    }
+
+    fn finish_table(&mut self) -> Result<()> {
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        let finished = current
+            .writer
+            .finish()
+            .map_err(|e| e.at(&current.path, None));
+        self.finished.push(finished?);
+        if let Some(columns) = current.columns.and_then(|it| it.finish(current.id)) {
+            self.write_cluster(current.id, &columns)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing depends on a filter: if it cannot be written, it is made later, of the table.
+    fn write_cluster(&mut self, id: TableId, columns: &cluster::Columns) -> Result<()> {
+        let (engine, partition) = (self.engine, self.partition);
+        match clusters::write_fresh(engine, partition, &self.design, columns) {
+            Ok(cluster) => self.clusters.push((id, cluster)),
+            Err(error) => {
+                engine.check_open()?;
+                engine.tell(Event::BackgroundError {
+                    doing: "write a filter",
+                    error,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OutputTables<'_> {
+    fn drop(&mut self) {
+        if !self.complete {
+            for path in &self.written {
+                // What stays behind is removed when the database is opened again.
+                let _ = self.engine.environment.storage.remove(path);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Merges that seeks pay for.
+//!
+//! A load ends with up to three runs in level 0 that are no reason for a merge: a get asks their filters
+//! and goes on, but a seek reads a page of each of them, for ever, if nobody writes any more. Here each such page
+//! counts as a part of what merging the runs into the level below costs; when that is paid, they are merged.
+//! A flush begins the count again, so that a tree which is written to is merged as its policy says.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Next, limits, submit, targets};
+use crate::design::merge_policy::plan::{Plan, RunningJob};
+use crate::design::planner::{plan, plan_for_seeks};
+use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::partition::Partition;
+use crate::tree::version::Version;
+
+/// After so many seeks of a thread it looks.
+pub(crate) const LOOK_EVERY: u64 = 1 << 10;
+/// So many bytes of a merge are paid by each run of level 0 that a seek asks: a page of it takes 50 to 100 us from
+/// a device that merges at several hundred megabytes per second. LevelDB has its reads pay the same.
+const PAID_BYTES: u64 = 16 << 10;
+
+/// Looks whether the seeks on these partitions have paid for a merge of one of them.
+#[cold]
+pub(crate) fn look(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usize>) {
+    if engine.writer().is_err() {
+        return;
+    }
+    // Of trees that are asked one by one, each has a part of the seeks.
+    let share = state.partitions.len() / asked.len().max(1);
+    let seeks = state.facts.operations.seeks.get() / share.max(1) as u64;
+    for partition in state.partitions[asked].iter().filter(|it| !it.is_dropped()) {
+        if let Some(next) = begin(engine, partition, seeks)
+            && let Next { design, plan, job } = next
+            && let Some(job) = job
+        {
+            submit(engine, partition, design, plan, job);
+        }
+    }
+}
+
+/// Enters the merge among the running ones, if it is paid for and nothing else is to be done.
+fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
+    let mut work = partition.work();
+    let tree = partition.tree();
+    let version = &tree.version;
+    let runs = &version.levels[0].groups[0].runs;
+    let newest = runs.first()?.id;
+    let since = match work.seeks_since {
+        Some((run, since)) if run == newest => since,
+        _ => {
+            work.seeks_since = Some((newest, seeks));
+            return None;
+        }
+    };
+    let design = partition.keyspace.design_owned();
+    let (targets, limits) = (targets(&design, version), limits(engine, &design));
+    if !work.running.is_empty() || plan(version, &targets, &[], &limits).is_some() {
+        return None;
+    }
+    let plan = plan_for_seeks(version, &targets, &limits)?;
+    let paid = seeks
+        .saturating_sub(since)
+        .saturating_mul(runs.len() as u64);
+    if read_bytes(version, &plan) > paid.saturating_mul(PAID_BYTES) {
+        return None;
+    }
+    // If it fails, it is to be paid again.
+    work.seeks_since = Some((newest, seeks));
+    let job = RunningJob::of(version, &plan);
+    work.running.extend(job.clone());
+    Some(Next { design, plan, job })
+}
+
+/// What a merge reads, and about what it writes.
+fn read_bytes(version: &Version, plan: &Plan) -> u64 {
+    let Plan::Merge { inputs, .. } = plan else {
+        return 0;
+    };
+    let tables = inputs.iter().flat_map(|input| &input.tables);
+    let tables = tables.filter_map(|id| version.table(*id));
+    tables.map(|(_, table)| table.meta().file_bytes).sum()
+}

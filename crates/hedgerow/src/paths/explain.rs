@@ -1,0 +1,299 @@
+//! How a get finds its answer, told step by step. The lookup is that of [`crate::paths::read`] itself, with
+//! an observer that writes down what it hears: it counts in the statistics as any other get does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::key_order::Order;
+use crate::base::page::{PageClass, PageId};
+use crate::base::slice::Slice;
+use crate::base::stats::WorkerStats;
+use crate::design::merge_policy::shape::GroupProbe;
+use crate::paths::read;
+use crate::paths::read::{Observer, RunPlace, Want};
+use crate::table::filter::RunMask;
+use crate::table::{GetState, Lookup, Table};
+use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::memtable::Memtable;
+
+/// What a get of one key did, in the order in which it did it.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let users = db.keyspace("users", Layout::sorted())?;
+/// users.put("ada", "1815")?;
+/// users.flush()?;
+/// let explanation = users.explain("ada")?;
+/// assert_eq!(explanation.value.as_deref(), Some(&b"1815"[..]));
+/// assert_eq!(explanation.memtables[0].found, None);
+/// let table = explanation.runs[0].table.as_ref().unwrap();
+/// assert!(table.found.is_some());
+/// assert_eq!(explanation.pages().count(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Which of the keyspace's trees the key lives in, counted from 0.
+    pub partition: usize,
+    /// How many trees the keyspace has.
+    pub partitions: usize,
+    /// The worker that makes asynchronous calls for the key, and its queue now.
+    pub worker: Option<WorkerStats>,
+    /// The memtables asked, newest first.
+    pub memtables: Vec<MemtableAsked>,
+    /// The filters over several runs asked, by level, before any of its runs is.
+    pub group_filters: Vec<GroupFilterAsked>,
+    /// The runs asked, by level, in each newest first. None if a memtable answered.
+    pub runs: Vec<RunAsked>,
+    /// What the get gives: `None` if there is no entry, or if the newest is a tombstone.
+    pub value: Option<Slice>,
+}
+
+impl Explanation {
+    /// The entry that answered, the last that was found.
+    pub fn found(&self) -> Option<FoundEntry> {
+        let in_memtables = self.memtables.iter().filter_map(|asked| asked.found);
+        in_memtables
+            .chain(self.tables().filter_map(|table| table.found))
+            .last()
+    }
+
+    /// The tables asked, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &TableAsked> {
+        self.runs.iter().filter_map(|run| run.table.as_ref())
+    }
+
+    /// The pages asked for, cached or not: those of filters over several runs, then those of tables, in order.
+    pub fn pages(&self) -> impl Iterator<Item = &PageAsked> {
+        let filters = self.group_filters.iter();
+        let of_filters = filters.filter_map(|filter| filter.page.as_ref());
+        of_filters.chain(self.tables().flat_map(|table| &table.pages))
+    }
+}
+
+/// An entry that a memtable or a table gave as the newest of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundEntry {
+    /// Its sequence number.
+    pub seqno: u64,
+    /// A put, or the tombstone of a delete.
+    pub kind: Kind,
+}
+
+/// A memtable that was asked. Cost: no I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemtableAsked {
+    /// It takes no more writes and waits to be flushed.
+    pub sealed: bool,
+    /// The entries in it.
+    pub entries: usize,
+    /// The key's newest entry in it, which ends the lookup.
+    pub found: Option<FoundEntry>,
+}
+
+/// A filter over several runs of the group that the key belongs to. Cost: none, or a page of a cluster that is not in
+/// memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupFilterAsked {
+    /// The level, from 0.
+    pub level: usize,
+    /// The group within the level, from 0.
+    pub group: usize,
+    /// How many runs of the group may hold the key after its answer, those that it does not cover
+    /// among them.
+    pub runs_left: usize,
+    /// The page asked for.
+    pub page: Option<PageAsked>,
+}
+
+/// A run of the group that the key belongs to. Cost: none, if no table's bounds hold the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunAsked {
+    /// The level, from 0.
+    pub level: usize,
+    /// The group within the level, from 0.
+    pub group: usize,
+    /// The run within the group, 0 the newest.
+    pub run: usize,
+    /// The one table whose bounds hold the key, if there is one.
+    pub table: Option<TableAsked>,
+}
+
+/// A table that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableAsked {
+    /// The file.
+    pub path: PathBuf,
+    /// The number of the table.
+    pub number: u64,
+    /// The keys of its first and of its last entry.
+    pub bounds: (Vec<u8>, Vec<u8>),
+    /// It had not been read from since the database was opened, so that its footer, and its index
+    /// and filter if they are to be resident, were read first: a few reads that are not among `pages`.
+    pub opened: bool,
+    /// What its filter said.
+    pub filter: FilterAnswer,
+    /// The pages asked for.
+    pub pages: Vec<PageAsked>,
+    /// The key's newest entry in it, which ends the lookup.
+    pub found: Option<FoundEntry>,
+}
+
+/// What the filter of a table said of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterAnswer {
+    /// The table has no filter.
+    Missing,
+    /// The key is not there, for certain.
+    No,
+    /// The key may be there. If the table then has no entry of it, that was a false positive.
+    Maybe,
+}
+
+/// A page that a table asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageAsked {
+    /// What it holds.
+    pub class: PageClass,
+    /// Where it begins in the table's file.
+    pub offset: u64,
+    /// Its stored bytes, with its trailer.
+    pub bytes: u32,
+    /// It was in the page cache; else it was read from the file: one read.
+    pub cached: bool,
+}
+
+/// See [`crate::Keyspace::explain`].
+pub(crate) fn explain(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+) -> Result<Explanation> {
+    let mut trace = Trace {
+        order: &*state.facts.order,
+        memtables: Vec::new(),
+        group_filters: Vec::new(),
+        probe_page: None,
+        runs: Vec::new(),
+    };
+    let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let partition = state.route(user_key, hash).index;
+    Ok(Explanation {
+        partition,
+        partitions: state.partitions.len(),
+        worker: engine.worker_stats(engine.worker_of(partition)),
+        memtables: trace.memtables,
+        group_filters: trace.group_filters,
+        runs: trace.runs,
+        value,
+    })
+}
+
+/// What was heard so far.
+struct Trace<'a> {
+    order: &'a dyn Order,
+    memtables: Vec<MemtableAsked>,
+    group_filters: Vec<GroupFilterAsked>,
+    /// Of the filter that has not answered yet.
+    probe_page: Option<PageAsked>,
+    runs: Vec<RunAsked>,
+}
+
+impl Trace<'_> {
+    /// The table that is being asked, or has just answered.
+    fn table(&mut self) -> &mut TableAsked {
+        let asked = self.runs.last_mut().and_then(|run| run.table.as_mut());
+        asked.expect("a lookup names the table before what it asks of it")
+    }
+}
+
+impl Observer for Trace<'_> {
+    fn memtable(&mut self, memtable: &Memtable, found: Option<(SeqNo, Tag)>) {
+        self.memtables.push(MemtableAsked {
+            sealed: memtable.sealed_at().is_some(),
+            entries: memtable.entries() as usize,
+            found: found.map(|(seqno, tag)| found_entry(seqno, tag)),
+        });
+    }
+
+    fn run(&mut self, place: RunPlace, table: Option<&Arc<Table>>) {
+        let user_key = |key: &[u8]| self.order.decode(key).to_vec();
+        let table = table.map(|table| TableAsked {
+            path: table.path().to_path_buf(),
+            number: table.meta().id.0,
+            bounds: (
+                user_key(&table.meta().smallest_key),
+                user_key(&table.meta().largest_key),
+            ),
+            opened: !table.is_open(),
+            filter: FilterAnswer::Missing,
+            pages: Vec::new(),
+            found: None,
+        });
+        self.runs.push(RunAsked {
+            level: place.level,
+            group: place.group,
+            run: place.run,
+            table,
+        });
+    }
+
+    fn narrowed(&mut self, level: usize, group: usize, left: RunMask) {
+        self.group_filters.push(GroupFilterAsked {
+            level,
+            group,
+            runs_left: left.0.count_ones() as usize,
+            page: self.probe_page.take(),
+        });
+    }
+
+    fn probe_page(&mut self, probe: &GroupProbe, id: PageId) {
+        self.probe_page = Some(asked_page(id, probe.pages.has_cached(id)));
+    }
+
+    fn page(&mut self, table: &Table, id: PageId) {
+        let page = asked_page(id, table.pages().has_cached(id));
+        self.table().pages.push(page);
+    }
+
+    fn answered(&mut self, asked: &GetState, lookup: &Lookup) {
+        let table = self.table();
+        table.filter = match (asked.filter_asked, asked.filter_passed) {
+            (false, _) => FilterAnswer::Missing,
+            (true, false) => FilterAnswer::No,
+            (true, true) => FilterAnswer::Maybe,
+        };
+        if let Lookup::Found { seqno, tag, .. } = lookup {
+            table.found = Some(found_entry(*seqno, *tag));
+        }
+    }
+}
+
+fn asked_page(id: PageId, cached: bool) -> PageAsked {
+    PageAsked {
+        class: id.class,
+        offset: id.handle.offset,
+        bytes: id.handle.bytes,
+        cached,
+    }
+}
+
+fn found_entry(seqno: SeqNo, tag: Tag) -> FoundEntry {
+    FoundEntry {
+        seqno: seqno.0,
+        kind: tag.kind,
+    }
+}

@@ -1,0 +1,14 @@
+//! The paths: what a put, a get, a flush, a merge or a recovery does, each from top to bottom in one file.
+
+pub(crate) mod bulk_load;
+pub(crate) mod checkpoint;
+pub(crate) mod compaction;
+pub(crate) mod explain;
+pub(crate) mod flush;
+pub(crate) mod read;
+pub(crate) mod recover;
+pub(crate) mod retune;
+pub(crate) mod scan;
+pub(crate) mod self_tuning;
+pub(crate) mod verify;
+pub(crate) mod write;

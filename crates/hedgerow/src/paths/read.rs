@@ -1,0 +1,582 @@
+//! The path of a read, top to bottom: one atomic load of memtables and version, then memtables,
+//! then groups newest first: filter, index, block, value.
+//!
+//! Tables answer as state machines that name the page they want to see ([`Step::Read`]), so the same
+//! lookup runs with one page at a time for a get and with many in flight ([`Gets`]) for a `multi_get` and for
+//! the calls in the queue of a worker: each goes on when its page is there, while the device reads others.
+//!
+//! `explain` is a get with an [`Observer`] that writes down what it hears.
+//!
+//! Cost of a get: nothing but memory for what is in memtables; for the rest, at most one page per
+//! paged filter and index asked, and one data page in the table that answers (plus one per false
+//! positive of a filter). No lock but that of one set of the page cache, per page.
+
+mod gets;
+
+pub(crate) use gets::{Gets, View};
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::page::{Page, PageId, Step};
+use crate::base::slice::Slice;
+use crate::base::stats::Stats;
+use crate::design::merge_policy::shape::GroupProbe;
+use crate::group_filter::clusters::attached;
+use crate::table::filter::RunMask;
+use crate::table::paged_file::PagedFile;
+use crate::table::{FoundValue, GetState, Lookup, Query, Table};
+use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::memtable::Memtable;
+use crate::tree::version::{SuperVersion, Version};
+
+/// What a lookup wants done with the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Value,
+    /// Whether there is one: values out of line are not read.
+    Existence,
+}
+
+/// Hears how a lookup goes on. `()` hears nothing, and costs nothing.
+pub(crate) trait Observer {
+    /// A memtable was asked.
+    fn memtable(&mut self, _memtable: &Memtable, _found: Option<(SeqNo, Tag)>) {}
+    /// A run is to be asked, by the table whose bounds hold the key, if it has one.
+    fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
+    /// The table wants a page, which is fetched next.
+    fn page(&mut self, _table: &Table, _id: PageId) {}
+    /// A filter over several runs of the group wants a page, which is fetched next.
+    fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
+    /// A filter over several runs of the group has answered.
+    fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
+    /// The table has answered.
+    fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
+}
+
+impl Observer for () {}
+
+/// Which run of a version: the `run`-th newest of its group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunPlace {
+    pub(crate) level: usize,
+    pub(crate) group: usize,
+    pub(crate) run: usize,
+}
+
+/// The newest version of a key numbered at most `seqno`, if it is not deleted.
+pub(crate) fn get(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    seqno: SeqNo,
+    want: Want,
+) -> Result<Option<Slice>> {
+    get_observed(engine, state, user_key, seqno, want, &mut ())
+}
+
+/// As [`get`], told to an observer.
+pub(crate) fn get_observed(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    seqno: SeqNo,
+    want: Want,
+    observer: &mut impl Observer,
+) -> Result<Option<Slice>> {
+    engine.check_open()?;
+    state.facts.order.check(user_key)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query { key, hash, seqno };
+
+    let tree = state.route(user_key, hash).tree();
+    let found = match in_memtables(engine, &tree, &query, observer)? {
+        Some(found) => found,
+        None => {
+            let mut position = Position::default();
+            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
+            lookup.touch_filters();
+            let mut page = None;
+            loop {
+                match lookup.step(&engine.stats, page.take(), observer)? {
+                    Step::Read(id) => {
+                        let asked = lookup.asked();
+                        match asked {
+                            Asked::Table(table) => observer.page(table, id),
+                            Asked::Probe(probe) => observer.probe_page(probe, id),
+                        }
+                        page = lookup.fetch(id)?;
+                    }
+                    Step::Done(answer) => break read_value(engine, answer, want, observer)?,
+                }
+            }
+        }
+    };
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
+    if found.is_some() {
+        operations.get_hits.add(1);
+    }
+    Ok(found)
+}
+
+/// The newest version of a key, if that is known without reading a file: `None` if it is not; the
+/// device has heard then of the page that is missing.
+#[allow(
+    clippy::option_option,
+    reason = "no answer, the answer that there is no value, a value"
+)]
+pub(crate) fn get_cached(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+) -> Result<Option<Option<Slice>>> {
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query {
+        key,
+        hash,
+        seqno: SeqNo::MAX,
+    };
+    let tree = state.route(user_key, hash).tree();
+    let found = match in_memtables(engine, &tree, &query, &mut ())? {
+        Some(found) => found,
+        None => {
+            let mut position = Position::default();
+            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
+            lookup.touch_filters();
+            let mut page = None;
+            loop {
+                match lookup.step(&engine.stats, page.take(), &mut ())? {
+                    Step::Read(id) => match lookup.asked().cached(id) {
+                        Some(cached) => page = Some(cached),
+                        None => {
+                            lookup.asked().prefetch(id);
+                            return Ok(None);
+                        }
+                    },
+                    Step::Done(Some(answer)) if answer.value_page().is_some() => return Ok(None),
+                    Step::Done(answer) => break read_value(engine, answer, Want::Value, &mut ())?,
+                }
+            }
+        }
+    };
+    let operations = &state.facts.operations;
+    operations.gets.add(1);
+    if found.is_some() {
+        operations.get_hits.add(1);
+    }
+    Ok(Some(found))
+}
+
+/// The newest versions of several keys, in the order of the keys. Pages that are not cached are
+/// read at the same time, as far as the device can.
+pub(crate) fn multi_get<K: AsRef<[u8]>>(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_keys: &[K],
+    seqno: SeqNo,
+) -> Result<Vec<Option<Slice>>> {
+    engine.check_open()?;
+    let mut view = View::new(state, seqno);
+    let mut gets = Gets::new(engine);
+    let mut values = vec![None; user_keys.len()];
+    let mut keys = user_keys.iter().enumerate();
+    loop {
+        while gets.has_room()
+            && let Some((at, key)) = keys.next()
+        {
+            let key = key.as_ref();
+            state.facts.order.check(key)?;
+            let hash = KeyHash::of(key, state.facts.seed);
+            gets.begin(&mut view, Cow::Borrowed(key), hash, at);
+        }
+        gets.go_on();
+        for (at, value) in gets.ended() {
+            values[at] = value?;
+        }
+        if !gets.wait() {
+            break;
+        }
+    }
+    let operations = &state.facts.operations;
+    operations.gets.add(user_keys.len() as u64);
+    operations
+        .get_hits
+        .add(values.iter().flatten().count() as u64);
+    Ok(values)
+}
+
+/// `Some(None)` is a tombstone: an answer, too.
+#[allow(
+    clippy::option_option,
+    reason = "no answer, the answer that there is no value, a value"
+)]
+fn in_memtables(
+    engine: &Engine,
+    tree: &SuperVersion,
+    query: &Query<'_>,
+    observer: &mut impl Observer,
+) -> Result<Option<Option<Slice>>> {
+    for memtable in tree.memtables() {
+        let found = memtable.get(query.key, query.seqno);
+        observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
+        if let Some((seqno, tag, value)) = found {
+            wait_until_published(engine, seqno);
+            engine.stats.memtable_hits.add(1);
+            return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
+        }
+    }
+    Ok(None)
+}
+
+/// What was found is applied, but perhaps not published yet (invariant I20): who has seen it must
+/// find it in every scan and snapshot from now on, and the rest of its batch or bulk load in every
+/// get.
+#[inline]
+fn wait_until_published(engine: &Engine, seqno: SeqNo) {
+    if seqno.0 > engine.publisher.published() {
+        engine.publisher.wait(seqno.0);
+    }
+}
+
+/// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
+pub(crate) fn has_value(tag: Tag) -> Result<bool> {
+    match tag.kind {
+        Kind::Put => Ok(true),
+        Kind::Delete => Ok(false),
+        other => Err(Error::new(
+            ErrorKind::FormatVersion,
+            format!(
+                "expected a put or a delete, found an entry of kind {other:?} of a later version"
+            ),
+        )),
+    }
+}
+
+/// What the tables of a version say of a key.
+pub(crate) struct Answer {
+    table: Arc<Table>,
+    seqno: SeqNo,
+    tag: Tag,
+    value: FoundValue,
+}
+
+impl Answer {
+    /// The page of its value, if that is one of its own.
+    fn value_page(&self) -> Option<PageId> {
+        match self.value {
+            FoundValue::OutOfLine { page, .. } if self.tag.kind == Kind::Put => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Its value; `page` is that of [`Answer::value_page`], without which a value there is told as an empty one.
+    fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
+        wait_until_published(engine, self.seqno);
+        if !has_value(self.tag)? {
+            return Ok(None);
+        }
+        Ok(Some(match (self.value, page) {
+            (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
+            (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
+                engine.slice(self.table.value(page, id, bytes)?)
+            }
+            (FoundValue::OutOfLine { .. }, None) => Slice::copy_from(b""),
+        }))
+    }
+}
+
+fn read_value(
+    engine: &Engine,
+    answer: Option<Answer>,
+    want: Want,
+    observer: &mut impl Observer,
+) -> Result<Option<Slice>> {
+    let Some(answer) = answer else {
+        return Ok(None);
+    };
+    let page = match answer.value_page() {
+        Some(id) if want == Want::Value => {
+            observer.page(&answer.table, id);
+            Some(answer.table.pages().page(id)?)
+        }
+        _ => None,
+    };
+    answer.value(engine, page)
+}
+
+/// Who is being asked and may want a page.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// A filter over several runs of a group.
+    Probe(&'a GroupProbe),
+    Table(&'a Arc<Table>),
+}
+
+impl<'a> Asked<'a> {
+    /// The file whose page it may want; none of a filter that is not a cluster, and in memory.
+    fn file(self) -> Option<&'a PagedFile> {
+        match self {
+            Asked::Table(table) => Some(table.pages()),
+            Asked::Probe(probe) => attached(probe).map(|it| it.cluster.pages()),
+        }
+    }
+
+    fn page(self, id: PageId) -> Result<Page> {
+        match self {
+            Asked::Table(table) => table.pages().page(id),
+            Asked::Probe(probe) => probe.pages.page(id),
+        }
+    }
+
+    /// Whoever reads the page hears that it will be needed.
+    fn prefetch(self, id: PageId) {
+        if let Some(file) = self.file() {
+            file.prefetch(id);
+        }
+    }
+
+    /// The page if it is at hand.
+    fn cached(self, id: PageId) -> Option<Page> {
+        self.file()?.cached(id)
+    }
+}
+
+/// A lookup on its way through the tables of a version: levels from 0, in each the group that the
+/// key belongs to, in it first the filters over several runs, then the runs that are left, newest
+/// first, in each the one table whose bounds hold the key.
+pub(crate) struct TableLookup<'a> {
+    version: &'a Version,
+    query: Query<'a>,
+    at: &'a mut Position,
+}
+
+/// How far a lookup has come, without the version that it is in.
+#[derive(Default)]
+pub(crate) struct Position {
+    level: usize,
+    group: Option<GroupPosition>,
+    asked: Option<AskedAt>,
+    state: GetState,
+}
+
+/// How far a lookup has come in a group.
+struct GroupPosition {
+    number: usize,
+    /// The runs that may hold the key and are still to be asked.
+    runs: RunMask,
+    /// Runs that were left out by filters that know the newest run of a key only.
+    hidden: RunMask,
+    /// The run that is asked.
+    run: usize,
+    /// How many of the group's probes have answered.
+    probed: usize,
+}
+
+/// Who of a group is being asked.
+#[derive(Clone, Copy)]
+enum AskedAt {
+    Probe(usize),
+    /// A table of the run that is asked.
+    Table(usize),
+}
+
+impl Position {
+    /// Who wants the page that the lookup waits for.
+    fn asked<'a>(&self, version: &'a Version) -> Asked<'a> {
+        let (Some(at), Some(asked)) = (&self.group, self.asked) else {
+            panic!("a lookup that wants a page asks somebody for it");
+        };
+        let group = &version.levels[self.level].groups[at.number];
+        match asked {
+            AskedAt::Probe(probe) => Asked::Probe(&group.probes[probe]),
+            AskedAt::Table(table) => Asked::Table(&group.runs[at.run].tables[table]),
+        }
+    }
+}
+
+impl<'a> TableLookup<'a> {
+    pub(crate) fn new(version: &'a Version, query: Query<'a>, at: &'a mut Position) -> Self {
+        TableLookup { version, query, at }
+    }
+
+    /// Who asked for a page.
+    pub(crate) fn asked(&self) -> Asked<'a> {
+        self.at.asked(self.version)
+    }
+
+    /// Fetches from memory what the filters on the way will look at, without waiting for it: each is somewhere else, and
+    /// one after the other each would be waited for. Cost: a search among the tables of each run without a filter over
+    /// several; one to five cache lines for each filter.
+    fn touch_filters(&self) {
+        let Query { key, hash, .. } = self.query;
+        for level in &self.version.levels {
+            let group = &level.groups[level.group_for(key)];
+            group.touch_probes(hash);
+            // Tables under a filter over several runs have none of their own.
+            if !group.probes.is_empty() {
+                continue;
+            }
+            for run in &group.runs {
+                if let Some(at) = run.place_for(key) {
+                    run.tables[at].touch(hash);
+                }
+            }
+        }
+    }
+
+    /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
+    /// made of the tables again, and they know the answer.
+    fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
+        let page = self.asked().page(id);
+        self.accept(page)
+    }
+
+    fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
+        match (self.asked(), page) {
+            (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
+                if let Some(attached) = attached(probe) {
+                    attached.cluster.note_damage(&error);
+                }
+                self.at.asked = None;
+                Ok(None)
+            }
+            (_, page) => page.map(Some),
+        }
+    }
+
+    /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.
+    pub(crate) fn step(
+        &mut self,
+        stats: &Stats,
+        mut page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        loop {
+            let Some(asked) = self.at.asked.or_else(|| self.next(observer)) else {
+                return Ok(Step::Done(None));
+            };
+            self.at.asked = Some(asked);
+            let answer = match self.asked() {
+                Asked::Probe(probe) => self.ask_probe(probe, stats, page.take(), observer)?,
+                Asked::Table(table) => self.ask_table(table, stats, page.take(), observer)?,
+            };
+            match answer {
+                Step::Read(id) => return Ok(Step::Read(id)),
+                Step::Done(Some(answer)) => return Ok(Step::Done(Some(answer))),
+                Step::Done(None) => self.at.asked = None,
+            }
+        }
+    }
+
+    fn ask_probe(
+        &mut self,
+        probe: &GroupProbe,
+        stats: &Stats,
+        page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        let candidates = match probe.filter.candidates(self.query.hash, page.as_ref())? {
+            Step::Read(id) => return Ok(Step::Read(id)),
+            Step::Done(candidates) => candidates,
+        };
+        stats.filter_probes.add(1);
+        if let Some(at) = &mut self.at.group {
+            let group = &self.version.levels[self.at.level].groups[at.number];
+            let left = group.narrowed(at.runs, probe, candidates);
+            if probe.filter.knows_newest_only() {
+                at.hidden.0 |= at.runs.0 & !left.0;
+            }
+            at.runs = left;
+            observer.narrowed(self.at.level, at.number, at.runs);
+        }
+        Ok(Step::Done(None))
+    }
+
+    fn ask_table(
+        &mut self,
+        table: &Arc<Table>,
+        stats: &Stats,
+        page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        let lookup = match table.reader()?.get(&self.query, &mut self.at.state, page)? {
+            Step::Read(id) => return Ok(Step::Read(id)),
+            Step::Done(lookup) => lookup,
+        };
+        let asked = std::mem::take(&mut self.at.state);
+        observer.answered(&asked, &lookup);
+        if asked.filter_asked {
+            stats.filter_probes.add(1);
+        }
+        match lookup {
+            Lookup::Found { seqno, tag, value } => {
+                stats.count_hit(self.at.level);
+                return Ok(Step::Done(Some(Answer {
+                    table: table.clone(),
+                    seqno,
+                    tag,
+                    value,
+                })));
+            }
+            Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
+            Lookup::Absent => {}
+        }
+        // The newest version may be there, but too new for this reader.
+        if let Some(at) = &mut self.at.group
+            && table.meta().largest_seqno > self.query.seqno
+        {
+            at.runs.0 |= at.hidden.0 & !RunMask::all(at.run + 1).0;
+        }
+        Ok(Step::Done(None))
+    }
+
+    /// Who is to be asked next.
+    #[inline]
+    fn next(&mut self, observer: &mut impl Observer) -> Option<AskedAt> {
+        let (key, position) = (self.query.key, &mut *self.at);
+        while let Some(level) = self.version.levels.get(position.level) {
+            let at = position.group.get_or_insert_with(|| {
+                let number = level.group_for(key);
+                GroupPosition {
+                    number,
+                    runs: RunMask::all(level.groups[number].runs.len()),
+                    hidden: RunMask::NONE,
+                    run: 0,
+                    probed: 0,
+                }
+            });
+            let group = &level.groups[at.number];
+            if at.probed < group.probes.len() && !at.runs.is_empty() {
+                at.probed += 1;
+                return Some(AskedAt::Probe(at.probed - 1));
+            }
+            while let Some(run) = at.runs.take_newest() {
+                at.run = run;
+                let tables = &group.runs[run];
+                let table = tables.place_for(key);
+                let place = RunPlace {
+                    level: position.level,
+                    group: at.number,
+                    run,
+                };
+                observer.run(place, table.map(|at| &tables.tables[at]));
+                if let Some(table) = table {
+                    return Some(AskedAt::Table(table));
+                }
+            }
+            position.level += 1;
+            position.group = None;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

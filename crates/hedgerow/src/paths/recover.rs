@@ -1,0 +1,645 @@
+//! Opening a database: lock, manifest, tables, log, in this order.
+//!
+//! Recovery reads the log twice. The first pass ([`survey::survey`]) changes nothing: it finds where the log
+//! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
+//! memtables are full, so that the budget holds, and merging runs of a level 0 that is full; at its end everything is in tables, one edit of the
+//! manifest names them all and says that the log begins with a new segment, and the old ones are
+//! free. A crash at any moment of it leaves the old log in force.
+//!
+//! The edit is one because nothing makes the log durable that an earlier process failed to sync:
+//! the system may have it in memory alone, whatever later syncs say. Tables of one partition that
+//! came into force before those of another would then outlive what the other lost.
+//!
+//! How the end of the log is told from damage (design section 5): records are good up to the first
+//! bad one. If any later record, or the manifest's note of a clean close, says that the log was
+//! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
+
+mod places;
+mod survey;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arc_swap::ArcSwap;
+use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
+use hedgerow_mem::Publisher;
+
+use crate::base::entry::{KeyspaceId, LogPosition, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::LevelPaths;
+use crate::base::page::TableId;
+use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
+use crate::base::stats::{Event, Listener, Stats};
+use crate::design::advisor::Device;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::plan::{Input, Target};
+use crate::design::merge_policy::shape::{Facts, Run, bytes_of};
+use crate::group_filter::probes::clusters;
+use crate::group_filter::probes::stored;
+use crate::group_filter::probes::stored::{file_number, filters_dir};
+use crate::paths::compaction;
+use crate::paths::compaction::job;
+use crate::paths::flush;
+use crate::paths::self_tuning;
+use crate::table::memory::{Memory, MemoryPlan};
+use crate::table::open::table_number;
+use crate::table::{Table, TableContext};
+use crate::tree::engine::{
+    Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
+};
+use crate::tree::memtable::Memtable;
+use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
+use crate::tree::snapshot_list::SnapshotList;
+use crate::tree::version::edit::Change;
+use crate::tree::version::manifest;
+use crate::tree::version::places::Places;
+use crate::tree::version::state::{Keyspace, State};
+use crate::tree::version::{Version, VersionSet};
+use crate::tree::wal::Log;
+use crate::tree::wal::log::segment_number;
+use crate::tree::wal::reader::SegmentReader;
+use survey::{Survey, survey};
+
+/// How many commits may be under way at once.
+const COMMITS_UNDER_WAY_MAX: usize = 1024;
+/// How often a read-only open tries again when a writer changes the files under it.
+const READ_ONLY_ATTEMPTS: usize = 20;
+
+/// What a database is opened with.
+#[derive(Clone)]
+pub(crate) struct OpenOptions {
+    pub(crate) environment: Environment,
+    pub(crate) memory_budget: u64,
+    pub(crate) read_only: bool,
+    pub(crate) create_if_missing: bool,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) io_bytes_per_second: Option<u64>,
+    pub(crate) log_bytes_max: Option<u64>,
+    pub(crate) log_segment_bytes: Option<u64>,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) workers: usize,
+    pub(crate) worker_queue_tasks: usize,
+    pub(crate) device: Device,
+    pub(crate) level_paths: Option<LevelPaths>,
+}
+
+/// Opens or creates.
+pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
+    if options.read_only {
+        return open_read_only(dir, options);
+    }
+    let storage = &options.environment.storage;
+    if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
+        return Err(no_database(&**storage, dir));
+    }
+    for made in [
+        dir.to_path_buf(),
+        tables_dir(dir),
+        filters_dir(dir),
+        log_dir(dir),
+    ] {
+        storage
+            .create_dir_all(&made)
+            .map_err(|e| Error::io("create", &made, e))?;
+    }
+    let mut locks = vec![take_lock(&**storage, dir)?];
+    let mut state = if manifest::exists(&**storage, dir)? {
+        let replay = manifest::replay(&**storage, dir)?;
+        replay.check_writable()?;
+        State::replay(&replay.edits)?
+    } else {
+        refuse_leftovers(&**storage, dir)?;
+        State::default()
+    };
+    let places = places::choose(dir, options, &state)?;
+    locks.extend(places::prepare(&**storage, dir, &state.places, &places)?);
+    // The log is where it was until a new one begins.
+    state.places = Places {
+        log: state.places.log,
+        ..places.clone()
+    };
+    let began = options.environment.clock.now();
+    let survey = survey(&**storage, dir, &state)?;
+    let (orphans, highest_file) = find_orphans(&**storage, dir, &state, &places)?;
+    state.next_table = state.next_table.max(highest_file + 1);
+    state.closed = None;
+    let engine = assemble(dir, options, state, &survey, places, Some(locks))?;
+    // The manifest as it was read may not have been durable, and what came before it may need them:
+    // only now there is a new one, which is.
+    let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
+    let operations = replayed
+        .and_then(|replayed| begin_new_log(&engine, &survey, replayed))
+        .inspect_err(|_| engine.abandon())?;
+    engine.remove_obsolete();
+    engine.memory.balance();
+    engine.tell(Event::Recovered {
+        operations,
+        took: options.environment.clock.now().saturating_sub(began),
+    });
+    for partition in engine.catalog.load().partitions.values() {
+        self_tuning::consider(&engine, partition);
+        compaction::schedule(&engine, partition);
+    }
+    engine.events.tell_all();
+    Ok(engine)
+}
+
+/// Opens beside a writer, which may drop files and segments meanwhile: then everything is read
+/// again.
+fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
+    let storage = &options.environment.storage;
+    let mut attempt = 0;
+    loop {
+        if !manifest::exists(&**storage, dir)? {
+            return Err(no_database(&**storage, dir));
+        }
+        let before = manifest::replay(&**storage, dir)?;
+        let opened = State::replay(&before.edits).and_then(|mut state| {
+            let places = state.places.at(&places::choose(dir, options, &state)?);
+            places::check(&**storage, dir, &state.places, &places)?;
+            state.places = places;
+            let survey = survey(&**storage, dir, &state)?;
+            let places = state.places.clone();
+            let engine = assemble(dir, options, state, &survey, places, None)?;
+            replay(&engine, &survey)?;
+            // An open file stays readable when the writer removes it.
+            for partition in engine.catalog.load().partitions.values() {
+                for (_, table) in partition.tree().version.tables() {
+                    table.reader()?;
+                }
+            }
+            Ok((engine, survey))
+        });
+        let still_there = |survey: &Survey| {
+            let exists = |n: &u32| storage.size(&survey.segment_path(*n)).is_ok();
+            survey.segments.iter().all(exists)
+        };
+        attempt += 1;
+        match opened {
+            Ok((engine, survey)) if still_there(&survey) => {
+                engine.memory.balance();
+                return Ok(engine);
+            }
+            Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the writer recycled the log faster than it could be read",
+                ));
+            }
+            Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
+            // A record that was being written when it was read is whole the next time.
+            Err(_) if attempt < 4 => {}
+            Err(error) => {
+                let after = manifest::replay(&**storage, dir)?;
+                if after.bytes == before.bytes && after.edits == before.edits {
+                    return Err(error);
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Why a directory without a manifest does not open: it is no database, or a damaged one.
+fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
+    match refuse_leftovers(storage, dir) {
+        Err(error) if error.kind() == ErrorKind::Corruption => error,
+        _ => Error::invalid(format!(
+            "expected a database, found no manifest in {}",
+            dir.display()
+        )),
+    }
+}
+
+/// The places of a database whose manifest may be lost: then those that the caller names.
+pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
+    if known.places == Places::default() {
+        return places::named(dir, options);
+    }
+    let places = known.places.at(&places::choose(dir, options, known)?);
+    places::check(&*options.environment.storage, dir, &known.places, &places)?;
+    Ok(places)
+}
+
+pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
+    let path = dir.join("LOCK");
+    storage.lock(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::Locked,
+            format!(
+                "{} is open for writing elsewhere; `read_only` works beside that",
+                dir.display()
+            ),
+        ),
+        _ => Error::io("lock", &path, e),
+    })
+}
+
+/// A directory with tables but without a manifest is not a new database.
+fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let tables = tables_dir(dir);
+    let found = storage
+        .list(&tables)
+        .map_err(|e| Error::io("list", &tables, e))?;
+    if found.iter().any(|file| table_number(&file.name).is_some()) {
+        return Err(Error::corruption(
+            "expected a manifest beside the tables, found none; `repair` makes one from the tables",
+        )
+        .at(&dir.join(manifest::FILE_NAME), None));
+    }
+    Ok(())
+}
+
+// ---- building the engine ----
+
+/// Files that no edit ever named, and what dropped tables left behind, in all places; and the highest
+/// number of a file of a table or a filter.
+fn find_orphans(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+    places: &Places,
+) -> Result<(Vec<PathBuf>, u64)> {
+    let named = state.trees.values().flat_map(|tree| tree.tables.values());
+    let named: HashSet<_> = named.map(|(_, meta)| (meta.path, meta.id.0)).collect();
+    let mut orphans = Vec::new();
+    let mut highest = 0;
+    for (place, dir) in state.places.all(root) {
+        let mut look =
+            |dir: PathBuf, number: fn(&str) -> Option<u64>, is_named: &dyn Fn(u64) -> bool| {
+                let files = storage.list(&dir);
+                for file in files.map_err(|e| Error::io("list", &dir, e))? {
+                    if let Some(number) = number(&file.name) {
+                        highest = highest.max(number);
+                        if !is_named(number) {
+                            orphans.push(dir.join(&file.name));
+                        }
+                    }
+                }
+                Ok(())
+            };
+        look(tables_dir(&dir), table_number, &|n| {
+            named.contains(&(place, n))
+        })?;
+        // Filters that fit nothing go when they are looked at.
+        look(filters_dir(&dir), file_number, &|_| place == places.filters)?;
+    }
+    // A log that was to begin elsewhere when a crash came.
+    for (place, dir) in state.places.all(root) {
+        let dir = log_dir(&dir);
+        let files = storage.list(&dir);
+        for file in files.map_err(|e| Error::io("list", &dir, e))? {
+            if place != state.places.log && segment_number(&file.name).is_some() {
+                orphans.push(dir.join(&file.name));
+            }
+        }
+    }
+    Ok((orphans, highest))
+}
+
+fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
+    orphans.iter().try_for_each(|path| {
+        let removed = storage.remove(path);
+        removed.map_err(|e| Error::io("remove", path, e))
+    })
+}
+
+fn assemble(
+    dir: &Path,
+    options: &OpenOptions,
+    state: State,
+    survey: &Survey,
+    places: Places,
+    locks: Option<Vec<Box<dyn FileLock>>>,
+) -> Result<Arc<Engine>> {
+    let environment = options.environment.clone();
+    let memory = Arc::new(Memory::new(options.memory_budget));
+    let stats = Arc::new(Stats::default());
+    let tables = Arc::new(TableContext {
+        storage: environment.storage.clone(),
+        read_mode: options.read_mode,
+        memory: memory.clone(),
+        stats: stats.clone(),
+        graveyard: Mutex::new(Vec::new()),
+        damaged_clusters: AtomicU64::new(0),
+    });
+    let next = (
+        state.next_table.max(1),
+        state.next_keyspace,
+        state.next_partition,
+    );
+    let keyspaces = state.keyspaces.clone();
+    let trees = state.trees.clone();
+    let writer = match locks {
+        None => None,
+        Some(locks) => Some(make_writer(
+            dir,
+            options,
+            (state, &places),
+            survey,
+            locks,
+            &memory.plan,
+            next,
+        )?),
+    };
+    let events = Arc::new(Events::new(options.listener.clone()));
+    let told = events.clone();
+    let engine = Arc::new(Engine {
+        dir: dir.to_path_buf(),
+        places,
+        scheduler: Scheduler::start(&environment, move || told.tell_all())?,
+        throttle: Throttle::new(environment.clock.clone()),
+        rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
+        environment,
+        memory,
+        tables,
+        stats,
+        events,
+        device: options.device.clone(),
+        catalog: ArcSwap::default(),
+        routing_epoch: AtomicU64::new(0),
+        rerouted_at: AtomicU64::new(0),
+        snapshots: SnapshotList::default(),
+        publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
+        writer,
+        closed: AtomicBool::new(false),
+        flushes_held_at: AtomicU64::new(u64::MAX),
+        whole_trees: Mutex::default(),
+        workers: OnceLock::new(),
+        fresh_clusters: Mutex::default(),
+        lost_error: Mutex::default(),
+    });
+    let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
+    let mut clusters = clusters::Found::list(&engine);
+    let mut catalog = Catalog::default();
+    for (&id, keyspace) in &keyspaces {
+        let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
+            let tree = trees.get(&partition);
+            let mut version = Version::new(usize::from(tree.map_or(keyspace.depth, |t| t.depth)));
+            let mut edit = TreeEdit::new(partition);
+            if let Some(tree) = tree {
+                edit.added = tree.tables.values().cloned().collect();
+                edit.nominal_depth = Some(tree.nominal_depth);
+                edit.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
+                edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
+            }
+            version.apply(&edit, |meta| engine.table(meta, facts))?;
+            filters.attach(&engine, &mut version, partition, facts);
+            clusters.attach(
+                &engine,
+                &facts.design(),
+                &mut version,
+                facts.owner(partition),
+            );
+            Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
+        })?;
+        catalog = catalog.with(&cell, &state);
+    }
+    engine.catalog.store(Arc::new(catalog));
+    Ok(engine)
+}
+
+fn make_writer(
+    dir: &Path,
+    options: &OpenOptions,
+    (state, places): (State, &Places),
+    survey: &Survey,
+    locks: Vec<Box<dyn FileLock>>,
+    memory: &MemoryPlan,
+    (next_table, next_keyspace, next_partition): (u64, u32, u32),
+) -> Result<Writer> {
+    let storage = &options.environment.storage;
+    let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
+    let segment_bytes = options
+        .log_segment_bytes
+        .unwrap_or(default_segment)
+        .max(4 << 10);
+    let log_bytes_max = options
+        .log_bytes_max
+        .unwrap_or(2 * memory.memtables)
+        .max(2 * segment_bytes);
+    let next_seqno = SeqNo(survey.last.0 + 1);
+    let log_dir = log_dir(&places.log_root(dir));
+    // It names all places before anything is put into them.
+    let manifest = VersionSet::create(storage.clone(), dir, state)?;
+    let (log, tail) = Log::create(
+        storage.clone(),
+        &log_dir,
+        segment_bytes,
+        survey.next_segment,
+        next_seqno,
+        Vec::new(),
+    )?;
+    Ok(Writer {
+        log,
+        log_bytes_max,
+        commit: Mutex::new(CommitState { next_seqno, tail }),
+        stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+        manifest: Mutex::new(manifest),
+        next_table: AtomicU64::new(next_table),
+        first_table: TableId(next_table),
+        next_keyspace: AtomicU32::new(next_keyspace),
+        next_partition: AtomicU32::new(next_partition),
+        preparing_spares: AtomicBool::new(false),
+        locks: Mutex::new(locks),
+    })
+}
+
+/// The handles' shared part of a keyspace, over trees that `tree` gives.
+pub(crate) fn open_keyspace(
+    engine: &Engine,
+    id: KeyspaceId,
+    keyspace: &Keyspace,
+    mut tree: impl FnMut(crate::base::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
+) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
+    let design = DesignInForce::derive(
+        keyspace.design.clone(),
+        &keyspace.layout,
+        engine.memory.plan.active(),
+    );
+    let facts = KeyspaceFacts::new(id, keyspace, design);
+    let mut partitions = Vec::with_capacity(keyspace.partitions.len());
+    for (index, &partition) in keyspace.partitions.iter().enumerate() {
+        let (version, flushed) = tree(partition, &facts)?;
+        let facts = facts.clone();
+        partitions.push(Partition::new(
+            partition,
+            index,
+            facts,
+            version,
+            flushed,
+            &engine.memory.pool,
+        ));
+    }
+    let state = Arc::new(KeyspaceState {
+        facts: facts.clone(),
+        partitions,
+    });
+    let cell = Arc::new(KeyspaceCell {
+        facts,
+        state: ArcSwap::new(state.clone()),
+        dropped: AtomicBool::new(false),
+        dropping: AtomicBool::new(false),
+    });
+    Ok((cell, state))
+}
+
+// ---- replay ----
+
+/// What came of the log.
+#[derive(Default)]
+struct Replayed {
+    operations: u64,
+    /// Puts it into tables.
+    edit: Vec<Change>,
+    /// The tables that go with the edit.
+    replaced: Vec<Arc<Table>>,
+}
+
+/// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
+/// full, and at the end.
+fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
+    let storage = &*engine.environment.storage;
+    let writing = engine.writer.is_some();
+    let catalog = engine.catalog.load_full();
+    let mut replayed = Replayed::default();
+    let mut bytes = 0;
+    let mut scratch = Vec::new();
+    let mut last = SeqNo(0);
+    for &number in &survey.segments {
+        let path = survey.segment_path(number);
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        while reader.position() < survey.end || number < survey.end.segment {
+            let Some(record) = reader.next()? else { break };
+            let offset = u64::from(record.offset);
+            for (i, op) in record.ops().enumerate() {
+                let op = op.map_err(|e| e.at(&path, Some(offset)))?;
+                let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
+                last = last.max(seqno);
+                let Some(partition) = catalog.partitions.get(&op.partition) else {
+                    continue;
+                };
+                let tree = partition.tree();
+                if seqno <= tree.flushed_through {
+                    continue;
+                }
+                let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
+                let size = key.len() + op.value.len() + crate::base::entry::ENTRY_OVERHEAD_BYTES;
+                tree.active.reserve(size, LogPosition::default());
+                tree.active.insert(key, seqno, op.tag, op.value);
+                bytes += size as u64;
+                replayed.operations += 1;
+            }
+            if writing && bytes >= engine.memory.plan.active() {
+                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
+                bytes = 0;
+            }
+        }
+    }
+    if writing {
+        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
+    }
+    Ok(replayed)
+}
+
+/// Moves memtables to tables.
+fn flush_replayed(
+    engine: &Arc<Engine>,
+    catalog: &Catalog,
+    at: SeqNo,
+    replayed: &mut Replayed,
+) -> Result<()> {
+    let through = SeqNo(at.0 - 1);
+    for partition in catalog.partitions.values() {
+        if partition.seal(at, &engine.memory.pool) {
+            let tree = partition.tree_owned();
+            for memtable in tree.sealed.iter().rev() {
+                if flush::level0_is_full(partition) {
+                    let joined = join_runs(engine, partition)?;
+                    replayed.install(engine, partition, joined, None)?;
+                }
+                let flushed = flush::edit_for(engine, partition, memtable, through)?;
+                replayed.install(engine, partition, flushed, Some((memtable, through)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Merges the two neighbouring runs of level 0 that are the smallest together. So level 0 takes any
+/// number of memtables, and an entry is rewritten about as often as that number has binary digits.
+fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdit> {
+    let tree = partition.tree_owned();
+    let runs = &tree.version.levels[0].groups[0].runs;
+    let pairs = runs.windows(2);
+    let smallest = pairs.min_by_key(|pair| bytes_of(&pair[0].tables) + bytes_of(&pair[1].tables));
+    let pair = smallest.expect("a full level has two runs");
+    let input = |run: &Run<Arc<Table>>| Input {
+        level: 0,
+        run: run.id,
+        tables: run.tables.iter().map(|table| table.meta().id).collect(),
+    };
+    let target = Target {
+        level: 0,
+        group: 0,
+        run: Some(pair[0].id),
+    };
+    let inputs = [input(&pair[0]), input(&pair[1])];
+    let design = partition.keyspace.design_owned();
+    Ok(job::merge_tables(engine, partition, &design, &inputs, &target)?.edit)
+}
+
+impl Replayed {
+    /// Puts an edit in force in memory; the manifest will know it with all others.
+    fn install(
+        &mut self,
+        engine: &Engine,
+        partition: &Partition,
+        edit: TreeEdit,
+        flushed: Option<(&Arc<Memtable>, SeqNo)>,
+    ) -> Result<()> {
+        let before = partition.tree_owned().version.clone();
+        let mut version = (*before).clone();
+        engine.apply(&before, &mut version, &edit, &partition.keyspace)?;
+        partition.install(Arc::new(version), flushed);
+        let removed = edit.removed.iter().filter_map(|id| before.table(*id));
+        self.replaced
+            .extend(removed.map(|(_, table)| table.clone()));
+        self.edit.push(Change::Tree(edit));
+        Ok(())
+    }
+}
+
+/// Everything is in tables: the log begins anew, and the old segments are free. Returns how many operations
+/// the log had.
+fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> Result<u64> {
+    let writer = engine.writer()?;
+    let mut edit = replayed.edit;
+    let first = writer.commit().tail.segment_number();
+    edit.extend([Change::LogStart { segment: first }, Change::Opened]);
+    let dir = log_dir(&engine.log_root());
+    if dir != survey.dir {
+        edit.push(Change::SetPlaces(engine.places.clone()));
+    }
+    engine.log_edit(writer, &mut writer.manifest(), edit)?;
+    replayed
+        .replaced
+        .iter()
+        .for_each(|table| table.mark_obsolete());
+    let storage = &engine.environment.storage;
+    let files = storage.list(&survey.dir);
+    let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
+    let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
+    for file in files.iter().filter(|file| is_old(&file.name)) {
+        let path = survey.dir.join(&file.name);
+        if dir == survey.dir {
+            writer.log.reuse(path, file.bytes);
+        } else {
+            remove_orphans(&**storage, &[path])?;
+        }
+    }
+    Ok(replayed.operations)
+}

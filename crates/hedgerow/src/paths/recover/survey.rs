@@ -1,0 +1,218 @@
+//! The first pass over the log: where it ends, and whether what is there is damaged.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use hedgerow_io::Storage;
+
+use crate::base::entry::{LogPosition, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::page::TableId;
+use crate::table::open::{table_name, table_number};
+use crate::tree::engine::log_dir;
+use crate::tree::partition::tables_dir;
+use crate::tree::version::state::State;
+use crate::tree::wal::log::{segment_name, segment_number};
+use crate::tree::wal::reader::{Record, SegmentReader};
+
+/// What the log holds.
+pub(super) struct Survey {
+    /// The directory of its segments.
+    pub(super) dir: PathBuf,
+    /// The segments that hold records, oldest first.
+    pub(super) segments: Vec<u32>,
+    /// The number behind every segment file there is.
+    pub(super) next_segment: u32,
+    /// Behind the last good record.
+    pub(super) end: LogPosition,
+    /// The number of the last operation, in the log or in tables.
+    pub(super) last: SeqNo,
+}
+
+impl Survey {
+    pub(super) fn segment_path(&self, number: u32) -> PathBuf {
+        self.dir.join(segment_name(number))
+    }
+}
+
+/// Reads the log without changing anything, and compares it and the tables that there are with what
+/// the manifest says.
+pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
+    check_tables(storage, dir, state)?;
+    let log = log_dir(&state.places.log_root(dir));
+    let mut numbers = segments_in(storage, &log)?;
+    // Also where a log was to begin when a crash came.
+    let mut highest = numbers.iter().max().copied();
+    for (_, place) in state.places.all(dir) {
+        highest = highest.max(segments_in(storage, &log_dir(&place))?.into_iter().max());
+    }
+    let next_segment = highest.map_or(1, |n| n + 1).max(state.log_start + 1);
+    numbers.retain(|&n| n >= state.log_start);
+    numbers.sort_unstable();
+    let in_tables = state
+        .trees
+        .values()
+        .flat_map(|tree| {
+            let largest = tree.tables.values().map(|(_, meta)| meta.largest_seqno);
+            largest.chain([tree.flushed_through])
+        })
+        .max()
+        .unwrap_or_default();
+    let closed_last = state.closed.map_or(SeqNo(0), |(_, last)| last);
+    let mut survey = Survey {
+        dir: log,
+        segments: Vec::new(),
+        next_segment,
+        end: LogPosition {
+            segment: state.log_start,
+            offset: 0,
+        },
+        last: in_tables.max(closed_last),
+    };
+    if state.log_start > 0 && numbers.first() != Some(&state.log_start) {
+        return Err(
+            Error::corruption("expected a log segment that is still needed, found none")
+                .at(&survey.segment_path(state.log_start), None),
+        );
+    }
+    let ended_at = read_to_end(storage, &numbers, &mut survey, state)?;
+    check_end(storage, &numbers[ended_at..], &survey, state)?;
+    Ok(survey)
+}
+
+/// The numbers of the segments in a directory.
+fn segments_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
+    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let numbers = files.iter().filter_map(|file| segment_number(&file.name));
+    Ok(numbers.collect())
+}
+
+/// Follows the records to the first bad one; returns the index of the segment that it is in.
+fn read_to_end(
+    storage: &dyn Storage,
+    numbers: &[u32],
+    survey: &mut Survey,
+    state: &State,
+) -> Result<usize> {
+    let mut last_in_log: Option<SeqNo> = None;
+    for (i, &number) in numbers.iter().enumerate() {
+        let path = survey.segment_path(number);
+        if i > 0 && number != numbers[i - 1] + 1 {
+            return Err(Error::corruption(format!(
+                "expected log segment {}, found none",
+                numbers[i - 1] + 1
+            ))
+            .at(&path, None));
+        }
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        survey.segments.push(number);
+        let mut sealed = false;
+        while let Some(record) = reader.next()? {
+            let first = record.header.first_seqno;
+            // Bulk loads take numbers without a record.
+            if let Some(last) = last_in_log.filter(|last| first <= *last) {
+                return Err(Error::corruption(format!(
+                    "expected a record numbered above {}, found {}",
+                    last.0, first.0
+                ))
+                .at(&path, Some(u64::from(record.offset))));
+            }
+            check_partitions(&record, state)
+                .map_err(|e| e.at(&path, Some(u64::from(record.offset))))?;
+            sealed = record.header.ops == 0;
+            if sealed {
+                last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
+                break;
+            }
+            last_in_log = Some(record.header.last_seqno());
+        }
+        survey.end = reader.position();
+        survey.last = survey.last.max(last_in_log.unwrap_or_default());
+        if !sealed {
+            return Ok(i);
+        }
+    }
+    Ok(numbers.len().saturating_sub(1))
+}
+
+/// The manifest knew every partition before the first write to it.
+fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
+    for op in record.ops() {
+        let id = op?.partition;
+        if id.0 >= state.next_partition {
+            return Err(Error::corruption(format!(
+                "expected a write to a partition below {}, found one to {}: the manifest has lost records",
+                state.next_partition, id.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every table of the manifest is there. A manifest that has lost records may name tables that were
+/// merged away since, and may not name those that now hold their entries.
+fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
+    let mut sizes = HashMap::new();
+    for (place, dir) in state.places.all(dir) {
+        let tables = tables_dir(&dir);
+        let files = storage.list(&tables);
+        for file in files.map_err(|e| Error::io("list", &tables, e))? {
+            if let Some(number) = table_number(&file.name) {
+                sizes.insert((place, TableId(number)), file.bytes);
+            }
+        }
+    }
+    for (id, (_, meta)) in state.trees.values().flat_map(|tree| &tree.tables) {
+        let found = sizes.get(&(meta.path, *id)).copied();
+        if found != Some(meta.file_bytes) {
+            let found = found.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
+            return Err(Error::corruption(format!(
+                "expected a table of {} bytes, found {found}",
+                meta.file_bytes
+            ))
+            .at(
+                &tables_dir(&state.places.dir(dir, meta.path)).join(table_name(*id)),
+                None,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing may say that the log was durable beyond its end.
+fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &State) -> Result<()> {
+    let mut known_durable = state.closed.map(|(end, _)| end);
+    for &number in numbers {
+        let mut reader = SegmentReader::open(storage, &survey.segment_path(number), number)?;
+        let after = if number == survey.end.segment {
+            survey.end.offset
+        } else {
+            0
+        };
+        known_durable = known_durable.max(reader.scan_for_valid(after)?);
+    }
+    match known_durable {
+        // Beside a writer: what is durable now may have been written since the end was looked for.
+        Some(durable) if durable > survey.end && is_damaged_at_end(storage, survey)? => {
+            Err(Error::corruption(format!(
+                "expected a record of the log, which was durable up to segment {} offset {}",
+                durable.segment, durable.offset
+            ))
+            .at(
+                &survey.segment_path(survey.end.segment),
+                Some(u64::from(survey.end.offset)),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is, still, no good record at the end of the log.
+fn is_damaged_at_end(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
+    let position = survey.end;
+    let number = position.segment;
+    let mut reader = SegmentReader::open(storage, &survey.segment_path(number), number)?;
+    while reader.position() < position && reader.next()?.is_some() {}
+    let reached = reader.position() >= position;
+    Ok(!reached || reader.next()?.is_none())
+}

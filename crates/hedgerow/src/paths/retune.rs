@@ -1,0 +1,56 @@
+//! Giving a keyspace another design while reads and writes run.
+//!
+//! The design is logged, then published as one pointer: plans, flushes and tables that begin from
+//! then on are of the new one; what runs goes on with the one that it began with. Trees come to the
+//! new shape by ordinary merges, a crash between two of which is like any other. Readers do not
+//! notice: a version of a tree says where its tables are, whatever the design.
+//!
+//! Cost: one synced edit of the manifest.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::options::Design;
+use crate::base::stats::Event;
+use crate::design::in_force::DesignInForce;
+use crate::paths::compaction;
+use crate::tree::engine::{Engine, KeyspaceCell};
+use crate::tree::version::edit::Change;
+
+/// Puts a design in force; nothing happens if it is the one there is.
+pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
+    let facts = &cell.facts;
+    design.check()?;
+    design.check_order(facts.layout.order)?;
+    let from = {
+        let writer = engine.writer()?;
+        let mut manifest = writer.manifest();
+        cell.check_not_dropped()?;
+        let from = facts.design_owned().design.clone();
+        if from == design {
+            return Ok(());
+        }
+        let change = Change::SetDesign {
+            id: facts.id,
+            design: design.clone(),
+        };
+        engine.log_edit(writer, &mut manifest, vec![change])?;
+        facts.operations.retuned();
+        let active = engine.memory.plan.active();
+        facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
+        from
+    };
+    engine.tell(Event::Retuned {
+        keyspace: facts.name.clone(),
+        from,
+        to: design,
+    });
+    let now = engine.environment.clock.now();
+    for partition in &cell.state.load().partitions {
+        partition.work().retuned_at = Some(now);
+        compaction::schedule(engine, partition);
+    }
+    // Before whoever asked for it goes on.
+    engine.events.tell_all();
+    Ok(())
+}

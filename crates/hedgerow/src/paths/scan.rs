@@ -1,0 +1,679 @@
+//! The path of a scan: the same sources as a read, merged in the order of keys and reduced to the
+//! newest visible version of each key.
+//!
+//! A cursor holds the trees that it was opened on, so what it sees never changes: the state at one
+//! sequence number, of all partitions alike.
+//!
+//! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for each memtable, a
+//! few cache misses); a step reads the next block of one run at every block's end.
+
+mod both_ends;
+mod unordered;
+
+pub use both_ends::Scan;
+pub(crate) use both_ends::{Extent, range_bounds};
+pub use unordered::{ScanToken, UnorderedScan};
+
+use std::cell::OnceCell;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::base::entry::SeqNo;
+use crate::base::error::{Error, Result};
+use crate::base::page::{PageId, Wanted, read_together};
+use crate::base::slice::{Pin, Slice};
+use crate::design::merge_policy::shape::Run;
+use crate::paths::compaction::seeks;
+use crate::paths::read::has_value;
+use crate::table::Table;
+use crate::table::iter::concat::{ConcatIter, Parts};
+use crate::table::iter::merge::merge;
+use crate::table::iter::{InternalIter, ValueSource};
+use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
+use crate::tree::partition::{Covering, KeyBounds};
+use crate::tree::version::SuperVersion;
+
+/// The bounds that every key is within.
+pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// The trees of a keyspace that may hold keys within some bounds, at one sequence number.
+///
+/// Whoever reads it shares the view, and nothing that other threads count, too: a cursor is made for a seek.
+pub(crate) struct View {
+    pub(crate) engine: Handle,
+    pub(crate) state: Arc<KeyspaceState>,
+    covering: Covering,
+    /// Those of the partitions that are covered.
+    trees: Vec<Arc<SuperVersion>>,
+    seqno: SeqNo,
+    /// Keeps the snapshot registered that the view reads at, if there is one.
+    _snapshot: Option<Arc<SnapshotGuard>>,
+}
+
+impl View {
+    /// The present: everything published.
+    pub(crate) fn present(
+        engine: &Handle,
+        state: Arc<KeyspaceState>,
+        bounds: &KeyBounds,
+    ) -> Result<Arc<View>> {
+        engine.check_open()?;
+        let covering = state.facts.router.covering(bounds);
+        let partitions = &state.partitions[covering.partitions.clone()];
+        loop {
+            let trees: Vec<_> = partitions.iter().map(|p| p.tree_owned()).collect();
+            let seqno = SeqNo(engine.publisher.published());
+            // Unchanged trees hold everything up to the number (invariant I3).
+            let unchanged = partitions
+                .iter()
+                .zip(&trees)
+                .all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
+            if unchanged {
+                return Ok(Arc::new(View {
+                    engine: engine.clone(),
+                    state,
+                    covering,
+                    trees,
+                    seqno,
+                    _snapshot: None,
+                }));
+            }
+        }
+    }
+
+    /// The past: what a snapshot sees. It stays registered while the view lives.
+    pub(crate) fn at(
+        engine: &Handle,
+        state: &Arc<KeyspaceState>,
+        snapshot: &Arc<SnapshotGuard>,
+        bounds: &KeyBounds,
+    ) -> Result<Arc<View>> {
+        engine.check_open()?;
+        let covering = state.facts.router.covering(bounds);
+        let partitions = &state.partitions[covering.partitions.clone()];
+        Ok(Arc::new(View {
+            engine: engine.clone(),
+            state: state.clone(),
+            trees: partitions.iter().map(|p| p.tree_owned()).collect(),
+            covering,
+            seqno: snapshot.seqno,
+            _snapshot: Some(snapshot.clone()),
+        }))
+    }
+
+    /// All entries in the order of keys, and how many sources are open at once: memtables and runs.
+    /// Nothing is read yet.
+    fn entries(self: &Arc<View>) -> (Box<dyn InternalIter>, usize) {
+        let trees = 0..self.trees.len();
+        let Some(splits) = self.covering.splits.clone().filter(|_| trees.len() > 1) else {
+            let mut sources = Vec::new();
+            trees.for_each(|tree| self.add_sources(tree, &mut sources));
+            let count = sources.len();
+            return (merge(sources), count);
+        };
+        let count = trees.map(|tree| self.sources(tree).len()).max();
+        let view = self.clone();
+        let trees = OrderedTrees { view, splits };
+        (Box::new(ConcatIter::new(trees)), count.unwrap_or(0))
+    }
+
+    /// The memtables and runs of a tree.
+    fn sources(self: &Arc<View>, tree: usize) -> Vec<Box<dyn InternalIter>> {
+        let mut sources = Vec::new();
+        self.add_sources(tree, &mut sources);
+        sources
+    }
+
+    fn add_sources(self: &Arc<View>, tree: usize, sources: &mut Vec<Box<dyn InternalIter>>) {
+        for memtable in self.trees[tree].memtables().filter(|m| !m.is_empty()) {
+            sources.push(Box::new(memtable.iter()));
+        }
+        for (level, it) in self.trees[tree].version.levels.iter().enumerate() {
+            let of_level = |run| RunOfLevel {
+                view: self.clone(),
+                tree,
+                level,
+                run,
+            };
+            // Groups follow one another, and so do their newest runs, those before them, and so on.
+            for run in 0..it.runs_max() {
+                let has_run = |group: &usize| it.groups[*group].runs.len() > run;
+                let mut groups = (0..it.groups.len()).filter(has_run);
+                sources.push(match (groups.next(), groups.next()) {
+                    (Some(group), None) => Box::new(ConcatIter::new(of_level(run).in_group(group))),
+                    _ => Box::new(ConcatIter::new(GroupRuns {
+                        groups: (0..it.groups.len()).filter(has_run).collect(),
+                        of_level: of_level(run),
+                    })),
+                });
+            }
+        }
+    }
+}
+
+/// The runs with the same number in the groups of a level of a tree.
+#[derive(Clone)]
+struct RunOfLevel {
+    view: Arc<View>,
+    tree: usize,
+    level: usize,
+    run: usize,
+}
+
+impl RunOfLevel {
+    fn get(&self, group: usize) -> &Run<Arc<Table>> {
+        let version = &self.view.trees[self.tree].version;
+        &version.levels[self.level].groups[group].runs[self.run]
+    }
+
+    fn in_group(self, group: usize) -> RunTables {
+        RunTables {
+            of_level: self,
+            group,
+        }
+    }
+}
+
+/// One run of each of some groups of a level.
+struct GroupRuns {
+    of_level: RunOfLevel,
+    groups: Vec<usize>,
+}
+
+impl Parts for GroupRuns {
+    fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>) {
+        let tables = &self.of_level.get(self.groups[index]).tables;
+        let largest = tables
+            .last()
+            .map(|table| table.meta().largest_key.as_slice());
+        (&tables[0].meta().smallest_key, largest)
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn InternalIter>> {
+        let run = self.of_level.clone().in_group(self.groups[index]);
+        Ok(Box::new(ConcatIter::new(run)))
+    }
+}
+
+/// Trees whose keys follow one another.
+struct OrderedTrees {
+    view: Arc<View>,
+    /// Where the trees of the whole keyspace meet.
+    splits: Arc<[Vec<u8>]>,
+}
+
+impl Parts for OrderedTrees {
+    fn len(&self) -> usize {
+        self.view.trees.len()
+    }
+
+    fn bounds(&self, tree: usize) -> (&[u8], Option<&[u8]>) {
+        let index = self.view.covering.partitions.start + tree;
+        let smallest = index.checked_sub(1).map_or(&b""[..], |i| &self.splits[i]);
+        (smallest, self.splits.get(index).map(Vec::as_slice))
+    }
+
+    fn open(&self, tree: usize) -> Result<Box<dyn InternalIter>> {
+        Ok(merge(self.view.sources(tree)))
+    }
+}
+
+/// The tables of one run.
+struct RunTables {
+    of_level: RunOfLevel,
+    group: usize,
+}
+
+impl RunTables {
+    fn run(&self) -> &Run<Arc<Table>> {
+        self.of_level.get(self.group)
+    }
+
+    fn tables(&self) -> &[Arc<Table>] {
+        &self.run().tables
+    }
+}
+
+impl Parts for RunTables {
+    fn len(&self) -> usize {
+        self.tables().len()
+    }
+
+    fn bounds(&self, table: usize) -> (&[u8], Option<&[u8]>) {
+        let meta = self.tables()[table].meta();
+        (&meta.smallest_key, Some(&meta.largest_key))
+    }
+
+    fn first_for(&self, key: &[u8]) -> usize {
+        self.run().first_ending_at_or_after(key)
+    }
+
+    fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
+        self.tables()[table].iter()
+    }
+}
+
+/// A position among the keys of a keyspace, as they were when the cursor was opened.
+///
+/// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
+/// seek may be tried again.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// let readings = db.keyspace("readings", Layout::sorted())?;
+/// readings.put("2024-01-01", "3.1")?;
+/// readings.put("2024-01-05", "4.7")?;
+/// let mut cursor = readings.cursor()?;
+/// // What was the latest reading on the third of January?
+/// assert!(cursor.seek_for_prev(b"2024-01-03")?);
+/// assert_eq!(cursor.key(), Some(&b"2024-01-01"[..]));
+/// assert_eq!(cursor.value()?, Some(&b"3.1"[..]));
+/// assert!(cursor.next()?);
+/// assert!(!cursor.next()?);
+/// assert_eq!(cursor.key(), None);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+pub struct Cursor {
+    view: Arc<View>,
+    merged: Box<dyn InternalIter>,
+    /// A seek may wait for several pages: it looks into several runs, or up to a limit.
+    prepares: bool,
+    /// Empty but within a seek.
+    wanted: Wanted,
+    /// The order key and value here; the value may still have to be read.
+    key: Vec<u8>,
+    value: Found,
+    /// The value here, if it is a page of its own and has been asked for.
+    long_value: OnceCell<Slice>,
+    at: At,
+    /// Steps that are not among the keyspace's operations yet.
+    steps: u64,
+    pin: Pin,
+}
+
+/// Where the merged iterator stands, relative to the cursor's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    /// On the visible version of the key: going forward skips its older ones.
+    OnKey,
+    /// Before every version of the key.
+    BeforeKey,
+}
+
+enum Found {
+    /// The current entry of the merged iterator holds it.
+    Here,
+    Inline(Vec<u8>),
+    OutOfLine(PageId, u32),
+}
+
+/// So often pages are read together for one seek: those of indexes, those of data, and none is left.
+const SEEK_ROUNDS: usize = 3;
+/// Steps of a cursor are counted so many at a time, and when it ends.
+const COUNTED_STEPS: u64 = 256;
+/// Roughly what one source of a cursor keeps in memory: a block.
+const SOURCE_BYTES: usize = 4 << 10;
+
+impl Cursor {
+    /// A cursor for users, who seek by user keys.
+    pub(crate) fn open(view: Arc<View>) -> Result<Cursor> {
+        view.state.facts.order.check_ranges()?;
+        Ok(Cursor::new(view))
+    }
+
+    pub(crate) fn new(view: Arc<View>) -> Cursor {
+        let (merged, sources) = view.entries();
+        let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
+        view.engine.memory.note();
+        Cursor {
+            view,
+            merged,
+            prepares: sources > 1,
+            wanted: Wanted::new(),
+            key: Vec::new(),
+            value: Found::Here,
+            long_value: OnceCell::new(),
+            at: At::Nowhere,
+            steps: 0,
+            pin,
+        }
+    }
+
+    /// One that goes forward only, and not beyond a bound of order keys, so that nothing is read behind
+    /// it.
+    fn to(view: Arc<View>, upper: &Bound<Vec<u8>>) -> Cursor {
+        let mut cursor = Cursor::new(view);
+        cursor.prepares |= *upper != Bound::Unbounded;
+        match upper {
+            Bound::Unbounded => {}
+            Bound::Excluded(end) => cursor.merged.limit(end),
+            Bound::Included(last) => cursor.merged.limit(&[last, &[0][..]].concat()),
+        }
+        cursor
+    }
+
+    /// To the first key at or after `key`. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        let mut scratch = Vec::new();
+        let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
+        self.seek_at(order_key)
+    }
+
+    /// To the last key at or before `key`. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
+        let mut scratch = Vec::new();
+        let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
+        self.seek_at_or_before(order_key)
+    }
+
+    /// The pages that a seek waits for are read together, and those of indexes before.
+    fn prepare(&mut self, order_key: &[u8]) {
+        if !self.prepares {
+            return;
+        }
+        for _ in 0..SEEK_ROUNDS {
+            self.merged.prepare(order_key, &mut self.wanted);
+            let are_several = self.wanted.len() > 1;
+            if are_several {
+                let reads = self.view.engine.environment.storage.reads();
+                read_together(&self.wanted, reads);
+            }
+            self.wanted.clear();
+            if !are_several {
+                break;
+            }
+        }
+    }
+
+    /// To the first order key at or after this one. True if there is one.
+    fn seek_at(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.prepare(order_key);
+        self.merged.seek(order_key, SeqNo::MAX)?;
+        self.settle_forward(false)
+    }
+
+    /// To the first order key strictly behind this one. True if there is one.
+    fn seek_behind(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.prepare(order_key);
+        self.merged.seek(order_key, SeqNo(0))?;
+        self.key.clear();
+        self.key.extend_from_slice(order_key);
+        self.settle_forward(true)
+    }
+
+    /// To the last order key at or before this one. True if there is one.
+    fn seek_at_or_before(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.prepare(order_key);
+        // Behind the oldest version that the key can have.
+        self.merged.seek_before(order_key, SeqNo(0))?;
+        self.settle_backward()
+    }
+
+    /// To the last order key strictly before this one. True if there is one.
+    fn seek_before(&mut self, order_key: &[u8]) -> Result<bool> {
+        self.count_seek()?;
+        self.prepare(order_key);
+        self.merged.seek_before(order_key, SeqNo::MAX)?;
+        self.settle_backward()
+    }
+
+    /// To the first key. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn seek_first(&mut self) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek_first()?;
+        self.settle_forward(false)
+    }
+
+    /// To the last key. True if there is one.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn seek_last(&mut self) -> Result<bool> {
+        self.count_seek()?;
+        self.merged.seek_last()?;
+        self.settle_backward()
+    }
+
+    /// To the next key. True if there is one; false at once if the cursor is at none.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a cursor moves both ways and is no iterator"
+    )]
+    pub fn next(&mut self) -> Result<bool> {
+        self.view.engine.check_open()?;
+        self.count_step();
+        match std::mem::replace(&mut self.at, At::Nowhere) {
+            At::Nowhere => return Ok(false),
+            At::OnKey => self.merged.advance()?,
+            At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
+        }
+        self.settle_forward(true)
+    }
+
+    /// To the key before. True if there is one; false at once if the cursor is at none.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`; the cursor is nowhere then.
+    pub fn prev(&mut self) -> Result<bool> {
+        self.view.engine.check_open()?;
+        self.count_step();
+        match std::mem::replace(&mut self.at, At::Nowhere) {
+            At::Nowhere => return Ok(false),
+            At::BeforeKey => {}
+            At::OnKey => self.merged.seek_before(&self.key, SeqNo::MAX)?,
+        }
+        self.settle_backward()
+    }
+
+    /// The key here; `None` when the cursor is nowhere.
+    pub fn key(&self) -> Option<&[u8]> {
+        let order = &self.view.state.facts.order;
+        self.order_key().map(|key| order.decode(key))
+    }
+
+    fn order_key(&self) -> Option<&[u8]> {
+        (self.at != At::Nowhere).then_some(self.key.as_slice())
+    }
+
+    /// The value here; `None` when the cursor is nowhere. A long value is read at the first call and
+    /// kept while the cursor stays; others are where the cursor stands, and nothing is copied.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        match self.source() {
+            None => Ok(None),
+            Some(ValueSource::Inline(bytes)) => Ok(Some(bytes)),
+            Some(ValueSource::OutOfLine { page, bytes }) => {
+                if self.long_value.get().is_none() {
+                    let _ = self.long_value.set(self.read(page, bytes)?);
+                }
+                Ok(self.long_value.get().map(Slice::as_bytes))
+            }
+        }
+    }
+
+    /// The value here, to be kept when the cursor moves on.
+    pub(crate) fn owned_value(&self) -> Result<Option<Slice>> {
+        self.source()
+            .map(|value| match value {
+                ValueSource::Inline(bytes) => Ok(Slice::copy_from(bytes)),
+                ValueSource::OutOfLine { page, bytes } => self.read(page, bytes),
+            })
+            .transpose()
+    }
+
+    /// Where the value is; `None` when the cursor is nowhere.
+    fn source(&self) -> Option<ValueSource<'_>> {
+        match &self.value {
+            _ if self.at == At::Nowhere => None,
+            Found::Here => self.merged.entry().map(|entry| entry.value),
+            Found::Inline(bytes) => Some(ValueSource::Inline(bytes)),
+            Found::OutOfLine(page, bytes) => Some(ValueSource::OutOfLine {
+                page: *page,
+                bytes: *bytes,
+            }),
+        }
+    }
+
+    /// Reads a value that is a page of its own.
+    fn read(&self, page: PageId, bytes: u32) -> Result<Slice> {
+        let table = table_of(&self.view, page)?;
+        let value = table.value(table.pages().page(page)?, page, bytes)?;
+        Ok(self.view.engine.slice(value))
+    }
+
+    /// No entry is here until one is found.
+    fn leave(&mut self) {
+        self.at = At::Nowhere;
+        self.value = Found::Here;
+        self.long_value.take();
+    }
+
+    /// Forward to the newest visible version of the next key that has a value; past what is left
+    /// of the key here if `beyond_key`.
+    fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
+        self.leave();
+        let mut skip = beyond_key;
+        while let Some(entry) = self.merged.entry() {
+            let shadowed = skip && is_same_key(entry.key, &self.key);
+            if !shadowed && entry.seqno <= self.view.seqno {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+                if has_value(entry.tag)? {
+                    self.at = At::OnKey;
+                    return Ok(true);
+                }
+                skip = true;
+            }
+            self.merged.advance()?;
+        }
+        Ok(false)
+    }
+
+    /// Backward to the newest visible version of the key before that has a value. Going backward,
+    /// the versions of a key come oldest first, so the last visible one of a key is the one.
+    fn settle_backward(&mut self) -> Result<bool> {
+        self.leave();
+        let mut candidate = None;
+        while let Some(entry) = self.merged.entry() {
+            if candidate.is_some() && !is_same_key(entry.key, &self.key) {
+                break;
+            }
+            if entry.seqno <= self.view.seqno {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+                candidate = if has_value(entry.tag)? {
+                    Some(match entry.value {
+                        ValueSource::Inline(bytes) => {
+                            let mut kept = match candidate.take() {
+                                Some(Found::Inline(kept)) => kept,
+                                _ => Vec::new(),
+                            };
+                            kept.clear();
+                            kept.extend_from_slice(bytes);
+                            Found::Inline(kept)
+                        }
+                        ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
+                    })
+                } else {
+                    None
+                };
+            }
+            self.merged.retreat()?;
+        }
+        let Some(found) = candidate else {
+            return Ok(false);
+        };
+        self.value = found;
+        self.at = At::BeforeKey;
+        Ok(true)
+    }
+
+    /// Cost: that of what threads share only once for many steps.
+    #[inline]
+    fn count_step(&mut self) {
+        self.steps += 1;
+        if self.steps == COUNTED_STEPS {
+            self.count_steps();
+        }
+    }
+
+    fn count_steps(&mut self) {
+        let steps = std::mem::take(&mut self.steps);
+        self.view.state.facts.operations.nexts.add(steps);
+    }
+
+    fn count_seek(&mut self) -> Result<()> {
+        self.at = At::Nowhere;
+        self.view.engine.check_open()?;
+        let View {
+            engine,
+            state,
+            covering,
+            ..
+        } = &*self.view;
+        if state.facts.operations.seeks.add_one_of(seeks::LOOK_EVERY) {
+            seeks::look(engine, state, covering.partitions.clone());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.count_steps();
+    }
+}
+
+/// Whether two keys, one of which follows the other, are one: such keys share their front more often than their
+/// last byte.
+#[inline]
+fn is_same_key(a: &[u8], b: &[u8]) -> bool {
+    a.last() == b.last() && a == b
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor")
+            .field("key", &self.key())
+            .field("pin", &self.pin)
+            .finish()
+    }
+}
+
+/// The table that a page belongs to, among those of the view.
+fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
+    let found = view
+        .trees
+        .iter()
+        .find_map(|tree| tree.version.table(page.table));
+    found.map(|(_, table)| table.clone()).ok_or_else(|| {
+        Error::corruption(format!(
+            "a value is in table {}, which is not there",
+            page.table.0
+        ))
+    })
+}

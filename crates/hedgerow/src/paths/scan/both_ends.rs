@@ -1,0 +1,252 @@
+//! A scan: a cursor from each end of a range, until they meet.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
+use crate::base::key_order::Order;
+use crate::base::slice::Slice;
+use crate::tree::partition::KeyBounds;
+
+use super::{Cursor, View};
+
+/// A key and its value.
+pub(super) type Pair = (Slice, Slice);
+
+/// The keys of a range, or of a prefix, with their values, from both ends. Made by `scan` and
+/// `scan_prefix`.
+///
+/// An error ends the iteration from both ends, which cannot know any more where they would meet:
+/// it is given once more at every further call.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// # let files = db.keyspace("files", Layout::sorted())?;
+/// for name in ["a/1", "b/1", "b/2", "b/3", "c/1"] {
+///     files.put(name, name.len().to_string())?;
+/// }
+/// let mut scan = files.scan_prefix("b/")?;
+/// let (first, _) = scan.next().unwrap()?;
+/// let (last, _) = scan.next_back().unwrap()?;
+/// assert_eq!((&*first, &*last), (&b"b/1"[..], &b"b/3"[..]));
+/// let rest = scan.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(rest.len(), 1);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+pub struct Scan {
+    front: Option<Cursor>,
+    back: Option<Cursor>,
+    done: bool,
+    error: Option<Error>,
+    view: Arc<View>,
+    /// Of order keys.
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    /// What the keys have to have, if others may lie between the bounds.
+    prefix: Option<Vec<u8>>,
+}
+
+impl Scan {
+    /// Of a view that covers the bounds.
+    pub(crate) fn new(view: Arc<View>, extent: Extent) -> Scan {
+        let (lower, upper) = extent.bounds;
+        Scan {
+            front: None,
+            back: None,
+            done: false,
+            error: None,
+            view,
+            lower,
+            upper,
+            prefix: extent.prefix,
+        }
+    }
+
+    fn step_front(&mut self) -> Result<Option<Pair>> {
+        loop {
+            let fresh = self.front.is_none();
+            let (view, upper) = (&self.view, &self.upper);
+            let begin = || Cursor::to(view.clone(), upper);
+            let cursor = self.front.get_or_insert_with(begin);
+            let there = match &self.lower {
+                _ if !fresh => cursor.next()?,
+                Bound::Unbounded => cursor.seek_first()?,
+                Bound::Included(key) => cursor.seek_at(key)?,
+                Bound::Excluded(key) => cursor.seek_behind(key)?,
+            };
+            let Some(key) = cursor.order_key().filter(|_| there) else {
+                return Ok(None);
+            };
+            let inside = match &self.upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => key <= upper.as_slice(),
+                Bound::Excluded(upper) => key < upper.as_slice(),
+            };
+            let back = self.back.as_ref().and_then(Cursor::order_key);
+            if !inside || back.is_some_and(|back| key >= back) {
+                return Ok(None);
+            }
+            if let Some(pair) = self.pair(self.front.as_ref())? {
+                return Ok(Some(pair));
+            }
+        }
+    }
+
+    fn step_back(&mut self) -> Result<Option<Pair>> {
+        loop {
+            let fresh = self.back.is_none();
+            let view = &self.view;
+            let cursor = self.back.get_or_insert_with(|| Cursor::new(view.clone()));
+            let there = match &self.upper {
+                _ if !fresh => cursor.prev()?,
+                Bound::Unbounded => cursor.seek_last()?,
+                Bound::Included(key) => cursor.seek_at_or_before(key)?,
+                Bound::Excluded(key) => cursor.seek_before(key)?,
+            };
+            let Some(key) = cursor.order_key().filter(|_| there) else {
+                return Ok(None);
+            };
+            let inside = match &self.lower {
+                Bound::Unbounded => true,
+                Bound::Included(lower) => key >= lower.as_slice(),
+                Bound::Excluded(lower) => key > lower.as_slice(),
+            };
+            let front = self.front.as_ref().and_then(Cursor::order_key);
+            if !inside || front.is_some_and(|front| key <= front) {
+                return Ok(None);
+            }
+            if let Some(pair) = self.pair(self.back.as_ref())? {
+                return Ok(Some(pair));
+            }
+        }
+    }
+
+    /// Key and value where a cursor is, unless the key has another prefix.
+    fn pair(&self, cursor: Option<&Cursor>) -> Result<Option<Pair>> {
+        let Some((cursor, key)) = cursor.and_then(|c| Some((c, c.key()?))) else {
+            return Ok(None);
+        };
+        let order = &self.view.state.facts.order;
+        if let Some(prefix) = &self.prefix
+            && !order.has_prefix(key, prefix)
+        {
+            return Ok(None);
+        }
+        let key = Slice::copy_from(key);
+        Ok(cursor.owned_value()?.map(|value| (key, value)))
+    }
+
+    /// One step from an end, unless the iteration is over.
+    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
+        if let Some(error) = &self.error {
+            return Some(Err(error.clone()));
+        }
+        if self.done {
+            return None;
+        }
+        match step(self) {
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Ok(Some(item)) => Some(Ok(item)),
+            Err(error) => {
+                self.error = Some(error.clone());
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<Pair>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance(Scan::step_front)
+    }
+}
+
+impl DoubleEndedIterator for Scan {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.advance(Scan::step_back)
+    }
+}
+
+/// What a scan visits.
+pub(crate) struct Extent {
+    /// Of order keys.
+    pub(crate) bounds: KeyBounds,
+    /// What the keys have to have, if others may lie between the bounds.
+    prefix: Option<Vec<u8>>,
+}
+
+impl Extent {
+    /// The keys of a range, which the order has to have.
+    pub(crate) fn of_range<K: AsRef<[u8]>>(
+        order: &dyn Order,
+        range: &impl RangeBounds<K>,
+    ) -> Result<Extent> {
+        order.check_ranges()?;
+        Ok(Extent {
+            bounds: range_bounds(order, range)?,
+            prefix: None,
+        })
+    }
+
+    /// The keys with a prefix, whatever lies between them.
+    pub(crate) fn of_prefix(order: &dyn Order, prefix: &[u8]) -> Result<Extent> {
+        let group = order.group(prefix)?;
+        let end = behind(&group);
+        Ok(Extent {
+            bounds: (Bound::Included(group), end),
+            prefix: Some(prefix.to_vec()),
+        })
+    }
+
+    /// Everything behind an order key.
+    pub(super) fn behind(order_key: Vec<u8>) -> Extent {
+        Extent {
+            bounds: (Bound::Excluded(order_key), Bound::Unbounded),
+            prefix: None,
+        }
+    }
+}
+
+/// The order keys of a range of keys: of everything, or of an order that has ranges. Keys beyond
+/// the limits are refused.
+pub(crate) fn range_bounds<K: AsRef<[u8]>>(
+    order: &dyn Order,
+    range: &impl RangeBounds<K>,
+) -> Result<KeyBounds> {
+    let encoded = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
+        let bound = bound.map(AsRef::as_ref);
+        if let Bound::Included(key) | Bound::Excluded(key) = bound {
+            order.check_ranges()?;
+            // A bound may be empty, which no key is.
+            if !key.is_empty() {
+                order.check(key)?;
+            }
+        }
+        Ok(bound.map(|key| {
+            let mut order_key = Vec::with_capacity(key.len());
+            order.encode(key, &mut order_key);
+            order_key
+        }))
+    };
+    Ok((encoded(range.start_bound())?, encoded(range.end_bound())?))
+}
+
+/// The first order key behind all that begin like this.
+fn behind(group: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = group.to_vec();
+    while let Some(last) = end.last_mut() {
+        if *last < 0xFF {
+            *last += 1;
+            return Bound::Excluded(end);
+        }
+        end.pop();
+    }
+    Bound::Unbounded
+}

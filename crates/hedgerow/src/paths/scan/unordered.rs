@@ -1,0 +1,118 @@
+//! A scan of everything in the order in which it is stored, which can be left and resumed.
+
+use std::sync::Arc;
+
+use crate::base::codec::checksum;
+use crate::base::error::{Error, Result};
+use crate::base::key_order;
+use crate::tree::partition::KeyspaceFacts;
+
+use super::both_ends::Pair;
+use super::{Extent, Scan, View};
+
+/// Where a scan of everything left off: bytes that may be kept and used at any later time, by any
+/// process, for the same keyspace. The default is the beginning.
+///
+/// ```text
+/// token   check of the keyspace, u32   the last key visited, whose place follows from it
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ScanToken(Vec<u8>);
+
+impl ScanToken {
+    /// The bytes, empty at the beginning.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn after(user_key: &[u8], facts: &KeyspaceFacts) -> ScanToken {
+        let mut bytes = check_of(facts).to_le_bytes().to_vec();
+        bytes.extend_from_slice(user_key);
+        ScanToken(bytes)
+    }
+
+    /// The order key of the last key visited; empty at the beginning.
+    fn order_key(&self, facts: &KeyspaceFacts) -> Result<Vec<u8>> {
+        let mut order_key = Vec::new();
+        if self.0.is_empty() {
+            return Ok(order_key);
+        }
+        let parts = self.0.split_first_chunk();
+        let parts = parts.filter(|(check, _)| u32::from_le_bytes(**check) == check_of(facts));
+        let (_, user_key) = parts.ok_or_else(|| {
+            Error::invalid(format!(
+                "expected a token of a scan of the keyspace `{}`, found another one",
+                facts.name.escape_default()
+            ))
+        })?;
+        facts.order.check(user_key)?;
+        facts.order.encode(user_key, &mut order_key);
+        Ok(order_key)
+    }
+}
+
+/// Tells keyspaces apart, whose seeds differ.
+fn check_of(facts: &KeyspaceFacts) -> u32 {
+    let (order, parameter) = key_order::code(facts.layout.order);
+    checksum::seeded(facts.seed ^ u64::from(parameter), &[order])
+}
+
+impl From<Vec<u8>> for ScanToken {
+    /// Of what [`ScanToken::as_bytes`] gave.
+    fn from(bytes: Vec<u8>) -> ScanToken {
+        ScanToken(bytes)
+    }
+}
+
+/// All keys with their values, in the order in which they are stored. Made by `scan_unordered`.
+///
+/// An error ends the scan: it is given once more at every further call, and the token is that of
+/// the key before.
+pub struct UnorderedScan {
+    scan: Scan,
+    view: Arc<View>,
+    /// The last key visited; empty before the first.
+    last: Vec<u8>,
+    begin: ScanToken,
+}
+
+impl UnorderedScan {
+    pub(crate) fn new(view: Arc<View>, begin: &ScanToken) -> Result<UnorderedScan> {
+        let order_key = begin.order_key(&view.state.facts)?;
+        Ok(UnorderedScan {
+            scan: Scan::new(view.clone(), Extent::behind(order_key)),
+            view,
+            last: Vec::new(),
+            begin: begin.clone(),
+        })
+    }
+
+    /// Where it has come: a scan from there visits what is behind the last key that this one gave.
+    pub fn token(&self) -> ScanToken {
+        if self.last.is_empty() {
+            return self.begin.clone();
+        }
+        ScanToken::after(&self.last, &self.view.state.facts)
+    }
+}
+
+impl std::fmt::Debug for UnorderedScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UnorderedScan")
+            .field("token", &self.token())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Iterator for UnorderedScan {
+    type Item = Result<Pair>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.scan.next()?;
+        if let Ok((key, _)) = &item {
+            self.last.clear();
+            self.last.extend_from_slice(key);
+        }
+        Some(item)
+    }
+}

@@ -1,0 +1,134 @@
+//! Keyspaces that tune themselves: the advisor's design for what is asked of them, by [`retune`].
+//!
+//! Looked at behind a flush, on its thread, and when a database is opened, which is also when a
+//! keyspace that is only read comes to its turn. What decides is [`adoption`]; the flag and the design
+//! are in the manifest, so a crash is like any other.
+//!
+//! A tree's memory is the part of the budget that its data is of all data. Partitions are alike: the
+//! design is found for one of them.
+//!
+//! Cost: some ten milliseconds each time that operations are as many as half the entries.
+//!
+//! [`adoption`]: crate::design::advisor
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::error::Result;
+use crate::base::options::Design;
+use crate::base::stats::{Event, KeyspaceStats, LevelStats, Operations};
+use crate::design::advisor::{Adoption, Constraints, Workload, adoption, is_due};
+use crate::paths::retune;
+use crate::tree::engine::{Engine, KeyspaceCell};
+use crate::tree::partition::Partition;
+use crate::tree::version::edit::Change;
+
+/// Says whether a keyspace tunes itself, durably.
+pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result<()> {
+    let facts = &cell.facts;
+    let writer = engine.writer()?;
+    let mut manifest = writer.manifest();
+    cell.check_not_dropped()?;
+    if facts.tunes_itself.load(Ordering::Acquire) == on {
+        return Ok(());
+    }
+    let change = Change::SetSelfTuning { id: facts.id, on };
+    engine.log_edit(writer, &mut manifest, vec![change])?;
+    facts.tunes_itself.store(on, Ordering::Release);
+    Ok(())
+}
+
+/// Gives a keyspace that tunes itself another design, if it is time and would pay.
+pub(crate) fn consider(engine: &Arc<Engine>, partition: &Partition) {
+    let facts = &partition.keyspace;
+    if !facts.tunes_itself.load(Ordering::Acquire) {
+        return;
+    }
+    let catalog = engine.catalog.load();
+    let Some(cell) = catalog.keyspaces.get(&facts.name) else {
+        return;
+    };
+    let tuned = find(engine, cell).and_then(|found| match found {
+        Some(found) => adopt(engine, cell, found),
+        None => Ok(()),
+    });
+    if let Err(error) = tuned {
+        let doing = "adopt a design";
+        engine.tell(Event::BackgroundError { doing, error });
+    }
+}
+
+fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
+    let facts = &cell.facts;
+    let state = cell.state.load();
+    let mut of_tree = KeyspaceStats {
+        name: facts.name.clone(),
+        operations: facts.operations.recent(),
+        key_bytes: state.key_bytes(),
+        ..KeyspaceStats::default()
+    };
+    let trees = state.partitions.len() as u64;
+    let versions = state.partitions.iter().map(|it| it.tree().version.clone());
+    let (mut entries, mut bytes) = (0, 0);
+    for version in versions {
+        entries += version.entries() / trees;
+        bytes += version.bytes() / trees;
+        let raw = version.tables().map(|(_, table)| table.meta().raw_bytes);
+        of_tree.raw_bytes += raw.sum::<u64>() / trees;
+    }
+    if entries == 0 || !is_due(&of_tree.operations, entries * trees) || !is_turn(cell, entries) {
+        return Ok(None);
+    }
+    of_tree.levels = vec![LevelStats {
+        entries,
+        ..LevelStats::default()
+    }];
+    let catalog = engine.catalog.load();
+    let all = catalog.partitions.values();
+    let all: u64 = all.map(|partition| partition.tree().version.bytes()).sum();
+    let memory = u128::from(engine.memory.plan.budget) * u128::from(bytes) / u128::from(all.max(1));
+
+    let mut operations = of_tree.operations;
+    operations.since_retune /= trees;
+    let design = scaled(&facts.design().design, |bytes| bytes / trees);
+    let workload = Workload::measured(&of_tree)?;
+    let found = adoption(
+        &design,
+        &operations,
+        &workload,
+        &engine.device,
+        &Constraints::new(memory as u64).of_order(facts.layout.order),
+    )?;
+    Ok(found.map(|found| Adoption {
+        design: scaled(&found.design, |bytes| bytes * trees),
+        ..found
+    }))
+}
+
+/// A design for another number of trees: its memtables are for all of them together.
+fn scaled(design: &Design, memtable_bytes: impl Fn(u64) -> u64) -> Design {
+    Design {
+        memtable_bytes: design.memtable_bytes.map(memtable_bytes),
+        ..design.clone()
+    }
+}
+
+/// Whether there were enough operations since this was asked last.
+fn is_turn(cell: &KeyspaceCell, entries: u64) -> bool {
+    let counted = cell.facts.operations.counted().total();
+    let looked_at = &cell.facts.looked_at;
+    let before = looked_at.load(Ordering::Acquire);
+    let due = before == 0 || counted >= before.saturating_add(Operations::window(entries) / 2);
+    due && looked_at
+        .compare_exchange(before, counted.max(1), Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+}
+
+fn adopt(engine: &Arc<Engine>, cell: &KeyspaceCell, found: Adoption) -> Result<()> {
+    engine.tell(Event::Adopted {
+        keyspace: cell.facts.name.clone(),
+        us_before: found.us_before,
+        us: found.us,
+    });
+    retune::retune(engine, cell, found.design)
+}

@@ -1,0 +1,179 @@
+//! Reading everything that is stored and checking it.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::page::{Page, PageId, PageSource};
+use crate::base::table_meta::TableMeta;
+use crate::group_filter::clusters;
+use crate::group_filter::probes::stored;
+use crate::table::Table;
+use crate::tree::engine::{Engine, log_dir};
+use crate::tree::version::manifest;
+use crate::tree::version::state::State;
+use crate::tree::wal::log::{segment_name, segment_number};
+use crate::tree::wal::reader::SegmentReader;
+
+/// How far a verification has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyProgress {
+    /// Bytes of tables checked.
+    pub done_bytes: u64,
+    /// Bytes of all tables.
+    pub total_bytes: u64,
+}
+
+/// What was verified: everything was as it should be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Tables.
+    pub tables: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// The bytes of tables.
+    pub bytes: u64,
+    /// Files of filters.
+    pub filters: u64,
+    /// Records of the log.
+    pub log_records: u64,
+    /// Entries that only the log has: they are in no table yet.
+    pub log_entries: u64,
+}
+
+/// Checks the manifest, every table of the current version and every file of its filters, and the durable part of the log.
+pub(crate) fn verify(
+    engine: &Arc<Engine>,
+    go_on: &mut dyn FnMut(VerifyProgress) -> bool,
+) -> Result<VerifyReport> {
+    engine.check_open()?;
+    let mut report = VerifyReport::default();
+    verify_manifest(engine)?;
+    // The trees are held, so that no file goes while it is read.
+    let catalog = engine.catalog.load_full();
+    let trees: Vec<_> = catalog
+        .partitions
+        .values()
+        .map(|p| p.tree_owned())
+        .collect();
+    let mut progress = VerifyProgress {
+        done_bytes: 0,
+        total_bytes: trees.iter().map(|tree| tree.version.bytes()).sum(),
+    };
+    for tree in &trees {
+        tree.version.check()?;
+        report.log_entries += tree.memtables().map(|m| m.entries()).sum::<u64>();
+        for (_, table) in tree.version.tables() {
+            if !go_on(progress) {
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "the verification was ended by its caller",
+                ));
+            }
+            engine.check_open()?;
+            verify_table(table)?;
+            progress.done_bytes += table.meta().file_bytes;
+            report.tables += 1;
+            report.entries += table.meta().entries;
+            report.bytes += table.meta().file_bytes;
+        }
+        for filter in stored::files(&tree.version) {
+            engine.check_open()?;
+            report.filters += u64::from(filter.verify()?.is_some());
+        }
+        for cluster in clusters::of_version(&tree.version) {
+            engine.check_open()?;
+            report.filters += u64::from(cluster.verify()?.is_some());
+        }
+    }
+    report.log_records = verify_log(engine)?;
+    go_on(progress);
+    Ok(report)
+}
+
+fn verify_table(table: &Arc<Table>) -> Result<()> {
+    let reader = table.reader()?;
+    // A copy may be in another place than the table was written to.
+    let footer = TableMeta {
+        path: table.meta().path,
+        ..reader.meta().clone()
+    };
+    if footer.renumbered(table.meta().seqno_override) != *table.meta() {
+        let id = table.meta().id.0;
+        return Err(
+            Error::corruption(format!("the manifest and the footer of table {id} differ"))
+                .at(table.path(), None),
+        );
+    }
+    reader
+        .verify(&Uncached(table))
+        .map_err(|e| e.at(table.path(), None))
+}
+
+/// Pages from the file: a page in the cache would prove nothing about the disk.
+struct Uncached<'a>(&'a Table);
+
+impl PageSource for Uncached<'_> {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.0.read_page(id)
+    }
+}
+
+/// The manifest on disk describes what the engine works with.
+fn verify_manifest(engine: &Engine) -> Result<()> {
+    let Ok(writer) = engine.writer() else {
+        return Ok(());
+    };
+    let manifest = writer.manifest();
+    let replay = manifest::replay(&*engine.environment.storage, &engine.dir)?;
+    if State::replay(&replay.edits)? != *manifest.state() {
+        return Err(
+            Error::corruption("the manifest does not describe the open database")
+                .at(&engine.dir.join(manifest::FILE_NAME), None),
+        );
+    }
+    Ok(())
+}
+
+/// Every record below the durable position is there. Segments that are recycled meanwhile are
+/// passed over.
+fn verify_log(engine: &Engine) -> Result<u64> {
+    let Ok(writer) = engine.writer() else {
+        return Ok(0);
+    };
+    let durable = writer.log.durable();
+    let storage = &*engine.environment.storage;
+    let dir = log_dir(&engine.log_root());
+    let files = storage.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
+    let numbers = files.iter().filter_map(|file| segment_number(&file.name));
+    let start = || writer.manifest().log_start();
+    let mut records = 0;
+    for number in numbers.filter(|&n| n <= durable.segment) {
+        let path = dir.join(segment_name(number));
+        let result = SegmentReader::open(storage, &path, number).and_then(|mut reader| {
+            let mut count = 0;
+            while let Some(record) = reader.next()? {
+                let offset = u64::from(record.offset);
+                for op in record.ops() {
+                    op.map_err(|e| e.at(&path, Some(offset)))?;
+                }
+                count += 1;
+            }
+            Ok((count, reader.position()))
+        });
+        if number < start() {
+            continue;
+        }
+        let (count, end) = result?;
+        if number == durable.segment && end < durable {
+            return Err(Error::corruption(format!(
+                "expected durable records up to offset {}, found the last one ending at {}",
+                durable.offset, end.offset
+            ))
+            .at(&path, Some(u64::from(end.offset))));
+        }
+        records += count;
+    }
+    Ok(records)
+}

@@ -1,0 +1,529 @@
+//! The path of a write, top to bottom: admit, take numbers and a place in the log, copy the record
+//! there, apply it to the memtables, publish, and perhaps sync.
+//!
+//! Only one step is a critical section ([`reserve`]): it hands out sequence numbers, the place in
+//! the log, and the memtables to write to, all in the same order. Copying, applying and syncing
+//! happen outside of it, by many threads at once. Publication puts them in order again: a commit
+//! becomes visible when everything with a smaller number has been applied.
+//!
+//! Cost of a put: two checksums and one copy of the record, one insertion into the memtable; no
+//! system call, and no I/O unless it is `Synced`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::Guard;
+use hedgerow_mem::{Approach, Ticket};
+
+use crate::base::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, LogPosition, SeqNo, Tag};
+use crate::base::error::{Error, Result};
+use crate::base::options::Durability;
+use crate::base::runtime::{Pressure, Priority};
+use crate::paths::flush;
+use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
+use crate::tree::memtable::Memtable;
+use crate::tree::partition::Partition;
+use crate::tree::version::SuperVersion;
+use crate::tree::wal::Reservation;
+use crate::tree::wal::record::Payload;
+
+/// The largest batch, in bytes of its log record: a place in a segment has 32 bits.
+pub(crate) const BATCH_BYTES_MAX: usize = 1 << 30;
+
+/// One operation of a commit, routed.
+pub(crate) struct WriteOp<'a> {
+    pub(crate) partition: &'a Partition,
+    pub(crate) hash: KeyHash,
+    pub(crate) tag: Tag,
+    pub(crate) user_key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+impl WriteOp<'_> {
+    fn order_key<'k>(&'k self, scratch: &'k mut Vec<u8>) -> &'k [u8] {
+        let order = &self.partition.keyspace.order;
+        order.borrow(self.user_key, scratch)
+    }
+
+    /// What its entry takes in a memtable.
+    fn memtable_bytes(&self) -> usize {
+        let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
+        key_bytes + self.value.len() + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// What must still be so when the commit takes its numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Condition {
+    /// The routing that the operations were made for.
+    pub(crate) routing_epoch: u64,
+    /// No write to this stripe of keys after this number.
+    pub(crate) unchanged: Option<(usize, SeqNo)>,
+}
+
+/// How a commit ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Committed,
+    /// A keyspace was cleared or dropped: route the operations again.
+    Rerouted,
+    /// Another write came first.
+    Changed,
+}
+
+/// What a commit owns after the critical section.
+struct Reserved {
+    place: Reservation,
+    first: SeqNo,
+    last: SeqNo,
+    ticket: Ticket,
+    /// The memtable of each operation.
+    memtables: Memtables,
+}
+
+enum Memtables {
+    /// That of the tree. Nobody counts such looks at it: a count would be one more line of memory that
+    /// writers take from each other.
+    One(Guard<Arc<SuperVersion>>),
+    Each(Vec<Arc<Memtable>>),
+}
+
+impl Memtables {
+    fn get(&self, i: usize) -> &Arc<Memtable> {
+        match self {
+            Memtables::One(tree) => &tree.active,
+            Memtables::Each(memtables) => &memtables[i],
+        }
+    }
+}
+
+/// The stripe that a key's writes are counted with.
+pub(crate) fn stripe(hash: KeyHash) -> usize {
+    hash.high() as usize % STRIPES
+}
+
+/// Commits operations together. `payload` holds the same operations, as the log records them.
+///
+/// # Errors
+/// `NoSpace` if there is no room for the log or for flushing; nothing was written then. `Poisoned`
+/// after any failure of the log; then it is not known whether this commit survives a crash.
+pub(crate) fn commit(
+    engine: &Arc<Engine>,
+    ops: &[WriteOp<'_>],
+    payload: &Payload,
+    condition: Condition,
+    durability: Durability,
+) -> Result<Outcome> {
+    let writer = engine.writer()?;
+    if payload.bytes().len() > BATCH_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "expected a batch of at most {BATCH_BYTES_MAX} bytes, found {} bytes",
+            payload.bytes().len()
+        )));
+    }
+    admit(
+        engine,
+        payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES,
+    )?;
+    let reserved = match reserve(engine, writer, ops, payload, condition)? {
+        Ok(reserved) => reserved,
+        Err(outcome) => return Ok(outcome),
+    };
+
+    let written = writer.log.write(
+        &reserved.place,
+        payload.bytes(),
+        payload.count(),
+        reserved.first,
+    );
+    if written.is_ok() {
+        apply(ops, &reserved);
+    }
+    // A failed commit lets its successors go on to find the log poisoned, instead of waiting.
+    engine.publisher.finish(reserved.ticket);
+    engine.publisher.wait(reserved.last.0);
+    if let Some(filled) = written? {
+        let write_back = || filled.write_back();
+        engine.scheduler.submit(Priority::Log, write_back);
+    }
+    writer.log.check_poison()?;
+
+    if durability == Durability::Synced {
+        writer.log.sync_through(reserved.place.end())?;
+    }
+    count(engine, ops);
+    if engine.memory.pool.take_shortage() {
+        let pool = engine.memory.pool.clone();
+        let prepare = move || pool.prepare();
+        engine.scheduler.submit(Priority::Log, prepare);
+    }
+    engine.scheduler.poll();
+    Ok(Outcome::Committed)
+}
+
+/// Holds the write back as long as the background work is behind.
+fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
+    let memory = &engine.memory;
+    if memory.begin_writing() {
+        let memory = memory.clone();
+        let divide = move || memory.balance();
+        engine.scheduler.submit(Priority::Log, divide);
+    }
+    if memory.sealed.load(Ordering::Relaxed) != 0 {
+        let fill = memory.memtables_fill();
+        engine.throttle.set(Pressure::Memtables, fill);
+        if fill >= 1.0 {
+            wait_for_memory(engine)?;
+        }
+    }
+    engine.throttle.admit(bytes);
+    Ok(())
+}
+
+/// All memory of the memtables is in use: waits for a flush.
+#[cold]
+fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
+    let began = engine.environment.clock.now();
+    let is_full = || engine.memory.memtables_fill() >= 1.0;
+    let mut failure = None;
+    engine.scheduler.wait_until(|| {
+        failure = flush::failure(engine);
+        failure.is_some() || !is_full() || engine.check_open().is_err()
+    });
+    let waited = engine.environment.clock.now().saturating_sub(began);
+    engine.throttle.count(Pressure::Memtables, waited);
+    match failure {
+        // The flushes are tried again by whoever writes next.
+        Some(error) if is_full() => {
+            flush::retry(engine);
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The critical section. Prepares a log segment, outside of it, when there is none.
+fn reserve(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    ops: &[WriteOp<'_>],
+    payload: &Payload,
+    condition: Condition,
+) -> Result<std::result::Result<Reserved, Outcome>> {
+    loop {
+        let mut state = writer.commit();
+        engine.check_open()?;
+        writer.log.check_poison()?;
+        if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
+            return Ok(Err(Outcome::Rerouted));
+        }
+        if let Some((stripe, seen)) = condition.unchanged
+            && writer.stripes[stripe].load(Ordering::Relaxed) != seen.0
+        {
+            return Ok(Err(Outcome::Changed));
+        }
+        let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
+        let Some(place) = state.tail.reserve(payload.bytes().len()) else {
+            let next = state.next_seqno;
+            if writer
+                .log
+                .roll(&mut state.tail, payload.bytes().len(), next)?
+            {
+                after_roll(engine, writer, &mut state);
+            } else {
+                drop(state);
+                writer.log.prepare_spare(payload.bytes().len(), next)?;
+            }
+            continue;
+        };
+        let Some(ticket) = engine.publisher.begin(last.0) else {
+            // Not inside: what holds up the others may need the lock.
+            state.tail.give_back(place);
+            drop(state);
+            engine.publisher.wait_for_slot();
+            continue;
+        };
+        let first = std::mem::replace(&mut state.next_seqno, SeqNo(last.0 + 1));
+        let memtables = assign(engine, writer, &mut state, ops, first, place.end());
+        return Ok(Ok(Reserved {
+            place,
+            first,
+            last,
+            ticket,
+            memtables,
+        }));
+    }
+}
+
+/// A sequence number without a record in the log. It is published when this is dropped; until then
+/// nothing behind it is.
+pub(crate) struct UnloggedNumber<'a> {
+    engine: &'a Engine,
+    pub(crate) seqno: SeqNo,
+    /// Every record of a smaller number is before this place.
+    pub(crate) log_end: LogPosition,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for UnloggedNumber<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.engine.publisher.finish(ticket);
+        }
+    }
+}
+
+/// Takes a number that no record of the log has.
+pub(crate) fn skip_number(engine: &Engine) -> Result<UnloggedNumber<'_>> {
+    take_number(engine, |_| ())
+}
+
+/// Takes the number of a bulk load. What some partitions hold below it is sealed; what is sealed
+/// later is not flushed until the caller lets go of [`flush::Held`]. To `update` it is a write to
+/// every key.
+pub(crate) fn number_bulk_load<'a>(
+    engine: &'a Arc<Engine>,
+    partitions: &[Arc<Partition>],
+) -> Result<UnloggedNumber<'a>> {
+    let writer = engine.writer()?;
+    take_number(engine, |at| {
+        engine.flushes_held_at.store(at.0, Ordering::Release);
+        for partition in partitions {
+            seal(engine, partition, at);
+        }
+        for stripe in &writer.stripes {
+            stripe.store(at.0, Ordering::Relaxed);
+        }
+    })
+}
+
+/// The number of a clear or a drop. Nothing is routed until this is dropped, and nothing is published that
+/// has a larger number.
+pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
+
+impl Drop for Rerouting<'_> {
+    fn drop(&mut self) {
+        self.0.engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes the number of a clear or a drop: what is numbered below it has been routed to the trees that there are, all
+/// else waits. By one who holds [`Engine::whole_trees`].
+pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
+    let number = take_number(engine, |at| {
+        engine.rerouted_at.store(at.0, Ordering::Release);
+        engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+    });
+    number.map(Rerouting)
+}
+
+/// `inside` is called inside the critical section.
+fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
+    let writer = engine.writer()?;
+    loop {
+        let mut state = writer.commit();
+        engine.check_open()?;
+        let seqno = state.next_seqno;
+        let Some(ticket) = engine.publisher.begin(seqno.0) else {
+            drop(state);
+            engine.publisher.wait_for_slot();
+            continue;
+        };
+        state.next_seqno = SeqNo(seqno.0 + 1);
+        inside(seqno);
+        return Ok(UnloggedNumber {
+            engine,
+            seqno,
+            log_end: state.tail.position(),
+            ticket: Some(ticket),
+        });
+    }
+}
+
+/// Chooses the memtable of each operation, sealing those that are full.
+fn assign(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    state: &mut CommitState,
+    ops: &[WriteOp<'_>],
+    first: SeqNo,
+    log_end: LogPosition,
+) -> Memtables {
+    // Full memtables are sealed below the whole batch, so that no seal divides it.
+    for op in ops {
+        let keyspace = &op.partition.keyspace;
+        if keyspace.active.load(Ordering::Relaxed) >= keyspace.design().memtables_bytes {
+            seal_largest(engine, first, |partition| {
+                partition.keyspace.id == keyspace.id
+            });
+        }
+    }
+    if engine.memory.active.load(Ordering::Relaxed) >= engine.memory.plan.active() {
+        seal_largest(engine, first, |_| true);
+    }
+    let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
+    for (i, op) in ops.iter().enumerate() {
+        let seqno = first.0 + i as u64;
+        writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
+        op.partition.latest_write.store(seqno, Ordering::Relaxed);
+        if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
+            op.partition
+                .log_segment
+                .store(state.tail.segment_number(), Ordering::Relaxed);
+            state
+                .tail
+                .touch(op.partition.id, &op.partition.latest_write);
+        }
+        let bytes = op.memtable_bytes();
+        let tree = op.partition.tree();
+        tree.active.reserve(bytes, log_end);
+        (engine.memory).add_active(&op.partition.keyspace.active, bytes as u64);
+        if ops.len() == 1 {
+            return Memtables::One(tree);
+        }
+        chosen.push(tree.active.clone());
+    }
+    Memtables::Each(chosen)
+}
+
+/// So many operations of a batch look for their places at the same time: memory has a queue, too.
+const PIECE: usize = 16;
+
+/// Copies the operations into their memtables.
+fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
+    let insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
+        let seqno = SeqNo(reserved.first.0 + i as u64);
+        let memtable = reserved.memtables.get(i);
+        memtable.insert(key, seqno, op.tag, op.value);
+    };
+    if let [op] = ops {
+        let mut scratch = Vec::new();
+        return insert(0, op, op.order_key(&mut scratch));
+    }
+    let mut scratch: [Vec<u8>; PIECE] = Default::default();
+    for (piece, first) in ops.chunks(PIECE).zip((0..).step_by(PIECE)) {
+        let mut keys = [&b""[..]; PIECE];
+        let mut ways = [None; PIECE];
+        for (i, (op, scratch)) in piece.iter().zip(&mut scratch).enumerate() {
+            keys[i] = op.order_key(scratch);
+            ways[i] = reserved.memtables.get(first + i).approach(keys[i]);
+        }
+        let step = |on, way: &mut Approach<'_>| way.step() | on;
+        while ways.iter_mut().flatten().fold(false, step) {}
+        for (i, op) in piece.iter().enumerate() {
+            insert(first + i, op, keys[i]);
+        }
+    }
+}
+
+fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
+    // A batch goes to few keyspaces, most often to one after another.
+    for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {
+        let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::base::entry::Kind::Delete;
+        let deletes = of_one.iter().filter(is_delete).count() as u64;
+        let operations = &of_one[0].partition.keyspace.operations;
+        operations.puts.add(of_one.len() as u64 - deletes);
+        if deletes > 0 {
+            operations.deletes.add(deletes);
+        }
+    }
+    let bytes: usize = ops
+        .iter()
+        .map(|op| op.user_key.len() + op.value.len())
+        .sum();
+    engine.stats.user_bytes.add(bytes as u64);
+}
+
+// ---- sealing ----
+
+/// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
+pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
+    // Whoever dropped it has counted its memtables out.
+    if partition.is_dropped() {
+        return false;
+    }
+    let bytes = partition.tree().active.reserved_bytes();
+    // Counted before anybody can find it sealed and take it from the count again.
+    engine.memory.sealed.fetch_add(bytes, Ordering::Relaxed);
+    if !partition.seal(at, &engine.memory.pool) {
+        engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
+        return false;
+    }
+    (engine.memory).remove_active(&partition.keyspace.active, bytes);
+    flush::schedule(engine, partition.id);
+    true
+}
+
+/// The active memtables of these partitions take what they may: the largest goes.
+fn seal_largest(engine: &Arc<Engine>, at: SeqNo, is_one: impl Fn(&Partition) -> bool) {
+    let catalog = engine.catalog.load();
+    let largest = { catalog.partitions.values() }
+        .filter(|partition| is_one(partition))
+        .max_by_key(|p| p.tree().active.reserved_bytes());
+    if let Some(partition) = largest {
+        seal(engine, partition, at);
+    }
+}
+
+/// Seals every memtable of some partitions at one number, which is returned: everything below it
+/// will be in tables once they are flushed.
+pub(crate) fn seal_all<'a>(
+    engine: &Arc<Engine>,
+    partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
+) -> Result<SeqNo> {
+    let writer = engine.writer()?;
+    let state = writer.commit();
+    let at = state.next_seqno;
+    for partition in partitions {
+        seal(engine, partition, at);
+    }
+    Ok(at)
+}
+
+/// Seals every memtable of the database at one number. With `hold`, nothing sealed later is flushed
+/// until the caller takes [`Engine::flushes_held_at`] back.
+pub(crate) fn seal_database(
+    engine: &Arc<Engine>,
+    hold: bool,
+) -> Result<(SeqNo, Vec<Arc<Partition>>)> {
+    let writer = engine.writer()?;
+    let state = writer.commit();
+    let at = state.next_seqno;
+    // Whatever has a smaller number was routed by this catalog or an earlier one.
+    let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
+    if hold {
+        engine.flushes_held_at.store(at.0, Ordering::Release);
+    }
+    for partition in &partitions {
+        seal(engine, partition, at);
+    }
+    Ok((at, partitions))
+}
+
+/// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
+/// the log is too long.
+fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
+    engine.update_log_pressure(writer);
+    if writer.log.live_bytes() > writer.log_bytes_max {
+        let catalog = engine.catalog.load();
+        for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
+            if let Some(partition) = catalog.partitions.get(&id) {
+                seal(engine, partition, state.next_seqno);
+            }
+        }
+    }
+    if !writer.preparing_spares.swap(true, Ordering::AcqRel) {
+        let next = state.next_seqno;
+        let engine_ref = Arc::downgrade(engine);
+        engine.scheduler.submit(Priority::Log, move || {
+            let Some(engine) = engine_ref.upgrade() else {
+                return;
+            };
+            if let Ok(writer) = engine.writer() {
+                // A failure shows when a commit needs the segment and prepares it itself.
+                let _ = writer.log.prepare_spares(next);
+                writer.preparing_spares.store(false, Ordering::Release);
+            }
+        });
+    }
+}

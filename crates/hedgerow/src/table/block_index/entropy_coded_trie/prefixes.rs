@@ -1,0 +1,136 @@
+//! Level 1: the prefixes that blocks begin or end with, as tries of some tens of keys each.
+//!
+//! A segment covers a slice of the hash space, in which raw leading bits would all be equal. So a
+//! prefix is first spread over the buckets by one multiplication: the upper word of the product is
+//! the bucket, the lower one the key in its trie. The map keeps order and differences.
+
+use super::bits::{BitWriter, Bits};
+use super::trie;
+use super::trie::{Bare, Place};
+use crate::base::codec::packed;
+
+/// Prefixes per trie, on average: each costs 2.7 bits, and a bucket 32 for its place; finding one
+/// takes half as many steps.
+const BUCKET_PREFIXES: usize = 40;
+
+/// Spreads the hashes of a segment over buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    pub(super) first: u64,
+    pub(super) multiplier: u64,
+}
+
+impl Spread {
+    /// Spreads from `first` to `last` over at most `buckets` buckets.
+    pub(super) fn new(first: u64, last: u64, buckets: usize) -> Spread {
+        let hashes = u128::from(last - first) + 1;
+        let multiplier = ((buckets as u128) << 64) / hashes;
+        Spread {
+            first,
+            multiplier: u64::try_from(multiplier).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The bucket and the key in it; nothing for a hash before the first.
+    #[inline]
+    pub(super) fn place(self, hash: u64) -> Option<(usize, u64)> {
+        let distance = hash.checked_sub(self.first)?;
+        let product = u128::from(distance) * u128::from(self.multiplier);
+        Some(((product >> 64) as usize, product as u64))
+    }
+}
+
+/// How the prefixes are stored: their tries, and where each begins.
+#[derive(Debug, Default)]
+pub(super) struct Encoded {
+    pub(super) tries: BitWriter,
+    /// For each bucket, how many prefixes and bits there are up to its end.
+    pub(super) ends: Vec<(usize, usize)>,
+    /// The depth of each prefix's leaf.
+    pub(super) depths: Vec<u32>,
+}
+
+pub(super) fn buckets_for(prefixes: usize) -> usize {
+    prefixes.div_ceil(BUCKET_PREFIXES).max(1)
+}
+
+pub(super) fn encode(prefixes: &[u64], spread: Spread, buckets: usize) -> Encoded {
+    let mut encoded = Encoded::default();
+    let places = prefixes.iter().filter_map(|&prefix| spread.place(prefix));
+    let places: Vec<(usize, u64)> = places.collect();
+    let mut rest = &places[..];
+    for bucket in 0..buckets {
+        let (own, others) = rest.split_at(rest.partition_point(|place| place.0 == bucket));
+        let keys: Vec<u64> = own.iter().map(|place| place.1).collect();
+        let depths = &mut encoded.depths;
+        let mut note_depth = |_, depth, _: &mut BitWriter| depths.push(depth);
+        trie::encode::<Bare>(&keys, &mut encoded.tries, &mut note_depth);
+        rest = others;
+        encoded
+            .ends
+            .push((places.len() - rest.len(), encoded.tries.bits()));
+    }
+    assert!(rest.is_empty(), "every prefix is in a bucket");
+    encoded
+}
+
+/// Level 1 of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prefixes<'a> {
+    pub(super) spread: Spread,
+    pub(super) count: usize,
+    pub(super) buckets: usize,
+    /// The ends of the buckets: for each the prefixes, then the bits.
+    pub(super) ends: &'a [u8],
+    pub(super) rank_bytes: usize,
+    pub(super) offset_bytes: usize,
+    pub(super) tries: Bits<'a>,
+}
+
+/// Where a prefix is among those of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) place: Place,
+    /// The bits by which the leaf's prefix is told from others: see [`Spread`].
+    pub(super) key: u64,
+}
+
+impl Prefixes<'_> {
+    #[inline]
+    pub(super) fn locate(&self, prefix: u64) -> Found {
+        let (bucket, key) = match self.spread.place(prefix) {
+            None => return Found::beside(0),
+            Some((bucket, _)) if bucket >= self.buckets => return Found::beside(self.count),
+            Some(place) => place,
+        };
+        let (start, offset) = match bucket.checked_sub(1) {
+            Some(before) => self.end(before),
+            None => (0, 0),
+        };
+        let (end, _) = self.end(bucket);
+        let keys = end.min(self.count).saturating_sub(start);
+        let mut cursor = self.tries.cursor(offset);
+        let mut place = trie::locate::<Bare>(&mut cursor, keys, key);
+        place.rank = (place.rank + start).min(self.count);
+        Found { place, key }
+    }
+
+    #[inline]
+    fn end(&self, bucket: usize) -> (usize, usize) {
+        let at = bucket * (self.rank_bytes + self.offset_bytes);
+        let rank = packed::get(self.ends, at, self.rank_bytes);
+        let offset = packed::get(self.ends, at + self.rank_bytes, self.offset_bytes);
+        (rank as usize, offset as usize)
+    }
+}
+
+impl Found {
+    fn beside(rank: usize) -> Found {
+        let place = Place {
+            leaf: false,
+            rank,
+            depth: 0,
+        };
+        Found { place, key: 0 }
+    }
+}

@@ -1,0 +1,478 @@
+//! A page of the index: the three levels over some thousands of blocks. The format is in
+//! `docs/format/three_level.md`.
+//!
+//! What the index calls a *unit* is a block, or several ones if entries with equal hashes are on
+//! both sides of the boundaries between them: only the last block of a unit can be told from the
+//! first of the next by hashes. A table avoids to cut there, so that units of more than a block are
+//! rare and listed.
+
+use std::ops::Range;
+
+use super::Hashes;
+use super::bits::{BitWriter, Bits, Cursor};
+use super::boundaries;
+use super::boundaries::{Boundaries, Group};
+use super::prefixes;
+use super::prefixes::{Prefixes, Spread};
+use super::routes;
+use super::routes::{Cut, Form};
+use crate::base::codec::{ByteReader, packed, varint};
+use crate::base::error::{Error, Result};
+use crate::base::page::Handle;
+use crate::table::block_index::Bracket;
+use crate::table::block_index::extents;
+use crate::table::block_index::extents::{Extent, ExtentsLayout};
+
+/// What the index remembers of a unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unit {
+    pub(super) first: Hashes,
+    pub(super) last: Hashes,
+    /// The prefix after that of the first entry, if there are several.
+    pub(super) second_prefix: Option<u64>,
+    /// The prefix before that of the last entry.
+    pub(super) last_prefix_but_one: Option<u64>,
+    pub(super) blocks: usize,
+}
+
+impl Unit {
+    pub(super) fn new(entry: Hashes) -> Unit {
+        Unit {
+            first: entry,
+            last: entry,
+            second_prefix: None,
+            last_prefix_but_one: None,
+            blocks: 1,
+        }
+    }
+
+    pub(super) fn push(&mut self, entry: Hashes) {
+        if entry.prefix != self.last.prefix {
+            self.second_prefix.get_or_insert(entry.prefix);
+            self.last_prefix_but_one = Some(self.last.prefix);
+        }
+        self.last = entry;
+    }
+}
+
+/// The groups of the first and last keys of units, and level 2.
+fn groups_of(units: &[Unit]) -> (Vec<u64>, Vec<Group>, BitWriter) {
+    let ends = units.iter().flat_map(|u| [u.first.prefix, u.last.prefix]);
+    let ends: Vec<u64> = ends.collect();
+    let (mut prefixes, mut groups, mut bits) = (Vec::new(), Vec::new(), BitWriter::default());
+    let mut low = 0;
+    for (high, &prefix) in ends.iter().enumerate() {
+        let is_last = ends.get(high + 1) != Some(&prefix);
+        bits.put(u64::from(is_last), 1);
+        if is_last {
+            prefixes.push(prefix);
+            groups.push(Group { low, high });
+            low = high + 1;
+        }
+    }
+    (prefixes, groups, bits)
+}
+
+/// How many bits a group's prefix shares with those of its neighbours that level 1 does not know.
+fn shared_with_hidden(units: &[Unit], group: Group, spread: Spread) -> Option<u32> {
+    let (first, last) = (units[group.first_block()], units[group.last_block()]);
+    let before = first.last_prefix_but_one;
+    let before = before.filter(|p| group.begins_inside() && *p != first.first.prefix);
+    let after = last.second_prefix;
+    let after = after.filter(|p| group.ends_inside() && *p != last.last.prefix);
+    let (bucket, key) = spread.place(first.last.prefix)?;
+    let neighbours = [before, after].into_iter().flatten();
+    let places = neighbours.filter_map(|prefix| spread.place(prefix));
+    let shared = places.filter(|place| place.0 == bucket);
+    shared.map(|place| (place.1 ^ key).leading_zeros()).max()
+}
+
+/// Level 3 of all groups, and where it begins for the groups that begin in each run of
+/// `1 << sample_shift` units.
+fn encode_routes(
+    units: &[Unit],
+    groups: &[Group],
+    spread: Spread,
+    depths: &[u32],
+    form: Form,
+    sample_shift: u32,
+) -> (BitWriter, Vec<usize>) {
+    let mut out = BitWriter::default();
+    let mut samples = vec![0];
+    for (&group, &depth) in groups.iter().zip(depths) {
+        if group.cuts() == 0 {
+            continue;
+        }
+        while samples.len() <= group.first_block() >> sample_shift {
+            samples.push(out.bits());
+        }
+        let key = spread.place(units[group.first_block()].last.prefix);
+        let shared = shared_with_hidden(units, group, spread);
+        routes::put_fence(&mut out, key.map_or(0, |(_, key)| key), depth, shared);
+        let pairs = units[group.first_block()..=group.last_block()].windows(2);
+        let cuts = pairs.map(|pair| Cut {
+            last: pair[0].last.suffix,
+            first: pair[1].first.suffix,
+        });
+        routes::put_cuts(&mut out, &cuts.collect::<Vec<_>>(), form);
+    }
+    samples.resize(samples_for(units.len(), sample_shift), out.bits());
+    (out, samples)
+}
+
+fn samples_for(units: usize, sample_shift: u32) -> usize {
+    units.div_ceil(1 << sample_shift)
+}
+
+/// Writes the page of these units, whose blocks are in these extents.
+pub(super) fn encode(units: &[Unit], extents: &[Extent], form: Form) -> Vec<u8> {
+    let (Some(first), Some(last)) = (units.first(), units.last()) else {
+        panic!("a segment has units");
+    };
+    let (prefixes, groups, bits) = groups_of(units);
+    let buckets = prefixes::buckets_for(prefixes.len());
+    let spread = Spread::new(first.first.prefix, last.last.prefix, buckets);
+    let level_1 = prefixes::encode(&prefixes, spread, buckets);
+    let ranks = boundaries::sample_ranks(Bits(bits.bytes()), bits.bits());
+    let with_cuts = groups.iter().filter(|group| group.cuts() > 0).count();
+    let sample_shift = routes::sample_shift(units.len(), with_cuts);
+    let (level_3, samples) =
+        encode_routes(units, &groups, spread, &level_1.depths, form, sample_shift);
+
+    let mut out = Vec::new();
+    varint::put(&mut out, units.len() as u64);
+    varint::put(&mut out, prefixes.len() as u64);
+    varint::put(&mut out, buckets as u64);
+    let widths = [prefixes.len(), level_1.tries.bits(), level_3.bits()];
+    let widths = widths.map(|most| packed::width_for(most as u64));
+    out.push(form.code());
+    out.push(sample_shift as u8);
+    out.extend(widths.map(|width| width as u8));
+    out.extend(spread.first.to_le_bytes());
+    out.extend(spread.multiplier.to_le_bytes());
+    put_larger_units(&mut out, units);
+    extents::encode(extents, &mut out);
+    for (rank, offset) in level_1.ends {
+        packed::put(&mut out, rank as u64, widths[0]);
+        packed::put(&mut out, offset as u64, widths[1]);
+    }
+    for rank in ranks {
+        packed::put(&mut out, rank as u64, widths[0]);
+    }
+    for sample in samples {
+        packed::put(&mut out, sample as u64, widths[2]);
+    }
+    out.extend(level_1.tries.bytes());
+    out.extend(bits.bytes());
+    out.extend(level_3.bytes());
+    out
+}
+
+/// Units of more than a block: how many, then for each its number and how many blocks more it has.
+fn put_larger_units(out: &mut Vec<u8>, units: &[Unit]) {
+    let larger = units.iter().enumerate().filter(|(_, unit)| unit.blocks > 1);
+    varint::put(out, larger.clone().count() as u64);
+    for (number, unit) in larger {
+        varint::put(out, number as u64);
+        varint::put(out, unit.blocks as u64 - 1);
+    }
+}
+
+impl Form {
+    fn code(self) -> u8 {
+        match self {
+            Form::Tail => 0,
+            Form::Array => 1,
+        }
+    }
+}
+
+/// Where the parts of a segment are in its page.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentLayout {
+    units: usize,
+    pub(super) blocks: usize,
+    form: Form,
+    spread: Spread,
+    prefixes: usize,
+    buckets: usize,
+    rank_bytes: usize,
+    offset_bytes: usize,
+    route_bytes: usize,
+    sample_shift: u32,
+    /// Units of more than a block, and how many blocks more: ascending.
+    larger_units: Vec<(usize, usize)>,
+    extents: ExtentsLayout,
+    ends: Range<usize>,
+    ranks: Range<usize>,
+    samples: Range<usize>,
+    tries: usize,
+    bits: usize,
+    routes: usize,
+}
+
+impl SegmentLayout {
+    pub(super) fn parse(page: &[u8]) -> Result<SegmentLayout> {
+        let mut reader = ByteReader::new(page);
+        let units: usize = reader.varint_as("number of indexed units")?;
+        let prefixes: usize = reader.varint_as("number of prefixes")?;
+        let buckets: usize = reader.varint_as("number of buckets")?;
+        let form = match reader.u8("form of an index")? {
+            0 => Form::Tail,
+            1 => Form::Array,
+            form => {
+                return Err(Error::corruption(format!(
+                    "expected an index of the form 0 or 1, found {form}"
+                )));
+            }
+        };
+        let sample_shift = u32::from(reader.u8("distance of places of routes")?);
+        let widths = reader.take(3, "widths of an index page")?;
+        let widths = [0, 1, 2].map(|i| usize::from(widths[i]));
+        let valid = widths.iter().all(|&width| width <= 8)
+            && sample_shift < usize::BITS
+            && (1..=4 * page.len()).contains(&units)
+            && (1..=2 * units).contains(&prefixes)
+            && (1..=prefixes).contains(&buckets);
+        if !valid {
+            return Err(Error::corruption(format!(
+                "expected an index page, found {units} units, {prefixes} prefixes in {buckets} buckets and widths {widths:?}"
+            )));
+        }
+        let spread = Spread {
+            first: reader.u64("first prefix")?,
+            multiplier: reader.u64("spread of prefixes")?,
+        };
+        let larger_units = parse_larger_units(&mut reader, units)?;
+        let more = larger_units.iter().map(|(_, more)| *more);
+        let blocks = more.fold(units, usize::saturating_add);
+        let extents = ExtentsLayout::parse(&mut reader)?;
+        let [rank_bytes, offset_bytes, route_bytes] = widths;
+        let mut part = |bytes: usize, what| -> Result<Range<usize>> {
+            let start = reader.position();
+            reader.take(bytes, what)?;
+            Ok(start..start + bytes)
+        };
+        let ends = part(buckets * (rank_bytes + offset_bytes), "ends of buckets")?;
+        let ranks = part(
+            boundaries::samples_for(units) * rank_bytes,
+            "ranks of boundaries",
+        )?;
+        let samples = part(
+            samples_for(units, sample_shift) * route_bytes,
+            "places of routes",
+        )?;
+        let trie_bits = packed::get(page, ends.end - offset_bytes, offset_bytes);
+        let trie_bytes = usize::try_from(trie_bits.div_ceil(8)).unwrap_or(usize::MAX);
+        Ok(SegmentLayout {
+            units,
+            blocks,
+            form,
+            spread,
+            prefixes,
+            buckets,
+            rank_bytes,
+            offset_bytes,
+            route_bytes,
+            sample_shift,
+            larger_units,
+            extents,
+            ends,
+            ranks,
+            samples,
+            tries: part(trie_bytes, "tries of prefixes")?.start,
+            bits: part((2 * units).div_ceil(8), "boundaries")?.start,
+            routes: reader.position(),
+        })
+    }
+
+    /// Bytes held beside the structure itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.larger_units.capacity() * size_of::<(usize, usize)>()
+    }
+
+    /// The first block of a unit; all blocks for the one after the last.
+    fn first_block(&self, unit: usize) -> usize {
+        let before = self.larger_units.iter().take_while(|(at, _)| *at < unit);
+        unit + before.map(|(_, more)| more).sum::<usize>()
+    }
+
+    fn blocks_of(&self, units: Range<usize>) -> Range<usize> {
+        if self.larger_units.is_empty() {
+            return units;
+        }
+        self.first_block(units.start)..self.first_block(units.end)
+    }
+}
+
+fn parse_larger_units(reader: &mut ByteReader<'_>, units: usize) -> Result<Vec<(usize, usize)>> {
+    let count: usize = reader.varint_as("number of larger units")?;
+    let mut larger: Vec<(usize, usize)> = Vec::new();
+    for _ in 0..count {
+        let unit: usize = reader.varint_as("number of a larger unit")?;
+        let more: u32 = reader.varint_as("size of a larger unit")?;
+        let ascends = larger.last().is_none_or(|(before, _)| *before < unit);
+        if unit >= units || !ascends {
+            return Err(Error::corruption(format!(
+                "expected larger units to ascend below {units}, found {unit}"
+            )));
+        }
+        larger.push((unit, more as usize));
+    }
+    Ok(larger)
+}
+
+/// A segment and its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment<'a> {
+    pub(super) layout: &'a SegmentLayout,
+    pub(super) page: &'a [u8],
+}
+
+/// Where a prefix is, if the segment has it.
+enum Whereabouts<'a> {
+    /// Nowhere: smaller ones end before this unit, larger ones begin with it.
+    Before(usize),
+    /// In this unit, if anywhere.
+    Within(usize),
+    /// The prefix of a group of several units; its cuts are at the cursor.
+    Across(Group, Cursor<'a>),
+}
+
+impl<'a> Segment<'a> {
+    /// The blocks that may hold an entry of these hashes: one unit, or none.
+    #[inline]
+    pub(super) fn locate(&self, wanted: Hashes) -> Range<usize> {
+        let units = match self.find(wanted.prefix) {
+            Whereabouts::Before(unit) => unit..unit,
+            Whereabouts::Within(unit) => unit..unit + 1,
+            Whereabouts::Across(group, cursor) => {
+                let unit = self.route(group, cursor, wanted.suffix);
+                unit..unit + 1
+            }
+        };
+        self.layout.blocks_of(units)
+    }
+
+    /// Where the first entry at or after these hashes is.
+    pub(super) fn bracket(&self, wanted: Hashes) -> Bracket {
+        let (first, likely, last) = match self.find(wanted.prefix) {
+            Whereabouts::Before(unit) => (unit, unit, unit),
+            Whereabouts::Within(unit) => (unit, unit, unit),
+            // If the prefix does not exist, it is before or after those of the whole group.
+            Whereabouts::Across(group, cursor) => (
+                group.first_block(),
+                self.route(group, cursor, wanted.suffix),
+                group.last_block(),
+            ),
+        };
+        Bracket {
+            first: self.layout.first_block(first),
+            likely: self.layout.first_block(likely),
+            last: self.layout.first_block(last + 1).saturating_sub(1),
+        }
+    }
+
+    /// The first block that only has entries of larger prefixes, if the index can tell.
+    pub(super) fn end_of(&self, prefix: u64) -> usize {
+        self.layout.first_block(match self.find(prefix) {
+            Whereabouts::Before(unit) => unit,
+            Whereabouts::Within(unit) => unit + 1,
+            Whereabouts::Across(group, _) => group.last_block() + 1,
+        })
+    }
+
+    /// Where a block is stored.
+    #[inline]
+    pub(super) fn place(&self, block: usize) -> Handle {
+        self.layout.extents.place(self.page, block)
+    }
+
+    #[inline]
+    fn route(&self, group: Group, mut cursor: Cursor<'_>, suffix: u64) -> usize {
+        let cuts = group.cuts();
+        group.first_block() + routes::route(&mut cursor, cuts, suffix, self.layout.form)
+    }
+
+    #[inline]
+    fn find(&self, prefix: u64) -> Whereabouts<'a> {
+        let found = self.prefixes().locate(prefix);
+        let boundaries = self.boundaries();
+        let rank = found.place.rank;
+        if !found.place.leaf {
+            // Not the prefix of a first or last entry, so inside of a unit, or nowhere.
+            return match boundaries.end_before(rank) {
+                None => Whereabouts::Before(0),
+                Some(end) if end % 2 == 0 => Whereabouts::Within(end / 2),
+                Some(end) => Whereabouts::Before(end / 2 + 1),
+            };
+        }
+        let group = boundaries.group(rank);
+        if group.cuts() == 0 {
+            return Whereabouts::Within(group.first_block());
+        }
+        let mut cursor = self.routes_of(group.first_block());
+        match routes::compare_with_fence(&mut cursor, found.key, found.place.depth) {
+            std::cmp::Ordering::Equal => Whereabouts::Across(group, cursor),
+            std::cmp::Ordering::Less if group.begins_inside() => {
+                Whereabouts::Within(group.first_block())
+            }
+            std::cmp::Ordering::Less => Whereabouts::Before(group.first_block()),
+            std::cmp::Ordering::Greater if group.ends_inside() => {
+                Whereabouts::Within(group.last_block())
+            }
+            std::cmp::Ordering::Greater => Whereabouts::Before(group.last_block() + 1),
+        }
+    }
+
+    /// A cursor at the fence of the group whose first cut is in a unit.
+    #[inline]
+    fn routes_of(&self, unit: usize) -> Cursor<'a> {
+        let layout = self.layout;
+        let sample = unit >> layout.sample_shift;
+        let at = layout.samples.start + sample * layout.route_bytes;
+        let offset = packed::get(self.page, at, layout.route_bytes);
+        let mut cursor = self.bits(layout.routes).cursor(offset as usize);
+        let boundaries = self.boundaries();
+        let groups = boundaries.groups_with_cuts(sample << layout.sample_shift);
+        for group in groups.take_while(|group| group.first_block() < unit) {
+            routes::skip(&mut cursor, group.cuts(), layout.form);
+        }
+        cursor
+    }
+
+    fn prefixes(&self) -> Prefixes<'a> {
+        let layout = self.layout;
+        Prefixes {
+            spread: layout.spread,
+            count: layout.prefixes,
+            buckets: layout.buckets,
+            ends: self.bytes(layout.ends.start),
+            rank_bytes: layout.rank_bytes,
+            offset_bytes: layout.offset_bytes,
+            tries: self.bits(layout.tries),
+        }
+    }
+
+    fn boundaries(&self) -> Boundaries<'a> {
+        let layout = self.layout;
+        Boundaries {
+            blocks: layout.units,
+            bits: self.bits(layout.bits),
+            samples: self.bytes(layout.ranks.start),
+            rank_bytes: layout.rank_bytes,
+        }
+    }
+
+    /// The bytes from one of the page on; they go on with whatever is behind, so that words are read whole.
+    fn bytes(&self, start: usize) -> &'a [u8] {
+        self.page.get(start..).unwrap_or_default()
+    }
+
+    fn bits(&self, start: usize) -> Bits<'a> {
+        Bits(self.bytes(start))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

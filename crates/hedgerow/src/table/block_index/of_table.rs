@@ -1,0 +1,90 @@
+//! The index of one table, whichever it is: built and opened.
+
+use crate::base::error::Result;
+use crate::base::options::IndexSpec;
+use crate::base::page::{Handle, TableId};
+
+use super::entropy_coded_trie::three_level;
+use super::entropy_coded_trie::three_level::{Form, ThreeLevel};
+use super::fence_pointers;
+use super::fence_pointers::FencePointers;
+use super::{Builder as _, Index};
+
+/// The index of a table, asking for its pages when they are needed, from its top page.
+pub(crate) fn paged(spec: IndexSpec, table: TableId, top: &[u8]) -> Result<Box<dyn Index>> {
+    Ok(match spec {
+        IndexSpec::Fence => Box::new(FencePointers::paged(table, top)?),
+        IndexSpec::ThreeLevel | IndexSpec::ThreeLevelArray => {
+            Box::new(ThreeLevel::paged(table, top)?)
+        }
+    })
+}
+
+/// Collects what the index of a table being written needs of its keys.
+#[derive(Debug)]
+pub(crate) enum Builder {
+    Fence(fence_pointers::Builder),
+    ThreeLevel(three_level::Builder),
+}
+
+impl Builder {
+    pub(crate) fn new(spec: IndexSpec) -> Builder {
+        match spec {
+            IndexSpec::Fence => Builder::Fence(fence_pointers::Builder::default()),
+            IndexSpec::ThreeLevel => Builder::ThreeLevel(three_level::Builder::new(Form::Tail)),
+            IndexSpec::ThreeLevelArray => {
+                Builder::ThreeLevel(three_level::Builder::new(Form::Array))
+            }
+        }
+    }
+
+    /// Whether the index can tell two neighbouring keys apart: if not, both have to be in one block, or
+    /// it finds two of them.
+    #[inline]
+    pub(crate) fn tells_apart(&self, before: &[u8], after: &[u8]) -> bool {
+        match self {
+            Builder::Fence(_) => before != after,
+            Builder::ThreeLevel(_) => three_level::tells_apart(before, after),
+        }
+    }
+
+    /// A key, in order, and the number of the block it went to.
+    pub(crate) fn add(&mut self, key: &[u8], block: usize) {
+        match self {
+            Builder::Fence(fence) => fence.add(key, block),
+            Builder::ThreeLevel(three_level) => three_level.add(key, block),
+        }
+    }
+
+    /// A block is complete and stored here.
+    pub(crate) fn finish_block(&mut self, block: usize, handle: Handle) {
+        match self {
+            Builder::Fence(fence) => fence.finish_block(block, handle),
+            Builder::ThreeLevel(three_level) => three_level.finish_block(block, handle),
+        }
+    }
+
+    /// About the bytes that the index would take in the file if it were finished now.
+    pub(crate) fn estimated_bytes(&self) -> usize {
+        match self {
+            Builder::Fence(fence) => fence.estimated_bytes(),
+            Builder::ThreeLevel(three_level) => three_level.estimated_bytes(),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Builder::Fence(fence) => fence.memory_bytes(),
+            Builder::ThreeLevel(three_level) => three_level.memory_bytes(),
+        }
+    }
+
+    /// Hands the pages, in order, to `write_page`, which says where it stored them, then the top.
+    /// Returns where the top is.
+    pub(crate) fn finish(self, write_page: impl FnMut(&[u8]) -> Result<Handle>) -> Result<Handle> {
+        match self {
+            Builder::Fence(fence) => fence.finish(write_page),
+            Builder::ThreeLevel(three_level) => three_level.finish(write_page),
+        }
+    }
+}

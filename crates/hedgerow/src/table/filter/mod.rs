@@ -1,0 +1,123 @@
+//! Filters: which runs may hold a key, answered from a few bits per key without reading the data.
+//!
+//! A filter never says no for a key that is there. It answers for one run (a table's own filter) or
+//! for several runs of a group (`GroupProbe`); which run a bit of its answer stands for is known to
+//! who holds it. Filters do no I/O: a paged filter asks for the page that it wants to see.
+
+pub(crate) mod bloom;
+pub(crate) mod bucket_bloom;
+pub(crate) mod bucket_word;
+pub(crate) mod buckets;
+#[cfg(test)]
+mod conformance;
+pub(crate) mod cuckoo;
+pub(crate) mod hash_list;
+pub(crate) mod of_table;
+pub(crate) mod run_hashes;
+pub(crate) mod small_bloom;
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Buffer, Page, Step};
+
+/// A set of runs: of a group, bit `i` being the `i`-th newest, or of those that a filter covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunMask(pub(crate) u64);
+
+impl RunMask {
+    pub(crate) const NONE: RunMask = RunMask(0);
+
+    /// The `runs` newest runs.
+    pub(crate) fn all(runs: usize) -> RunMask {
+        RunMask(if runs >= 64 {
+            u64::MAX
+        } else {
+            (1 << runs) - 1
+        })
+    }
+
+    pub(crate) fn contains(self, run: usize) -> bool {
+        self.0.checked_shr(run as u32).unwrap_or(0) & 1 == 1
+    }
+
+    /// The set without one run.
+    pub(crate) fn without(self, run: usize) -> RunMask {
+        RunMask(self.0 & !1_u64.checked_shl(run as u32).unwrap_or(0))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Takes the newest run out of the set: its place in the interval.
+    pub(crate) fn take_newest(&mut self) -> Option<usize> {
+        let newest = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (newest < 64).then_some(newest)
+    }
+}
+
+/// A filter that can be asked.
+pub(crate) trait Probe: Any + Send + Sync + Debug {
+    /// The runs that may hold a key with this hash. `page` is the page that the answer before this
+    /// one asked for; the first call has none.
+    /// Cost: one or two cache lines when resident, as many pages when paged.
+    fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
+    /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
+    /// that the fetches of several filters, and of many keys, go on at the same time. Nothing if it is paged.
+    fn touch(&self, _hash: KeyHash) {}
+    /// Whether it answers with the newest run of a key only: a reader who may not see what is there has to
+    /// ask the older ones, too.
+    fn knows_newest_only(&self) -> bool {
+        false
+    }
+    /// Bytes held in memory.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// 2^64 / golden ratio: odd, and its multiples are spread evenly.
+pub(crate) const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Spreads what is in some bits of a word over all of them.
+#[inline]
+pub(crate) fn remix(word: u64) -> u64 {
+    let product = word.wrapping_mul(REMIX);
+    (product ^ (product >> 32)).wrapping_mul(REMIX)
+}
+
+/// What a filter can be built with, which options are checked for before.
+///
+/// # Panics
+/// If it is not 1.0 to 32.0.
+pub(crate) fn assert_bits_per_key(bits_per_key: f32) {
+    assert!(
+        (1.0..=32.0).contains(&bits_per_key),
+        "1 to 32 filter bits per key, not {bits_per_key}"
+    );
+}
+
+/// The pages of a filter, in order, as one: `bytes` of them, then `padding` zeros.
+fn gather<'a>(
+    pages: impl Iterator<Item = Result<&'a [u8]>>,
+    bytes: usize,
+    padding: usize,
+) -> Result<Buffer> {
+    let mut gathered = Buffer::allocate(bytes + padding);
+    let mut filled = 0;
+    for page in pages {
+        let page = page?;
+        if let Some(place) = gathered[..bytes].get_mut(filled..filled + page.len()) {
+            place.copy_from_slice(page);
+        }
+        filled += page.len();
+    }
+    if filled == bytes {
+        return Ok(gathered);
+    }
+    Err(Error::corruption(format!(
+        "expected a filter of {bytes} bytes, found {filled} bytes"
+    )))
+}

@@ -1,0 +1,176 @@
+//! The filter of one table, whichever it is: how it is described in the footer, built and opened.
+
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Handle, TableId};
+
+use super::{Probe, bloom, bucket_bloom, cuckoo};
+use crate::table::filter::run_hashes;
+
+/// Where a filter is in its table file, and how it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Description {
+    /// A Bloom filter blocked by cache line.
+    Bloom(bloom::Description),
+    /// A cuckoo filter.
+    Cuckoo(cuckoo::Description),
+    /// The hashes of all keys, of which filters over several runs are built.
+    Hashes(run_hashes::Description),
+    /// A Bloom filter for each bucket, which the table asks itself.
+    Buckets(bucket_bloom::Description),
+}
+
+impl Description {
+    /// Where the first page is; the others follow it without gaps.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Description::Bloom(bloom) => bloom.offset,
+            Description::Cuckoo(cuckoo) => cuckoo.offset,
+            Description::Hashes(hashes) => hashes.offset,
+            Description::Buckets(buckets) => buckets.offset,
+        }
+    }
+
+    /// The bytes that the filter takes in the file.
+    pub fn file_bytes(&self) -> u64 {
+        match self {
+            Description::Bloom(bloom) => bloom.file_bytes(),
+            Description::Cuckoo(cuckoo) => cuckoo.file_bytes(),
+            Description::Hashes(hashes) => hashes.file_bytes(),
+            Description::Buckets(buckets) => buckets.file_bytes(),
+        }
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        match self {
+            Description::Bloom(bloom) => bloom.pages(),
+            Description::Cuckoo(cuckoo) => cuckoo.pages(),
+            Description::Hashes(hashes) => hashes.pages(),
+            Description::Buckets(buckets) => buckets.pages as usize,
+        }
+    }
+
+    /// Where a page is stored.
+    pub(crate) fn page_handle(&self, page: usize) -> Handle {
+        match self {
+            Description::Bloom(bloom) => bloom.page_handle(page),
+            Description::Cuckoo(cuckoo) => cuckoo.page_handle(page),
+            Description::Hashes(hashes) => hashes.page_handle(page),
+            Description::Buckets(buckets) => buckets.page_handle(page),
+        }
+    }
+
+    /// Checks what a file says of its filter.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Description::Bloom(bloom) => bloom.check(),
+            Description::Cuckoo(cuckoo) => cuckoo.check(),
+            Description::Hashes(_) => Ok(()),
+            Description::Buckets(buckets) => buckets.check(),
+        }
+    }
+
+    /// Whether reads ask it.
+    pub(crate) fn is_asked(&self) -> bool {
+        !matches!(self, Description::Hashes(_))
+    }
+
+    /// The filter, asking for its pages when they are needed; hashes never are.
+    pub(crate) fn paged(self, table: TableId) -> Result<Option<Box<dyn Probe>>> {
+        Ok(match self {
+            Description::Bloom(bloom) => Some(Box::new(bloom::Bloom::paged(table, bloom)?)),
+            Description::Cuckoo(cuckoo) => Some(Box::new(cuckoo::Cuckoo::paged(table, cuckoo)?)),
+            Description::Hashes(_) => None,
+            Description::Buckets(_) => return Err(of_buckets()),
+        })
+    }
+
+    /// The filter in memory, from all its pages in order.
+    pub(crate) fn resident<'a>(
+        self,
+        table: TableId,
+        pages: impl Iterator<Item = Result<&'a [u8]>>,
+    ) -> Result<Box<dyn Probe>> {
+        Ok(match self {
+            Description::Bloom(bloom) => Box::new(bloom::Bloom::resident(table, bloom, pages)?),
+            Description::Cuckoo(cuckoo) => {
+                Box::new(cuckoo::Cuckoo::resident(table, cuckoo, pages)?)
+            }
+            Description::Hashes(hashes) => Box::new(run_hashes::RunHashes::read(hashes, pages)?),
+            Description::Buckets(_) => return Err(of_buckets()),
+        })
+    }
+}
+
+fn of_buckets() -> Error {
+    Error::corruption("expected a filter of the whole table, found one for each bucket")
+}
+
+/// What kind of filter a table is to have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Spec {
+    /// Bits per key, 1.0 to 32.0.
+    Bloom(f32),
+    /// Bits of a fingerprint, 4 to 24.
+    Cuckoo(u8),
+    /// None of its own: the hashes for one over several runs.
+    Hashes,
+}
+
+/// Collects the hashes of a table's keys.
+#[derive(Debug)]
+pub(crate) enum Builder {
+    Bloom(bloom::Builder),
+    Cuckoo(cuckoo::Builder),
+    Hashes(run_hashes::Builder),
+}
+
+impl Builder {
+    pub(crate) fn new(spec: Spec) -> Builder {
+        match spec {
+            Spec::Bloom(bits) => Builder::Bloom(bloom::Builder::new(bits)),
+            Spec::Cuckoo(bits) => Builder::Cuckoo(cuckoo::Builder::new(bits)),
+            Spec::Hashes => Builder::Hashes(run_hashes::Builder::default()),
+        }
+    }
+
+    /// A key of the table; not twice the same, which would only waste space.
+    pub(crate) fn add(&mut self, hash: KeyHash) {
+        match self {
+            Builder::Bloom(bloom) => bloom.add(hash),
+            Builder::Cuckoo(cuckoo) => cuckoo.add(hash),
+            Builder::Hashes(hashes) => hashes.add(hash),
+        }
+    }
+
+    /// The bytes that the filter would take if it were built now.
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        match self {
+            Builder::Bloom(bloom) => bloom.estimated_bytes(),
+            Builder::Cuckoo(cuckoo) => cuckoo.estimated_bytes(),
+            Builder::Hashes(hashes) => hashes.estimated_bytes(),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Builder::Bloom(bloom) => bloom.memory_bytes(),
+            Builder::Cuckoo(cuckoo) => cuckoo.memory_bytes(),
+            Builder::Hashes(hashes) => hashes.memory_bytes(),
+        }
+    }
+
+    /// Builds the filter and hands its pages, in order, to `write_page`. The first page will be
+    /// stored at `offset`, each of the others after its predecessor's trailer.
+    pub(crate) fn finish(
+        self,
+        offset: u64,
+        write_page: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Description> {
+        Ok(match self {
+            Builder::Bloom(bloom) => Description::Bloom(bloom.finish(offset, write_page)?),
+            Builder::Cuckoo(cuckoo) => Description::Cuckoo(cuckoo.finish(offset, write_page)?),
+            Builder::Hashes(hashes) => Description::Hashes(hashes.finish(offset, write_page)?),
+        })
+    }
+}

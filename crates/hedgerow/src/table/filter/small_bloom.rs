@@ -1,0 +1,125 @@
+//! A Bloom filter of a few dozen keys: some bytes, and the bits of a key anywhere in them.
+//!
+//! Filters this small are hurt by bits that depend on each other: with 35 keys of 16 bits, the 11
+//! bits of a key taken by double hashing let twice as many absent keys pass as independent ones
+//! would (0.098 %), taken by enhanced double hashing 0.064 %. Here each bit comes from the product
+//! of the one before with a constant, which is as good as independent: 0.047 %.
+
+use super::REMIX;
+
+/// A filter has at least so many bytes: in fewer, keys are not told apart, whatever their number.
+pub(crate) const BYTES_MIN: usize = 8;
+const PROBES_MAX: u8 = 22;
+
+/// The number of bits of a key with the fewest false positives.
+pub(crate) fn probes_for(bits_per_key: f32) -> u8 {
+    (bits_per_key * std::f32::consts::LN_2)
+        .round()
+        .clamp(1.0, f32::from(PROBES_MAX)) as u8
+}
+
+/// Whether a filter may have keys of so many bits.
+pub(crate) fn are_probes(probes: u8) -> bool {
+    (1..=PROBES_MAX).contains(&probes)
+}
+
+/// The bytes of a filter for so many keys.
+pub(crate) fn bytes_for(keys: usize, bits_per_key: f32) -> usize {
+    let bits = keys as f64 * f64::from(bits_per_key);
+    ((bits / 8.0).ceil() as usize).max(BYTES_MIN)
+}
+
+/// The bits of a key, from the low half of its hash.
+#[inline]
+fn bits(low: u64, filter_bytes: usize, probes: u8) -> impl Iterator<Item = usize> {
+    let filter_bits = filter_bytes as u64 * 8;
+    let words = std::iter::successors(Some(low), |word| Some(word.wrapping_mul(REMIX)));
+    words
+        .map(move |word| ((u128::from(word) * u128::from(filter_bits)) >> 64) as usize)
+        .take(usize::from(probes))
+}
+
+/// Adds a key to a filter.
+pub(crate) fn add(filter: &mut [u8], low: u64, probes: u8) {
+    for bit in bits(low, filter.len(), probes) {
+        filter[bit / 8] |= 1 << (bit % 8);
+    }
+}
+
+/// Whether a key may be in a filter; not in one without bytes.
+#[inline]
+pub(crate) fn may_hold(filter: &[u8], low: u64, probes: u8) -> bool {
+    !filter.is_empty()
+        && bits(low, filter.len(), probes).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::filter::remix;
+
+    /// As many absent keys pass, of many asked of many filters, with these bits of a key.
+    fn rate(keys: usize, bits_per_key: f32, independent: bool) -> f64 {
+        let (filters, asked) = (4000, 3000);
+        let probes = probes_for(bits_per_key);
+        let bytes = bytes_for(keys, bits_per_key);
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_add(1);
+            remix(remix(state))
+        };
+        // What `bits` does with words that have nothing to do with each other.
+        let word = |low: u64, probe: u8| remix(low.wrapping_add(u64::from(probe) << 7));
+        let place =
+            |low, probe| ((u128::from(word(low, probe)) * (bytes as u128 * 8)) >> 64) as usize;
+        let mut passed = 0;
+        for _ in 0..filters {
+            let mut filter = vec![0; bytes];
+            for _ in 0..keys {
+                let low = next();
+                match independent {
+                    true => (0..probes).for_each(|probe| {
+                        let bit = place(low, probe);
+                        filter[bit / 8] |= 1 << (bit % 8);
+                    }),
+                    false => add(&mut filter, low, probes),
+                }
+                assert!(independent || may_hold(&filter, low, probes));
+            }
+            for _ in 0..asked {
+                let low = next();
+                passed += usize::from(match independent {
+                    true => (0..probes).all(|probe| {
+                        let bit = place(low, probe);
+                        filter[bit / 8] & (1 << (bit % 8)) != 0
+                    }),
+                    false => may_hold(&filter, low, probes),
+                });
+            }
+        }
+        passed as f64 / f64::from(filters * asked)
+    }
+
+    /// 0.0475 % at 35 keys and 16 bits, and no more than 5 % above independent bits at others. The
+    /// standard error of 12 million answers is 1.3 % of the smallest rate.
+    #[test]
+    fn keys_pass_no_more_often_than_with_independent_bits() {
+        let found = rate(35, 16.0, false);
+        assert!((found / 0.000_475 - 1.0).abs() < 0.05, "{found}");
+        for (keys, bits_per_key) in [(35, 10.0), (16, 8.0), (4, 8.0), (100, 6.0)] {
+            let found = rate(keys, bits_per_key, false);
+            let independent = rate(keys, bits_per_key, true);
+            assert!(
+                found < independent * 1.05,
+                "{found} rather than {independent} with {keys} keys of {bits_per_key} bits"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_filter_holds_nothing() {
+        assert!(!may_hold(&[], 3, 11));
+        assert!(!may_hold(&[0; BYTES_MIN], 3, 11));
+        assert!((1..=32).all(|bits| are_probes(probes_for(bits as f32))));
+    }
+}

@@ -1,0 +1,429 @@
+//! How one memory budget is divided.
+//!
+//! | part | share | why |
+//! |---|---|---|
+//! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
+//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it, indexes for an eighth |
+//! | filters over several runs | up to 1/2, with the others | they are asked for every key; what does not fit is not built |
+//! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
+//! | pinned pages | what is pinned | long values and open cursors |
+//! | page cache | the rest | grows when the others take less |
+//!
+//! While there are writes, an active memtable counts as full: it may be any moment. A database that
+//! is only read lends that memory to the page cache.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hedgerow_mem::{Apart, ChunkPool};
+
+use crate::table::page_cache::PageCache;
+
+/// The shares of one budget, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    pub(crate) budget: u64,
+    /// All memtables, and chunks kept for the next ones.
+    pub(crate) memtables: u64,
+    /// Resident indexes and filters.
+    pub(crate) resident: u64,
+    pub(crate) merges: u64,
+}
+
+/// The smallest budget that can be asked for, in bytes.
+pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// What the page cache has even when a user pins more than the whole budget, in bytes: a few pages
+/// for whoever reads now.
+const CACHE_BYTES_MIN: u64 = 64 << 10;
+/// The budget of a database that does not say, in bytes.
+pub(crate) const BUDGET_BYTES_DEFAULT: u64 = 256 << 20;
+
+impl MemoryPlan {
+    pub(crate) fn new(budget: u64) -> MemoryPlan {
+        MemoryPlan {
+            budget,
+            memtables: budget / 8 * 3,
+            resident: budget / 4,
+            merges: budget / 16,
+        }
+    }
+
+    /// What indexes have of their share before filters.
+    fn indexes_first(&self) -> u64 {
+        self.resident / 8
+    }
+
+    /// What active memtables may hold together before the largest is sealed.
+    pub(crate) fn active(&self) -> u64 {
+        self.memtables / 4
+    }
+
+    /// What memtables that are flushed leave behind for the next ones, at most.
+    pub(crate) fn retained(&self) -> u64 {
+        self.active() / 2
+    }
+
+    /// The page cache hears of others when they have changed by this much.
+    fn step(&self) -> u64 {
+        self.budget / 128
+    }
+
+    /// The capacity of the page cache beside what others hold.
+    fn cache_bytes(&self, held: Held) -> u64 {
+        let coming = if held.writing {
+            self.active().saturating_sub(held.active) + self.retained()
+        } else {
+            held.retained
+        };
+        let beside = held.memtables + coming + held.others + 2 * self.step();
+        self.budget.saturating_sub(beside).max(CACHE_BYTES_MIN)
+    }
+}
+
+/// What is in memory beside the page cache, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    /// Indexes, filters, descriptions of tables, buffers of flushes and merges, and pages that
+    /// values and cursors keep.
+    others: u64,
+    /// All memtables as they are, those among them that only cursors still hold.
+    memtables: u64,
+    /// Chunks of former ones that are kept for the next: a memtable that a reader held may be dropped long after the
+    /// last write.
+    retained: u64,
+    /// What was written to the active ones.
+    active: u64,
+    /// There are writes, or were a moment ago.
+    writing: bool,
+}
+
+/// Sums over all tables, those that somebody still reads after they were replaced among them.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) entries: AtomicU64,
+    pub(crate) index_bytes: AtomicU64,
+    pub(crate) filter_bytes: AtomicU64,
+}
+
+/// The memory of a database: who holds how much, the page cache, which gets the rest, and the
+/// chunks of memtables.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) plan: MemoryPlan,
+    pub(crate) cache: PageCache,
+    pub(crate) pool: Arc<ChunkPool>,
+    /// Bytes of indexes, of filters, and of descriptions of tables.
+    pub(crate) indexes: AtomicU64,
+    pub(crate) filters: AtomicU64,
+    pub(crate) tables: AtomicU64,
+    /// What all tables consist of, open or not.
+    pub(crate) stored: Stored,
+    /// Bytes of memtables that writes go to, each of which changes it.
+    pub(crate) active: Apart<AtomicU64>,
+    /// Bytes of those that wait to be flushed.
+    pub(crate) sealed: AtomicU64,
+    /// Bytes that values and cursors keep in memory.
+    pub(crate) pinned: Arc<AtomicUsize>,
+    /// Flushes and merges that run, bytes of their buffers, and these with those that wait for the page cache to
+    /// make room.
+    merging: AtomicUsize,
+    merges: AtomicU64,
+    claimed: AtomicU64,
+    /// False when no write has come between two times that the memory was divided.
+    writing: AtomicBool,
+    /// What all but the page cache held, and the active memtables in it, when the memory was divided last.
+    balanced: AtomicU64,
+    balanced_active: AtomicU64,
+    /// One division at a time: an older one must not come last.
+    balancing: Mutex<()>,
+}
+
+impl Memory {
+    pub(crate) fn new(budget: u64) -> Memory {
+        let plan = MemoryPlan::new(budget);
+        // Small chunks where memtables are small, so that an empty one costs little.
+        let chunk_bytes = (plan.active() / 16)
+            .next_power_of_two()
+            .clamp(16 << 10, 2 << 20) as usize;
+        Memory {
+            plan,
+            cache: PageCache::new(plan.cache_bytes(Held::default())),
+            pool: ChunkPool::new(chunk_bytes, plan.retained() as usize),
+            indexes: AtomicU64::new(0),
+            filters: AtomicU64::new(0),
+            tables: AtomicU64::new(0),
+            stored: Stored::default(),
+            active: Apart::default(),
+            sealed: AtomicU64::new(0),
+            pinned: Arc::default(),
+            merging: AtomicUsize::new(0),
+            merges: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
+            writing: AtomicBool::new(false),
+            balanced: AtomicU64::new(0),
+            balanced_active: AtomicU64::new(0),
+            balancing: Mutex::default(),
+        }
+    }
+
+    /// Whether a filter of `bytes` more may stay in memory, beside the indexes that are to be there first.
+    pub(crate) fn has_room_for_filter(&self, bytes: u64) -> bool {
+        let coming = self.stored.index_bytes.load(Ordering::Relaxed);
+        let indexes = self.indexes.load(Ordering::Relaxed);
+        let indexes = indexes.max(coming.min(self.plan.indexes_first()));
+        let held = indexes + self.filters.load(Ordering::Relaxed);
+        held.saturating_add(bytes) <= self.plan.resident
+    }
+
+    /// Whether a filter over several runs of `bytes` more may be built. The last eighth of what such filters may
+    /// take is for small ones: each run that a filter knows saves the same reads, however small it is.
+    pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
+        let share = self.plan.budget / 2;
+        let of_large = if bytes > share / 8 { share / 8 } else { 0 };
+        let filters = self.filters.load(Ordering::Relaxed);
+        filters.saturating_add(bytes) <= share - of_large
+    }
+
+    /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads
+    /// as the filter beside it, and the entropy-coded index has a twentieth of its bits. Filters go before a large
+    /// one, for up to half of the share: a page of an index serves so many more keys than one of a filter
+    /// that it is nearly always in the page cache.
+    pub(crate) fn has_room_for_index(&self, bytes: u64) -> bool {
+        let indexes = self.indexes.load(Ordering::Relaxed);
+        let indexes = indexes.saturating_add(bytes);
+        let filters = self.stored.filter_bytes.load(Ordering::Relaxed);
+        let left = self.plan.resident - filters.min(self.plan.resident / 2);
+        let fits = indexes <= left && self.has_room_for_filter(bytes);
+        fits || indexes <= self.plan.indexes_first()
+    }
+
+    /// The bits per key with which the filters of all tables would be resident: what indexes leave of
+    /// the share of both, at least half of it. A tenth is left alone for tables that merges
+    /// have replaced and somebody still reads.
+    pub(crate) fn filter_bits_per_key(&self) -> f64 {
+        let share = self.plan.resident;
+        let indexes = self.stored.index_bytes.load(Ordering::Relaxed);
+        let left = (share - indexes.min(share / 2)) as f64 * 0.9;
+        8.0 * left / self.stored.entries.load(Ordering::Relaxed).max(1) as f64
+    }
+
+    /// How much of the memory of memtables is in use, sealed and active ones together: at 1 there is
+    /// none for another write.
+    pub(crate) fn memtables_fill(&self) -> f64 {
+        let used = self.sealed.load(Ordering::Relaxed) + self.active.load(Ordering::Relaxed);
+        used as f64 / self.plan.memtables as f64
+    }
+
+    /// So many bytes more are in active memtables, counted here and for their keyspace.
+    #[inline]
+    pub(crate) fn add_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
+        self.active.fetch_add(bytes, Ordering::Relaxed);
+        of_keyspace.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A memtable of so many bytes is active no more.
+    pub(crate) fn remove_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
+        self.active.fetch_sub(bytes, Ordering::Relaxed);
+        of_keyspace.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A write is about to come. True if the memory has to be divided again for it.
+    #[inline]
+    pub(crate) fn begin_writing(&self) -> bool {
+        !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether there are writes, or were a moment ago.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+
+    /// Pins, indexes, filters or buffers have changed. Looks at memtables, too: while all threads merge,
+    /// nobody else sees them grow.
+    #[inline]
+    pub(crate) fn note(&self) {
+        let held = self.others() + self.pool.held_bytes() as u64;
+        if held.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
+            self.balance();
+        }
+    }
+
+    fn others(&self) -> u64 {
+        let merges = self.claimed.load(Ordering::Relaxed);
+        let share = match self.merging.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.plan.merges,
+        };
+        merges.max(share)
+            + self.pinned.load(Ordering::Relaxed) as u64
+            + self.indexes.load(Ordering::Relaxed)
+            + self.filters.load(Ordering::Relaxed)
+            + self.tables.load(Ordering::Relaxed)
+    }
+
+    /// Gives the page cache what the others leave.
+    pub(crate) fn balance(&self) {
+        let _one = self
+            .balancing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let others = self.others();
+        let memtables = self.pool.held_bytes() as u64;
+        let active = self.active.load(Ordering::Relaxed);
+        let sealed = self.sealed.load(Ordering::Relaxed);
+        self.balanced.store(others + memtables, Ordering::Relaxed);
+        let active_before = self.balanced_active.swap(active, Ordering::Relaxed);
+        let merging = self.merging.load(Ordering::Relaxed) > 0;
+        if sealed == 0 && !merging && active == active_before {
+            self.writing.store(false, Ordering::Relaxed);
+            self.pool.release_retained();
+        }
+        self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
+            others,
+            memtables,
+            retained: self.pool.retained_bytes() as u64,
+            active,
+            writing: self.writing.load(Ordering::Relaxed),
+        }));
+    }
+
+    /// Bytes of the buffers of flushes and merges.
+    pub(crate) fn merge_bytes(&self) -> u64 {
+        self.merges.load(Ordering::Relaxed)
+    }
+
+    /// Buffers of a flush or merge, counted until they are dropped.
+    pub(crate) fn buffers(&self, bytes: usize) -> Buffers<'_> {
+        let mut buffers = Buffers {
+            memory: self,
+            bytes: 0,
+        };
+        buffers.resize(bytes);
+        buffers
+    }
+
+    /// Sets memory aside for a flush or a merge, until the guard is dropped.
+    pub(crate) fn merge(&self) -> MergeMemory<'_> {
+        self.merging.fetch_add(1, Ordering::Relaxed);
+        self.balance();
+        MergeMemory(self)
+    }
+}
+
+/// Memory that a flush or merge uses.
+#[derive(Debug)]
+pub(crate) struct Buffers<'a> {
+    memory: &'a Memory,
+    bytes: usize,
+}
+
+impl Buffers<'_> {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// There are about to be so many bytes: the page cache makes room before they count.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        let memory = self.memory;
+        let more = bytes.saturating_sub(self.bytes) as u64;
+        memory.claimed.fetch_add(more, Ordering::Relaxed);
+        memory.note();
+        memory.merges.fetch_add(more, Ordering::Relaxed);
+        let less = self.bytes.saturating_sub(bytes) as u64;
+        memory.merges.fetch_sub(less, Ordering::Relaxed);
+        memory.claimed.fetch_sub(less, Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Buffers<'_> {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+/// A share of the memory budget for one flush or merge.
+pub(crate) struct MergeMemory<'a>(&'a Memory);
+
+impl Drop for MergeMemory<'_> {
+    fn drop(&mut self) {
+        self.0.merging.fetch_sub(1, Ordering::Relaxed);
+        self.0.balance();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_mem::OrderedMap;
+
+    use super::*;
+
+    #[test]
+    fn shares_fit_the_budget() {
+        for budget in [BUDGET_BYTES_MIN, 64 << 20, 512 << 20, 1 << 40] {
+            let plan = MemoryPlan::new(budget);
+            for memtables in [0, plan.active() / 2, plan.memtables - plan.active()] {
+                for others in [0, plan.resident, budget] {
+                    for writing in [false, true] {
+                        let held = Held {
+                            others,
+                            memtables,
+                            retained: plan.retained() / 2,
+                            active: memtables.min(plan.active()),
+                            writing,
+                        };
+                        let coming = match writing {
+                            true => plan.active() - held.active + plan.retained(),
+                            false => held.retained,
+                        };
+                        let cache = plan.cache_bytes(held);
+                        let all = memtables + coming + others + cache;
+                        assert!(all <= budget.max(all - cache + CACHE_BYTES_MIN), "{held:?}");
+                        let unused = budget.saturating_sub(all);
+                        assert!(unused <= 2 * plan.step(), "{held:?}: {unused} unused");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_that_are_kept_count_also_when_nobody_writes() {
+        let memory = Memory::new(64 << 20);
+        let fill = || {
+            let map = OrderedMap::new(memory.pool.clone());
+            for i in 0..4000u64 {
+                map.insert(&i.to_be_bytes(), i, 0, &[7; 1000]);
+            }
+            map
+        };
+        let map = fill();
+        let _merge = memory.merge();
+        let (held, capacity) = (
+            memory.pool.held_bytes() as u64,
+            memory.cache.capacity_bytes(),
+        );
+        drop(map);
+        memory.balance();
+        let kept = memory.pool.retained_bytes() as u64;
+        assert!(kept > 0);
+        let room = memory.cache.capacity_bytes() - capacity;
+        assert_eq!(room + kept, held);
+    }
+
+    #[test]
+    fn the_page_cache_borrows_from_memtables_while_nobody_writes() {
+        let memory = Memory::new(64 << 20);
+        let capacity = || memory.cache.capacity_bytes();
+        memory.balance();
+        let idle = capacity();
+        assert!(memory.begin_writing());
+        assert!(!memory.begin_writing());
+        memory.active.store(100, Ordering::Relaxed);
+        memory.balance();
+        let lent = memory.plan.active() - 100 + memory.plan.retained();
+        assert_eq!(idle - capacity(), lent);
+        memory.balance();
+        assert_eq!(capacity(), idle, "nothing was written in between");
+    }
+}

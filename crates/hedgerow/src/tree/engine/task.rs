@@ -1,0 +1,104 @@
+//! What is put into the queue of a worker.
+
+use std::sync::Arc;
+
+use super::{Engine, KeyspaceCell};
+use crate::base::entry::{KeyHash, Tag};
+use crate::base::error::Result;
+use crate::base::options::Durability;
+use crate::base::slice::Slice;
+
+/// What a worker is to do.
+pub(crate) enum Task {
+    /// Gets.
+    Reads(Vec<(Access, Answer<Option<Slice>>)>),
+    /// A put or a delete.
+    Write(Write),
+    /// Anything else, behind everything before it and before everything behind it.
+    Call(Call),
+}
+
+/// What a worker calls with the engine.
+pub(crate) type Call = Box<dyn FnOnce(&Arc<Engine>) + Send>;
+
+/// A key of a keyspace.
+pub(crate) struct Access {
+    pub(crate) cell: Arc<KeyspaceCell>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) hash: KeyHash,
+}
+
+/// A put or a delete of a key of a keyspace; nobody may be waiting for it.
+pub(crate) struct Write {
+    pub(crate) cell: Arc<KeyspaceCell>,
+    pub(crate) hash: KeyHash,
+    pub(crate) tag: Tag,
+    /// The key, then the value: memory that another thread gives back is expensive, so there is one piece of it.
+    record: Vec<u8>,
+    key_bytes: usize,
+    pub(crate) durability: Durability,
+    pub(crate) answer: Option<Answer<()>>,
+}
+
+impl Write {
+    pub(crate) fn new(
+        cell: Arc<KeyspaceCell>,
+        hash: KeyHash,
+        key: &[u8],
+        value: Option<&[u8]>,
+        durability: Durability,
+        answer: Option<Answer<()>>,
+    ) -> Write {
+        Write {
+            cell,
+            hash,
+            tag: if value.is_some() {
+                Tag::PUT
+            } else {
+                Tag::DELETE
+            },
+            record: [key, value.unwrap_or_default()].concat(),
+            key_bytes: key.len(),
+            durability,
+            answer,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.record[..self.key_bytes]
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.record[self.key_bytes..]
+    }
+
+    /// Of key and value.
+    pub(crate) fn bytes(&self) -> usize {
+        self.record.len()
+    }
+}
+
+/// Where a result goes. Dropped, it tells that there will be none.
+pub(crate) enum Answer<T> {
+    One(oneshot::Sender<Result<T>>),
+    /// One of several results that are given together.
+    Part(Box<dyn FnOnce(Result<T>) + Send>),
+}
+
+impl<T> Answer<T> {
+    /// Whether anybody waits for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match self {
+            Answer::One(sender) => !sender.is_closed(),
+            Answer::Part(_) => true,
+        }
+    }
+
+    pub(crate) fn give(self, result: Result<T>) {
+        match self {
+            // Nobody may wait for it any more.
+            Answer::One(sender) => drop(sender.send(result)),
+            Answer::Part(give) => give(result),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Memtables: the newest writes of one partition, in memory, in the order of tables.
+//!
+//! A partition has one active memtable and some sealed ones waiting to be flushed. Which one a
+//! commit writes to is decided inside the commit's critical section, so that every entry of a
+//! sealed memtable is numbered below its seal and every entry of a newer one at or above it.
+
+mod iter;
+
+pub(crate) use iter::MemtableIter;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use hedgerow_mem::{Apart, Approach, ChunkPool, OrderedMap};
+
+use crate::base::entry::{LogPosition, SeqNo, Tag};
+
+/// Smaller memtables are mostly in the cache of the processor that writes to them.
+const FAR_BYTES: u64 = 2 << 20;
+
+/// One memtable.
+pub(crate) struct Memtable {
+    map: Arc<OrderedMap>,
+    /// The first number that went to the next memtable.
+    sealed_at: OnceLock<SeqNo>,
+    /// Written by every commit, while others insert.
+    announced: Apart<Announced>,
+}
+
+/// What commits have announced, whether it is in the map yet or not. Stored inside their critical
+/// section.
+#[derive(Default)]
+struct Announced {
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    /// The end of the newest log record with an entry for here, packed.
+    log_end: AtomicU64,
+}
+
+impl Memtable {
+    pub(crate) fn new(pool: &Arc<ChunkPool>) -> Arc<Memtable> {
+        Arc::new(Memtable {
+            map: Arc::new(OrderedMap::new(pool.clone())),
+            sealed_at: OnceLock::new(),
+            announced: Apart::default(),
+        })
+    }
+
+    /// Announces an entry of a record that ends at `log_end`. Inside the commit's critical section.
+    pub(crate) fn reserve(&self, bytes: usize, log_end: LogPosition) {
+        let add = |sum: &AtomicU64, n| {
+            sum.store(sum.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        };
+        add(&self.announced.entries, 1);
+        add(&self.announced.bytes, bytes as u64);
+        self.announced
+            .log_end
+            .store(log_end.packed(), Ordering::Relaxed);
+    }
+
+    /// The way to the place of a key, if it leads through memory that no cache of the processor holds.
+    pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8]) -> Option<Approach<'a>> {
+        let is_far = self.reserved_bytes() >= FAR_BYTES;
+        is_far.then(|| self.map.approach(order_key))
+    }
+
+    pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
+        self.map.insert(order_key, seqno.0, tag.to_bits(), value);
+    }
+
+    /// The newest version of a key numbered at most `seqno`.
+    pub(crate) fn get(&self, order_key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Tag, &[u8])> {
+        let found = self.map.get(order_key, seqno.0)?;
+        let tag = Tag::from_bits(found.tag).expect("the memtable holds the tags it was given");
+        Some((SeqNo(found.seqno), tag, found.value))
+    }
+
+    pub(crate) fn iter(&self) -> MemtableIter {
+        MemtableIter::new(self.map.cursor())
+    }
+
+    /// No more entries will be announced: numbers from `at` on go to the next memtable.
+    pub(crate) fn seal(&self, at: SeqNo) {
+        self.sealed_at.set(at).expect("a memtable is sealed once");
+    }
+
+    pub(crate) fn sealed_at(&self) -> Option<SeqNo> {
+        self.sealed_at.get().copied()
+    }
+
+    /// The place up to which the log must be durable before tables made from this one may be
+    /// installed: else a crash could keep them and lose commits that came before.
+    pub(crate) fn log_end(&self) -> LogPosition {
+        LogPosition::unpacked(self.announced.log_end.load(Ordering::Relaxed))
+    }
+
+    /// Bytes announced: what the flush threshold looks at.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.announced.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Nothing was ever announced.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reserved_bytes() == 0
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.map.memory_bytes()
+    }
+
+    /// Entries announced.
+    pub(crate) fn entries(&self) -> u64 {
+        self.announced.entries.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,279 @@
+//! Partitions: one LSM-tree each, and the routers that say which tree a key lives in.
+
+#[cfg(test)]
+mod conformance;
+mod hash;
+mod prefix;
+mod range;
+mod single;
+
+use std::ops::{Bound, Range};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use hedgerow_mem::{Apart, ChunkPool};
+
+use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
+use crate::base::error::Error;
+use crate::base::key_order;
+use crate::base::key_order::{Order, SemiSorted};
+use crate::base::options::{KeyOrder, Layout, Partitioning};
+use crate::base::page::TableId;
+use crate::base::stats::OperationCounters;
+use crate::design::allocation::Controller;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::plan::RunningJob;
+use crate::design::merge_policy::shape::RunId;
+use crate::group_filter::cluster::Owner;
+use crate::tree::memtable::Memtable;
+use crate::tree::version::state::Keyspace;
+use crate::tree::version::{SuperVersion, Version};
+
+/// The partitions that may hold the keys of a range.
+#[derive(Clone)]
+pub(crate) struct Covering {
+    pub(crate) partitions: Range<usize>,
+    /// Where the key ranges of a keyspace's trees meet, if they follow one another in order: then
+    /// what is in the trees is concatenated; otherwise it is merged.
+    pub(crate) splits: Option<Arc<[Vec<u8>]>>,
+}
+
+/// The bounds of a range of order keys.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Which tree a key lives in. Fixed when a keyspace is created.
+pub(crate) trait Router: std::fmt::Debug + Send + Sync {
+    /// The tree of a user key, of which this is the hash.
+    fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
+    /// The trees that may hold keys within bounds of order keys, which user keys are where ranges of
+    /// them divide a keyspace.
+    fn covering(&self, bounds: &KeyBounds) -> Covering;
+}
+
+/// The router of the layout of a keyspace with a seed.
+pub(crate) fn router(layout: &Layout, seed: u64) -> Box<dyn Router> {
+    match (&layout.partitioning, layout.order) {
+        (Partitioning::Single, _) => Box::new(single::Single),
+        (&Partitioning::Hash(partitions), KeyOrder::SemiSorted(rule)) => {
+            let order = SemiSorted { rule, seed };
+            Box::new(prefix::Prefix { partitions, order })
+        }
+        (&Partitioning::Hash(partitions), _) => Box::new(hash::Hash { partitions }),
+        (Partitioning::Range(splits), _) => Box::new(range::Range {
+            splits: splits.clone(),
+        }),
+    }
+}
+
+/// 16 bits of a hash as a number below that of partitions.
+fn scaled(bits: u16, partitions: u16) -> usize {
+    ((u32::from(bits) * u32::from(partitions)) >> 16) as usize
+}
+
+/// What all partitions of a keyspace share: its layout, and the design in force.
+#[derive(Debug)]
+pub(crate) struct KeyspaceFacts {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    /// The seed of the hashes of its keys.
+    pub(crate) seed: u64,
+    pub(crate) order: Box<dyn Order>,
+    pub(crate) router: Box<dyn Router>,
+    design: ArcSwap<DesignInForce>,
+    /// Bytes of the active memtables of all partitions, changed by every write.
+    pub(crate) active: Apart<AtomicU64>,
+    pub(crate) operations: OperationCounters,
+    /// It adopts the advisor's design.
+    pub(crate) tunes_itself: AtomicBool,
+    /// How many operations had been counted when that was last looked for; 0 if it never was.
+    pub(crate) looked_at: AtomicU64,
+}
+
+impl KeyspaceFacts {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        keyspace: &Keyspace,
+        design: Arc<DesignInForce>,
+    ) -> Arc<KeyspaceFacts> {
+        let layout = keyspace.layout.clone();
+        Arc::new(KeyspaceFacts {
+            id,
+            name: keyspace.name.clone(),
+            seed: keyspace.seed,
+            order: key_order::open(layout.order, keyspace.seed),
+            router: router(&layout, keyspace.seed),
+            layout,
+            design: ArcSwap::new(design),
+            active: Apart::default(),
+            operations: OperationCounters::new(keyspace.operations),
+            tunes_itself: AtomicBool::new(keyspace.tunes_itself),
+            looked_at: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn design(&self) -> Guard<Arc<DesignInForce>> {
+        self.design.load()
+    }
+
+    /// The design now, for as long as a job goes on that began with it.
+    pub(crate) fn design_owned(&self) -> Arc<DesignInForce> {
+        self.design.load_full()
+    }
+
+    /// Whose clusters those of a partition are.
+    pub(crate) fn owner(&self, partition: PartitionId) -> Owner {
+        Owner {
+            keyspace: self.id,
+            partition,
+            hash_seed: self.seed,
+        }
+    }
+
+    pub(crate) fn set_design(&self, design: Arc<DesignInForce>) {
+        self.design.store(design);
+    }
+}
+
+/// One tree.
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// Its position among the keyspace's partitions.
+    pub(crate) index: usize,
+    pub(crate) keyspace: Arc<KeyspaceFacts>,
+    tree: ArcSwap<SuperVersion>,
+    /// Held while the tree is replaced by a successor of itself.
+    replacing: Mutex<()>,
+    /// The number of the latest write; stored inside the commit's critical section.
+    pub(crate) latest_write: Arc<Apart<AtomicU64>>,
+    /// The log segment that knows of this partition.
+    pub(crate) log_segment: AtomicU32,
+    pub(crate) work: Mutex<Work>,
+    /// Held while a filter over the runs of a level below level 0 is replaced by one that knows more.
+    pub(crate) growing: Mutex<()>,
+    /// Dropped or cleared: no new work begins, its tables go when nobody holds them.
+    dropped: AtomicBool,
+}
+
+/// What background jobs are doing to a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) flushing: bool,
+    pub(crate) running: Vec<RunningJob>,
+    /// What level 0 was, and how many seeks there had been, when that was last looked at.
+    pub(crate) seeks_since: Option<(RunId, u64)>,
+    /// When the tree was given another design, until it has the shape that this wants.
+    pub(crate) retuned_at: Option<Duration>,
+    /// Steers the bits of filters.
+    pub(crate) filters: Controller,
+    /// Filters over its runs are being built.
+    pub(crate) probing: bool,
+    /// Its blocks are being read into the page cache.
+    pub(crate) warming: bool,
+    /// The first table that was not looked at for that.
+    pub(crate) warmed: Option<TableId>,
+    /// Why the last flush failed, until it is tried again.
+    pub(crate) flush_failure: Option<Error>,
+    /// Why the last merge failed, until it is tried again.
+    pub(crate) merge_failure: Option<Error>,
+}
+
+impl Partition {
+    pub(crate) fn new(
+        id: PartitionId,
+        index: usize,
+        keyspace: Arc<KeyspaceFacts>,
+        version: Version,
+        flushed_through: SeqNo,
+        pool: &Arc<ChunkPool>,
+    ) -> Arc<Partition> {
+        let tree = SuperVersion {
+            active: Memtable::new(pool),
+            sealed: Vec::new(),
+            version: Arc::new(version),
+            flushed_through,
+        };
+        Arc::new(Partition {
+            id,
+            index,
+            keyspace,
+            tree: ArcSwap::from_pointee(tree),
+            replacing: Mutex::new(()),
+            latest_write: Arc::default(),
+            log_segment: AtomicU32::new(0),
+            work: Mutex::default(),
+            growing: Mutex::default(),
+            dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// The tree now, for the duration of one call.
+    #[inline]
+    pub(crate) fn tree(&self) -> Guard<Arc<SuperVersion>> {
+        self.tree.load()
+    }
+
+    /// The tree now, for as long as it is wanted.
+    pub(crate) fn tree_owned(&self) -> Arc<SuperVersion> {
+        self.tree.load_full()
+    }
+
+    pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals the active memtable: numbers from `at` on go to a new one. Inside the commit's
+    /// critical section. False if there is nothing to seal.
+    pub(crate) fn seal(&self, at: SeqNo, pool: &Arc<ChunkPool>) -> bool {
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let tree = self.tree.load();
+        if tree.active.is_empty() {
+            return false;
+        }
+        tree.active.seal(at);
+        self.tree
+            .store(Arc::new(tree.with_active(Memtable::new(pool))));
+        true
+    }
+
+    /// Puts a version in place, and takes away the memtable whose entries it has.
+    pub(crate) fn install(&self, version: Arc<Version>, flushed: Option<(&Arc<Memtable>, SeqNo)>) {
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let tree = self.tree.load();
+        self.tree
+            .store(Arc::new(tree.with_version(version, flushed)));
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// No new work begins; the tables' files are removed when nobody reads them any more. The edit
+    /// that drops the partition is durable.
+    pub(crate) fn mark_dropped(&self) {
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.dropped.store(true, Ordering::Release);
+        self.tree
+            .load()
+            .version
+            .tables()
+            .for_each(|(_, table)| table.mark_obsolete());
+    }
+}
+
+/// The name of the directory of tables under the database's directory.
+pub(crate) fn tables_dir(root: &std::path::Path) -> PathBuf {
+    root.join("tables")
+}

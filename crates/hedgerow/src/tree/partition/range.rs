@@ -1,0 +1,43 @@
+//! Trees by range of keys: a scan reads the trees of its range one after the other, but the trees are
+//! only as even as the keys that divide them.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::{Covering, KeyBounds, Router};
+use crate::base::entry::KeyHash;
+
+/// Tree `i` has the keys from the split before it, inclusive, to its own, exclusive.
+#[derive(Debug)]
+pub(crate) struct Range {
+    /// The keys at which trees meet, ascending.
+    pub(crate) splits: Arc<[Vec<u8>]>,
+}
+
+impl Range {
+    fn tree_of(&self, key: &[u8]) -> usize {
+        self.splits.partition_point(|split| split.as_slice() <= key)
+    }
+}
+
+impl Router for Range {
+    fn route(&self, user_key: &[u8], _hash: KeyHash) -> usize {
+        self.tree_of(user_key)
+    }
+
+    fn covering(&self, (lower, upper): &KeyBounds) -> Covering {
+        let first = match lower {
+            Bound::Unbounded => 0,
+            Bound::Included(key) | Bound::Excluded(key) => self.tree_of(key),
+        };
+        let end = match upper {
+            Bound::Unbounded => self.splits.len() + 1,
+            Bound::Included(key) => self.tree_of(key) + 1,
+            Bound::Excluded(key) => self.splits.partition_point(|split| split < key) + 1,
+        };
+        Covering {
+            partitions: first..end.max(first),
+            splits: Some(self.splits.clone()),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! One tree for all keys.
+
+use super::{Covering, KeyBounds, Router};
+use crate::base::entry::KeyHash;
+
+/// Everything goes to partition 0.
+#[derive(Debug)]
+pub(crate) struct Single;
+
+impl Router for Single {
+    fn route(&self, _user_key: &[u8], _hash: KeyHash) -> usize {
+        0
+    }
+
+    fn covering(&self, _bounds: &KeyBounds) -> Covering {
+        Covering {
+            partitions: 0..1,
+            splits: None,
+        }
+    }
+}

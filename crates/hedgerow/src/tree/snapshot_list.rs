@@ -1,0 +1,79 @@
+//! The sequence numbers that open snapshots read at: what merges must keep.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hedgerow_mem::Publisher;
+
+use crate::base::entry::SeqNo;
+
+/// The open snapshots of a database.
+///
+/// A snapshot is registered under the same lock under which its number is read, and a merge lists
+/// the snapshots under that lock, too. Everything in tables was published before the list was
+/// made (bulk loads are put in place and published under the lock), so a snapshot registered later reads at a number at or above all of it, and the rule of
+/// [`crate::paths::compaction::retain`] keeps what it needs without knowing it.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotList {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    /// By registration: the number, and when it was taken.
+    snapshots: BTreeMap<u64, (SeqNo, Duration)>,
+}
+
+/// A registration; hand it back with [`SnapshotList::release`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Registration(u64);
+
+impl SnapshotList {
+    /// Registers a snapshot of everything published, and looks at what else belongs to that moment.
+    pub(crate) fn register<T>(
+        &self,
+        publisher: &Publisher,
+        now: Duration,
+        also: impl FnOnce() -> T,
+    ) -> (Registration, SeqNo, T) {
+        let mut open = self.lock();
+        let seqno = SeqNo(publisher.published());
+        let id = open.next;
+        open.next += 1;
+        open.snapshots.insert(id, (seqno, now));
+        (Registration(id), seqno, also())
+    }
+
+    /// Does something between two snapshots: none is taken meanwhile, and no merge lists them.
+    pub(crate) fn while_none_is_taken(&self, change: impl FnOnce()) {
+        let _open = self.lock();
+        change();
+    }
+
+    pub(crate) fn release(&self, registration: Registration) {
+        self.lock().snapshots.remove(&registration.0);
+    }
+
+    /// The numbers of all open snapshots, ascending, each once.
+    pub(crate) fn numbers(&self) -> Vec<SeqNo> {
+        let mut numbers: Vec<SeqNo> = self.lock().snapshots.values().map(|s| s.0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// How many are open, and when the oldest was taken.
+    pub(crate) fn oldest(&self) -> (usize, Option<Duration>) {
+        let open = self.lock();
+        (
+            open.snapshots.len(),
+            open.snapshots.values().map(|s| s.1).min(),
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,424 @@
+//! The bytes of edits (`docs/format/manifest.md`).
+//!
+//! An edit is a list of changes, each a code and its sized body; every body ends with a list of
+//! tagged fields ([`crate::base::codec::fields`]), where later versions can add. Unknown codes, of changes
+//! and of options, are `FormatVersion`. Nothing allocates more than the bytes at hand justify.
+
+use crate::base::codec::fields;
+use crate::base::codec::fields::{FieldReader, FieldWriter};
+use crate::base::codec::reader::put_sized;
+use crate::base::codec::{ByteReader, varint};
+use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::page::TableId;
+use crate::base::stats::Operations;
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::shape::RunId;
+
+use super::edit::{Change, Edit};
+use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
+use super::places::{Place, Places};
+use crate::design::merge_policy::edit::{Placement, TreeEdit};
+
+/// The codes of changes; never used again for something else.
+mod code {
+    pub(super) const CREATE_KEYSPACE: u64 = 1;
+    pub(super) const DROP_KEYSPACE: u64 = 2;
+    pub(super) const REPLACE_PARTITIONS: u64 = 3;
+    pub(super) const SET_DESIGN: u64 = 4;
+    pub(super) const TREE: u64 = 5;
+    pub(super) const COUNTERS: u64 = 6;
+    pub(super) const LOG_START: u64 = 7;
+    pub(super) const CLOSED: u64 = 8;
+    pub(super) const OPENED: u64 = 9;
+    pub(super) const OPERATIONS: u64 = 10;
+    pub(super) const SET_SELF_TUNING: u64 = 11;
+    pub(super) const SET_PLACES: u64 = 12;
+}
+
+/// Tags of the fields of [`TreeEdit`].
+mod tag {
+    pub(super) const FLUSHED_THROUGH: u64 = 1;
+    pub(super) const DEPTH: u64 = 3;
+    pub(super) const NOMINAL_DEPTH: u64 = 5;
+    pub(super) const SHIFT_TO: u64 = 7;
+    pub(super) const RANGES: u64 = 9;
+}
+
+pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint::put(&mut out, edit.len() as u64);
+    let mut body = Vec::new();
+    for change in edit {
+        body.clear();
+        varint::put(&mut out, encode_change(change, &mut body));
+        put_sized(&mut out, &body);
+    }
+    out
+}
+
+pub(crate) fn decode_edit(bytes: &[u8]) -> Result<Edit> {
+    let mut reader = ByteReader::new(bytes);
+    let edit = list(&mut reader, "changes of an edit", |reader| {
+        let code = reader.varint("change code")?;
+        let mut body = ByteReader::new(reader.sized("change")?);
+        let change = decode_change(code, &mut body)?;
+        body.finish("a change")?;
+        Ok(change)
+    })?;
+    reader.finish("an edit")?;
+    Ok(edit)
+}
+
+/// Appends the body and returns the code.
+fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
+    let code = match change {
+        Change::CreateKeyspace {
+            id,
+            name,
+            layout,
+            design,
+            seed,
+            partitions,
+            depth,
+        } => {
+            varint::put(out, u64::from(id.0));
+            put_sized(out, name.as_bytes());
+            encode_layout(layout, out);
+            encode_design(design, out);
+            out.extend_from_slice(&seed.to_le_bytes());
+            put_partitions(out, partitions);
+            varint::put(out, u64::from(*depth));
+            code::CREATE_KEYSPACE
+        }
+        Change::DropKeyspace { id } => {
+            varint::put(out, u64::from(id.0));
+            code::DROP_KEYSPACE
+        }
+        Change::ReplacePartitions { id, partitions } => {
+            varint::put(out, u64::from(id.0));
+            put_partitions(out, partitions);
+            code::REPLACE_PARTITIONS
+        }
+        Change::SetDesign { id, design } => {
+            varint::put(out, u64::from(id.0));
+            encode_design(design, out);
+            code::SET_DESIGN
+        }
+        Change::Operations { id, operations } => {
+            varint::put(out, u64::from(id.0));
+            let numbers = operations.numbers();
+            numbers.iter().for_each(|number| varint::put(out, *number));
+            code::OPERATIONS
+        }
+        Change::SetSelfTuning { id, on } => {
+            varint::put(out, u64::from(id.0));
+            varint::put(out, u64::from(*on));
+            code::SET_SELF_TUNING
+        }
+        Change::SetPlaces(places) => {
+            encode_places(places, out);
+            code::SET_PLACES
+        }
+        Change::Tree(edit) => {
+            encode_tree_edit(edit, out);
+            return code::TREE;
+        }
+        Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => {
+            varint::put(out, *next_table);
+            varint::put(out, u64::from(*next_keyspace));
+            varint::put(out, u64::from(*next_partition));
+            code::COUNTERS
+        }
+        Change::LogStart { segment } => {
+            varint::put(out, u64::from(*segment));
+            code::LOG_START
+        }
+        Change::Closed { end, last } => {
+            varint::put(out, u64::from(end.segment));
+            varint::put(out, u64::from(end.offset));
+            varint::put(out, last.0);
+            code::CLOSED
+        }
+        Change::Opened => code::OPENED,
+    };
+    FieldWriter::new(out).finish();
+    code
+}
+
+fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
+    let change = match code {
+        code::CREATE_KEYSPACE => Change::CreateKeyspace {
+            id: keyspace(body)?,
+            name: name(body)?,
+            layout: decode_layout(body)?,
+            design: decode_design(body)?,
+            seed: body.u64("seed")?,
+            partitions: partitions(body)?,
+            depth: body.varint_as("depth")?,
+        },
+        code::DROP_KEYSPACE => Change::DropKeyspace {
+            id: keyspace(body)?,
+        },
+        code::REPLACE_PARTITIONS => Change::ReplacePartitions {
+            id: keyspace(body)?,
+            partitions: partitions(body)?,
+        },
+        code::SET_DESIGN => Change::SetDesign {
+            id: keyspace(body)?,
+            design: decode_design(body)?,
+        },
+        code::OPERATIONS => Change::Operations {
+            id: keyspace(body)?,
+            operations: operations(body)?,
+        },
+        code::SET_SELF_TUNING => Change::SetSelfTuning {
+            id: keyspace(body)?,
+            on: body.varint("self-tuning")? != 0,
+        },
+        code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
+        code::TREE => return Ok(Change::Tree(decode_tree_edit(body)?)),
+        code::COUNTERS => Change::Counters {
+            next_table: body.varint("next table")?,
+            next_keyspace: body.varint_as("next keyspace")?,
+            next_partition: body.varint_as("next partition")?,
+        },
+        code::LOG_START => Change::LogStart {
+            segment: body.varint_as("log segment")?,
+        },
+        code::CLOSED => Change::Closed {
+            end: LogPosition {
+                segment: body.varint_as("log segment")?,
+                offset: body.varint_as("log offset")?,
+            },
+            last: SeqNo(body.varint("last sequence number")?),
+        },
+        code::OPENED => Change::Opened,
+        _ => {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!("the manifest has a change {code} of a later version"),
+            ));
+        }
+    };
+    skip_fields(body, "a change")?;
+    Ok(change)
+}
+
+/// Directories are UTF-8, as names are.
+fn encode_places(places: &Places, out: &mut Vec<u8>) {
+    varint::put(out, places.others.len() as u64);
+    for (number, place) in &places.others {
+        varint::put(out, u64::from(*number));
+        put_sized(out, place.dir.as_bytes());
+        out.extend_from_slice(&place.mark.to_le_bytes());
+    }
+    varint::put(out, places.levels.len() as u64);
+    for (from, to, place) in &places.levels {
+        for number in [from, to, place] {
+            varint::put(out, u64::from(*number));
+        }
+    }
+    varint::put(out, u64::from(places.log));
+    varint::put(out, u64::from(places.filters));
+}
+
+fn decode_places(body: &mut ByteReader<'_>) -> Result<Places> {
+    let others = list(body, "places", |body| {
+        let number = body.varint_as("place")?;
+        let place = Place {
+            dir: name(body)?,
+            mark: body.u64("mark")?,
+        };
+        Ok((number, place))
+    })?;
+    let levels = list(body, "levels of places", |body| {
+        Ok((
+            body.varint_as("level")?,
+            body.varint_as("level")?,
+            body.varint_as("place")?,
+        ))
+    })?;
+    Ok(Places {
+        others: others.into_iter().collect(),
+        levels,
+        log: body.varint_as("place of the log")?,
+        filters: body.varint_as("place of filters")?,
+    })
+}
+
+fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
+    varint::put(out, u64::from(edit.partition.0));
+    varint::put(out, edit.removed.len() as u64);
+    for id in &edit.removed {
+        varint::put(out, id.0);
+    }
+    varint::put(out, edit.moved.len() as u64);
+    for (id, placement) in &edit.moved {
+        varint::put(out, id.0);
+        put_placement(out, placement);
+    }
+    varint::put(out, edit.added.len() as u64);
+    for (placement, meta) in &edit.added {
+        put_placement(out, placement);
+        meta.encode(out);
+    }
+    varint::put(out, edit.draining.len() as u64);
+    for (level, through) in &edit.draining {
+        varint::put(out, u64::from(*level));
+        varint::put(out, u64::from(through.is_some()));
+        if let Some(id) = through {
+            varint::put(out, id.0);
+        }
+    }
+    let mut fields = FieldWriter::new(out);
+    fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
+    fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
+    fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
+    fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
+    if !edit.ranges.is_empty() {
+        let mut bytes = Vec::new();
+        for (level, ranges) in &edit.ranges {
+            varint::put(&mut bytes, u64::from(*level));
+            varint::put(&mut bytes, u64::from(*ranges));
+        }
+        fields.put(tag::RANGES, &bytes);
+    }
+    fields.finish();
+}
+
+fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
+    let mut edit = TreeEdit::new(PartitionId(body.varint_as("partition")?));
+    edit.removed = list(body, "removed tables", table)?;
+    edit.moved = list(body, "moved tables", |body| {
+        Ok((table(body)?, placement(body)?))
+    })?;
+    edit.added = list(body, "added tables", |body| {
+        Ok((placement(body)?, TableMeta::decode(body)?))
+    })?;
+    edit.draining = list(body, "draining levels", |body| {
+        let level = body.varint_as("level")?;
+        let through = match body.varint("draining state")? {
+            0 => None,
+            1 => Some(RunId(body.varint("run")?)),
+            other => {
+                return Err(Error::corruption(format!(
+                    "expected a draining state of 0 or 1, found {other}"
+                )));
+            }
+        };
+        Ok((level, through))
+    })?;
+    let mut fields = FieldReader::new(body, "a tree's change");
+    while let Some((tag, field)) = fields.next()? {
+        match tag {
+            tag::FLUSHED_THROUGH => {
+                edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
+            }
+            tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
+            tag::RANGES => edit.ranges = ranges(field)?,
+            tag::NOMINAL_DEPTH => {
+                edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
+            }
+            _ => fields.unknown(tag)?,
+        }
+    }
+    Ok(edit)
+}
+
+/// Pairs of a level and its groups, to the end.
+fn ranges(mut field: ByteReader<'_>) -> Result<Vec<(u8, u32)>> {
+    let mut ranges = Vec::new();
+    while field.remaining() > 0 {
+        ranges.push((field.varint_as("level")?, field.varint_as("groups")?));
+    }
+    Ok(ranges)
+}
+
+/// A count and so many items, each at least one byte.
+pub(super) fn list<'a, T>(
+    reader: &mut ByteReader<'a>,
+    what: &str,
+    mut item: impl FnMut(&mut ByteReader<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count: usize = reader.varint_as(what)?;
+    if count > reader.remaining() {
+        return Err(Error::corruption(format!(
+            "expected {count} {what} in {} bytes",
+            reader.remaining()
+        )));
+    }
+    let mut items = Vec::with_capacity(count.min(64));
+    for _ in 0..count {
+        items.push(item(reader)?);
+    }
+    Ok(items)
+}
+
+/// A list of fields of which this version knows none.
+pub(super) fn skip_fields(reader: &mut ByteReader<'_>, what: &'static str) -> Result<()> {
+    let mut fields = FieldReader::new(reader, what);
+    while let Some((tag, _)) = fields.next()? {
+        fields.unknown(tag)?;
+    }
+    Ok(())
+}
+
+fn keyspace(body: &mut ByteReader<'_>) -> Result<KeyspaceId> {
+    Ok(KeyspaceId(body.varint_as("keyspace")?))
+}
+
+fn operations(body: &mut ByteReader<'_>) -> Result<Operations> {
+    let mut numbers = Operations::default().numbers();
+    for number in &mut numbers {
+        *number = body.varint("number of operations")?;
+    }
+    Ok(Operations::of(numbers))
+}
+
+fn table(body: &mut ByteReader<'_>) -> Result<TableId> {
+    Ok(TableId(body.varint("table")?))
+}
+
+fn name(body: &mut ByteReader<'_>) -> Result<String> {
+    let bytes = body.sized("keyspace name")?;
+    match std::str::from_utf8(bytes) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(_) => Err(Error::corruption("expected a keyspace name in UTF-8")),
+    }
+}
+
+fn put_partitions(out: &mut Vec<u8>, partitions: &[PartitionId]) {
+    varint::put(out, partitions.len() as u64);
+    for id in partitions {
+        varint::put(out, u64::from(id.0));
+    }
+}
+
+fn partitions(body: &mut ByteReader<'_>) -> Result<Vec<PartitionId>> {
+    list(body, "partitions", |body| {
+        Ok(PartitionId(body.varint_as("partition")?))
+    })
+}
+
+fn put_placement(out: &mut Vec<u8>, placement: &Placement) {
+    varint::put(out, u64::from(placement.level));
+    varint::put(out, u64::from(placement.group));
+    varint::put(out, placement.run.0);
+}
+
+fn placement(body: &mut ByteReader<'_>) -> Result<Placement> {
+    Ok(Placement {
+        level: body.varint_as("level")?,
+        group: body.varint_as("group")?,
+        run: RunId(body.varint("run")?),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

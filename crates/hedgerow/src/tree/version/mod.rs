@@ -1,0 +1,29 @@
+//! What a partition's tree consists of: immutable versions, the edits that lead from one to the
+//! next, and the manifest that keeps the edits.
+
+pub(crate) mod edit;
+pub(crate) mod encoding;
+pub(crate) mod manifest;
+pub(crate) mod options_encoding;
+pub(crate) mod places;
+mod set;
+pub(crate) mod state;
+mod super_version;
+
+pub(crate) use set::VersionSet;
+pub(crate) use super_version::SuperVersion;
+
+use std::sync::Arc;
+
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::shape::{Facts, Shape};
+use crate::table::Table;
+
+/// The tables of one tree at one moment; never changed, only replaced.
+pub(crate) type Version = Shape<Arc<Table>>;
+
+impl Facts for Arc<Table> {
+    fn meta(&self) -> &TableMeta {
+        Table::meta(self)
+    }
+}

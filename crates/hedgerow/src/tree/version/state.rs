@@ -1,0 +1,398 @@
+//! What a database's edits amount to: plain maps, used when it is opened, repaired or copied. Pure.
+//!
+//! An edit that does not fit what came before it is `Corruption`: the manifest is not what was
+//! written, or was written by a bug.
+
+use std::collections::BTreeMap;
+
+use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::options::{Design, Layout};
+use crate::base::page::TableId;
+use crate::base::stats::Operations;
+use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::shape::{RunId, check_depth, check_ranges, regrouped};
+
+use super::edit::{Change, Edit};
+use super::places::Places;
+use crate::design::merge_policy::edit::{Placement, TreeEdit};
+
+/// A keyspace without its trees.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Keyspace {
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    pub(crate) design: Design,
+    pub(crate) seed: u64,
+    /// In the order in which keys are routed to them.
+    pub(crate) partitions: Vec<PartitionId>,
+    /// The depth of new trees.
+    pub(crate) depth: u8,
+    /// What was asked of it lately.
+    pub(crate) operations: Operations,
+    /// It adopts the advisor's design.
+    pub(crate) tunes_itself: bool,
+}
+
+/// A partition's tree on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
+    pub(crate) flushed_through: SeqNo,
+    /// By level.
+    pub(crate) draining: BTreeMap<u8, RunId>,
+    /// By level: into how many groups it is cut, if they are several.
+    pub(crate) ranges: BTreeMap<u8, u32>,
+    pub(crate) depth: u8,
+    /// What the merge policy counts; 0 if it does not.
+    pub(crate) nominal_depth: u8,
+}
+
+/// The whole description.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct State {
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    pub(crate) trees: BTreeMap<PartitionId, Tree>,
+    /// The owner of each table of any tree.
+    owners: BTreeMap<TableId, PartitionId>,
+    /// Above every number used so far, also where no `Counters` said so.
+    pub(crate) next_table: u64,
+    pub(crate) next_keyspace: u32,
+    pub(crate) next_partition: u32,
+    pub(crate) log_start: u32,
+    /// Where the files are.
+    pub(crate) places: Places,
+    /// Where the log ends and its last number, if the database was closed.
+    pub(crate) closed: Option<(LogPosition, SeqNo)>,
+}
+
+impl Tree {
+    /// Levels come or go under level 0: those below get other numbers.
+    fn shift(&mut self, depth: u8) -> Result<()> {
+        let by = i16::from(depth) - i16::from(self.depth);
+        let shifted = |level: u8| match u8::try_from(i16::from(level) + by) {
+            _ if level == 0 => Ok(0),
+            Ok(shifted) if shifted > 0 => Ok(shifted),
+            _ => Err(misfit(format!(
+                "level {level} is in use when a tree of {} levels is shifted to {depth}",
+                self.depth
+            ))),
+        };
+        // What is left of a sweep of an empty level goes with it.
+        let sweeps = std::mem::take(&mut self.draining).into_iter();
+        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
+        let draining = draining.collect();
+        let ranges = std::mem::take(&mut self.ranges).into_iter();
+        let ranges = ranges.filter_map(|(level, ranges)| Some((shifted(level).ok()?, ranges)));
+        self.ranges = ranges.collect();
+        for (place, _) in self.tables.values_mut() {
+            place.level = shifted(place.level)?;
+        }
+        check_depth(usize::from(depth))?;
+        self.draining = draining;
+        self.depth = depth;
+        Ok(())
+    }
+
+    /// Cuts a level into another number of groups.
+    fn regroup(&mut self, level: u8, ranges: u32) -> Result<()> {
+        let others = self.ranges.iter().filter(|(other, _)| **other != level);
+        check_ranges(ranges, others.map(|(_, ranges)| ranges).sum())?;
+        let tables = self.tables.values();
+        let here = tables.filter(|(at, _)| at.level == level);
+        let places = regrouped(here.map(|(at, meta)| (*at, meta)), ranges);
+        let tables = self.tables.values_mut();
+        let here = tables.filter(|(at, _)| at.level == level);
+        here.zip(places).for_each(|((at, _), place)| *at = place);
+        self.draining.remove(&level);
+        self.ranges.remove(&level);
+        if ranges > 1 {
+            self.ranges.insert(level, ranges);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// What some edits, the first of them a snapshot, amount to.
+    pub(crate) fn replay(edits: &[Edit]) -> Result<State> {
+        let mut state = State::default();
+        for change in edits.iter().flatten() {
+            state.apply(change)?;
+        }
+        Ok(state)
+    }
+
+    /// Applies one change. After an error the state is not defined.
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::CreateKeyspace {
+                id,
+                name,
+                layout,
+                design,
+                seed,
+                partitions,
+                depth,
+            } => self.create_keyspace(
+                *id,
+                Keyspace {
+                    name: name.clone(),
+                    layout: layout.clone(),
+                    design: design.clone(),
+                    seed: *seed,
+                    partitions: partitions.clone(),
+                    depth: *depth,
+                    operations: Operations::default(),
+                    tunes_itself: false,
+                },
+            )?,
+            Change::DropKeyspace { id } => {
+                let Some(keyspace) = self.keyspaces.remove(id) else {
+                    return Err(no_keyspace(*id));
+                };
+                self.remove_trees(&keyspace.partitions);
+            }
+            Change::ReplacePartitions { id, partitions } => {
+                let keyspace = self.keyspace_mut(*id)?;
+                let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
+                self.remove_trees(&old);
+                self.add_trees(*id)?;
+            }
+            Change::SetDesign { id, design } => {
+                let keyspace = self.keyspace_mut(*id)?;
+                keyspace.design = design.clone();
+                keyspace.operations.since_retune = 0;
+            }
+            Change::SetSelfTuning { id, on } => self.keyspace_mut(*id)?.tunes_itself = *on,
+            Change::Operations { id, operations } => {
+                self.keyspace_mut(*id)?.operations = *operations;
+            }
+            Change::SetPlaces(places) => self.places = places.clone(),
+            Change::Tree(edit) => self.apply_tree(edit)?,
+            Change::Counters {
+                next_table,
+                next_keyspace,
+                next_partition,
+            } => {
+                raise(&mut self.next_table, *next_table);
+                raise(&mut self.next_keyspace, *next_keyspace);
+                raise(&mut self.next_partition, *next_partition);
+            }
+            Change::LogStart { segment } => raise(&mut self.log_start, *segment),
+            Change::Closed { end, last } => self.closed = Some((*end, *last)),
+            Change::Opened => self.closed = None,
+        }
+        Ok(())
+    }
+
+    /// What is known of a table.
+    pub(crate) fn table(&self, id: TableId) -> Option<&TableMeta> {
+        let tree = self.trees.get(self.owners.get(&id)?)?;
+        tree.tables.get(&id).map(|(_, meta)| meta)
+    }
+
+    /// All files have come into the database's own directory.
+    pub(crate) fn gather(&mut self) {
+        self.places = Places::default();
+        let tables = self
+            .trees
+            .values_mut()
+            .flat_map(|tree| tree.tables.values_mut());
+        tables.for_each(|(_, meta)| meta.path = 0);
+    }
+
+    /// The edit that makes an empty state this one.
+    pub(crate) fn snapshot(&self) -> Edit {
+        let mut edit = Edit::new();
+        if self.places != Places::default() {
+            edit.push(Change::SetPlaces(self.places.clone()));
+        }
+        for (&id, keyspace) in &self.keyspaces {
+            edit.push(Change::CreateKeyspace {
+                id,
+                name: keyspace.name.clone(),
+                layout: keyspace.layout.clone(),
+                design: keyspace.design.clone(),
+                seed: keyspace.seed,
+                partitions: keyspace.partitions.clone(),
+                depth: keyspace.depth,
+            });
+            if keyspace.tunes_itself {
+                edit.push(Change::SetSelfTuning { id, on: true });
+            }
+            if keyspace.operations != Operations::default() {
+                let operations = keyspace.operations;
+                edit.push(Change::Operations { id, operations });
+            }
+        }
+        for (&partition, tree) in &self.trees {
+            let mut change = TreeEdit::new(partition);
+            change.added = tree.tables.values().cloned().collect();
+            change.flushed_through =
+                (tree.flushed_through > SeqNo(0)).then_some(tree.flushed_through);
+            change.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
+            change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
+            let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
+            change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
+            change.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
+            if change != TreeEdit::new(partition) {
+                edit.push(Change::Tree(change));
+            }
+        }
+        edit.push(Change::Counters {
+            next_table: self.next_table,
+            next_keyspace: self.next_keyspace,
+            next_partition: self.next_partition,
+        });
+        edit.push(Change::LogStart {
+            segment: self.log_start,
+        });
+        if let Some((end, last)) = self.closed {
+            edit.push(Change::Closed { end, last });
+        }
+        edit
+    }
+
+    fn create_keyspace(&mut self, id: KeyspaceId, keyspace: Keyspace) -> Result<()> {
+        check_depth(usize::from(keyspace.depth))?;
+        if self.keyspaces.contains_key(&id) {
+            return Err(misfit(format!("keyspace {} is created twice", id.0)));
+        }
+        if self.keyspaces.values().any(|k| k.name == keyspace.name) {
+            return Err(misfit(format!(
+                "two keyspaces are named `{}`",
+                keyspace.name
+            )));
+        }
+        raise(&mut self.next_keyspace, id.0.saturating_add(1));
+        self.keyspaces.insert(id, keyspace);
+        self.add_trees(id)
+    }
+
+    /// Adds an empty tree for each partition of a keyspace.
+    fn add_trees(&mut self, id: KeyspaceId) -> Result<()> {
+        let Some(keyspace) = self.keyspaces.get(&id) else {
+            return Err(no_keyspace(id));
+        };
+        let expected = keyspace.layout.partitioning.count();
+        if keyspace.partitions.len() != expected {
+            return Err(misfit(format!(
+                "expected {expected} partitions of keyspace {}, found {}",
+                id.0,
+                keyspace.partitions.len()
+            )));
+        }
+        for &partition in &keyspace.partitions {
+            let tree = Tree {
+                keyspace: id,
+                tables: BTreeMap::new(),
+                flushed_through: SeqNo(0),
+                draining: BTreeMap::new(),
+                ranges: BTreeMap::new(),
+                depth: keyspace.depth,
+                nominal_depth: 0,
+            };
+            if self.trees.insert(partition, tree).is_some() {
+                return Err(misfit(format!("partition {} is used twice", partition.0)));
+            }
+            raise(&mut self.next_partition, partition.0.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    fn remove_trees(&mut self, partitions: &[PartitionId]) {
+        for partition in partitions {
+            if let Some(tree) = self.trees.remove(partition) {
+                for id in tree.tables.keys() {
+                    self.owners.remove(id);
+                }
+            }
+        }
+    }
+
+    fn apply_tree(&mut self, edit: &TreeEdit) -> Result<()> {
+        let partition = edit.partition;
+        let Some(tree) = self.trees.get_mut(&partition) else {
+            return Err(misfit(format!("there is no partition {}", partition.0)));
+        };
+        if let Some(depth) = edit.shift_to {
+            tree.shift(depth)?;
+        }
+        for (level, ranges) in &edit.ranges {
+            tree.regroup(*level, *ranges)?;
+        }
+        for id in &edit.removed {
+            if tree.tables.remove(id).is_none() {
+                return Err(no_table("removed", *id, partition));
+            }
+            self.owners.remove(id);
+        }
+        for (id, placement) in &edit.moved {
+            match tree.tables.get_mut(id) {
+                Some(table) => table.0 = *placement,
+                None => return Err(no_table("moved", *id, partition)),
+            }
+        }
+        for (placement, meta) in &edit.added {
+            if meta.partition != partition.0 || meta.keyspace != tree.keyspace.0 {
+                return Err(misfit(format!(
+                    "table {} of partition {} is added to partition {}",
+                    meta.id.0, meta.partition, partition.0
+                )));
+            }
+            if self.owners.insert(meta.id, partition).is_some() {
+                return Err(misfit(format!("table {} is added twice", meta.id.0)));
+            }
+            raise(&mut self.next_table, meta.id.0.saturating_add(1));
+            tree.tables.insert(meta.id, (*placement, meta.clone()));
+        }
+        if let Some(seqno) = edit.flushed_through {
+            raise(&mut tree.flushed_through, seqno);
+        }
+        for (level, through) in &edit.draining {
+            match through {
+                Some(id) => tree.draining.insert(*level, *id),
+                None => tree.draining.remove(level),
+            };
+        }
+        if let Some(depth) = edit.depth {
+            check_depth(usize::from(depth))?;
+            tree.depth = depth;
+            tree.ranges.retain(|level, _| *level < depth);
+        }
+        if let Some(depth) = edit.nominal_depth {
+            tree.nominal_depth = depth;
+        }
+        Ok(())
+    }
+
+    fn keyspace_mut(&mut self, id: KeyspaceId) -> Result<&mut Keyspace> {
+        self.keyspaces.get_mut(&id).ok_or_else(|| no_keyspace(id))
+    }
+}
+
+fn raise<T: Ord + Copy>(number: &mut T, to: T) {
+    *number = to.max(*number);
+}
+
+fn misfit(message: String) -> Error {
+    Error::corruption(message)
+}
+
+fn no_keyspace(id: KeyspaceId) -> Error {
+    misfit(format!("there is no keyspace {}", id.0))
+}
+
+fn no_table(done: &str, id: TableId, partition: PartitionId) -> Error {
+    misfit(format!(
+        "table {} is {done} but not in partition {}",
+        id.0, partition.0
+    ))
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod text_tests;

@@ -1,0 +1,225 @@
+use proptest::prelude::*;
+
+use super::super::encoding::tests::{any_design, any_edit, any_layout};
+use super::super::encoding::{decode_edit, encode_edit};
+use super::super::manifest;
+use super::*;
+use crate::base::error::ErrorKind;
+use crate::base::stats::Operations;
+use crate::design::merge_policy::shape::RunId;
+
+pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
+    TableMeta {
+        id: TableId(id),
+        format: 1,
+        keyspace,
+        partition,
+        level: 0,
+        run: 1,
+        path: 0,
+        file_bytes: 4096,
+        raw_bytes: 5000,
+        index_bytes: 0,
+        filter_bytes: 0,
+        entries: 10,
+        tombstones: 0,
+        range_tombstones: 0,
+        smallest_key: keys.0.into(),
+        largest_key: keys.1.into(),
+        smallest_seqno: SeqNo(1),
+        largest_seqno: SeqNo(10),
+        seqno_override: None,
+        expiry: None,
+        transform: 0,
+        hash_sample: Vec::new(),
+    }
+}
+
+/// A step of a history; numbers choose among what there is.
+#[derive(Debug, Clone)]
+enum Step {
+    Create(Layout, Design, u8),
+    Drop(usize),
+    Clear(usize),
+    Design(usize, Design),
+    /// Tree, tables to remove, to move, how many to add.
+    Tree(usize, usize, usize, u8),
+    Drain(usize, u8, bool),
+    Close(bool),
+    Operations(usize, [u64; 8]),
+    SelfTuning(usize, bool),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let layout = prop_oneof![
+        Just(Layout::sorted()),
+        (1u16..4).prop_map(|n| Layout::sorted().hash(n)),
+        any_layout(),
+    ];
+    prop_oneof![
+        2 => (layout, any_design(), 1u8..8).prop_map(|(l, d, n)| Step::Create(l, d, n)),
+        1 => any::<usize>().prop_map(Step::Drop),
+        1 => any::<usize>().prop_map(Step::Clear),
+        1 => (any::<usize>(), any_design()).prop_map(|(k, d)| Step::Design(k, d)),
+        9 => any::<(usize, usize, usize)>()
+            .prop_flat_map(|(t, r, m)| (0u8..4).prop_map(move |a| Step::Tree(t, r, m, a))),
+        2 => any::<(usize, u8, bool)>().prop_map(|(t, l, on)| Step::Drain(t, l, on)),
+        1 => any::<bool>().prop_map(Step::Close),
+        1 => any::<(usize, bool)>().prop_map(|(k, on)| Step::SelfTuning(k, on)),
+        1 => any::<(usize, [u64; 8])>().prop_map(|(k, it)| Step::Operations(k, it)),
+    ]
+}
+
+fn pick<K: Copy, V>(map: &BTreeMap<K, V>, choice: usize) -> Option<K> {
+    map.keys().copied().nth(choice % map.len().max(1))
+}
+
+/// A change that fits the state.
+fn change_for(state: &State, step: &Step) -> Option<Change> {
+    let new_partitions = |layout: &Layout| {
+        (0..layout.partitioning.count() as u32)
+            .map(|i| PartitionId(state.next_partition + i))
+            .collect()
+    };
+    Some(match step {
+        Step::Create(layout, design, depth) => Change::CreateKeyspace {
+            id: KeyspaceId(state.next_keyspace),
+            name: format!("k{}", state.next_keyspace),
+            layout: layout.clone(),
+            design: design.clone(),
+            seed: 7,
+            partitions: new_partitions(layout),
+            depth: *depth,
+        },
+        Step::Drop(choice) => Change::DropKeyspace {
+            id: pick(&state.keyspaces, *choice)?,
+        },
+        Step::Clear(choice) => {
+            let id = pick(&state.keyspaces, *choice)?;
+            Change::ReplacePartitions {
+                id,
+                partitions: new_partitions(&state.keyspaces[&id].layout),
+            }
+        }
+        Step::Design(choice, design) => Change::SetDesign {
+            id: pick(&state.keyspaces, *choice)?,
+            design: design.clone(),
+        },
+        Step::Tree(choice, remove, shift, add) => {
+            let partition = pick(&state.trees, *choice)?;
+            let tree = &state.trees[&partition];
+            let mut edit = TreeEdit::new(partition);
+            edit.removed = pick(&tree.tables, *remove).into_iter().collect();
+            let moved = pick(&tree.tables, *shift).filter(|id| !edit.removed.contains(id));
+            let placement = Placement {
+                level: *remove as u8,
+                group: *shift as u32,
+                run: RunId(*choice as u64),
+            };
+            edit.moved = moved.into_iter().map(|id| (id, placement)).collect();
+            for i in 0..u64::from(*add) {
+                let id = state.next_table + i;
+                edit.added.push((
+                    placement,
+                    meta(id, tree.keyspace.0, partition.0, ("a", "b")),
+                ));
+            }
+            edit.flushed_through = (*add > 1).then_some(SeqNo(*remove as u64));
+            edit.depth = (*add > 2).then_some((*shift as u8).clamp(1, 64));
+            edit.nominal_depth = edit.depth;
+            Change::Tree(edit)
+        }
+        Step::Drain(choice, level, on) => {
+            let mut edit = TreeEdit::new(pick(&state.trees, *choice)?);
+            edit.draining = vec![(*level, on.then_some(RunId(3)))];
+            Change::Tree(edit)
+        }
+        Step::Operations(choice, numbers) => Change::Operations {
+            id: pick(&state.keyspaces, *choice)?,
+            operations: Operations::of(*numbers),
+        },
+        Step::SelfTuning(choice, on) => Change::SetSelfTuning {
+            id: pick(&state.keyspaces, *choice)?,
+            on: *on,
+        },
+        Step::Close(true) => Change::Closed {
+            end: LogPosition {
+                segment: 3,
+                offset: 64,
+            },
+            last: SeqNo(9),
+        },
+        Step::Close(false) => Change::Opened,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_snapshot_is_worth_its_history(steps in prop::collection::vec(any_step(), 0..40)) {
+        let mut state = State::default();
+        let mut edits = Vec::new();
+        for step in &steps {
+            if let Some(change) = change_for(&state, step) {
+                state.apply(&change).unwrap();
+                edits.push(vec![change]);
+            }
+        }
+        prop_assert_eq!(&State::replay(&edits).unwrap(), &state);
+        let snapshot = decode_edit(&encode_edit(&state.snapshot())).unwrap();
+        let again = State::replay(std::slice::from_ref(&snapshot)).unwrap();
+        prop_assert_eq!(&again, &state);
+        prop_assert_eq!(again.snapshot(), snapshot);
+    }
+
+    #[test]
+    fn edits_that_do_not_fit_are_corruption(edits in prop::collection::vec(any_edit(), 0..5)) {
+        if let Err(error) = State::replay(&edits) {
+            prop_assert_eq!(error.kind(), ErrorKind::Corruption);
+        }
+    }
+
+    /// The whole way: bytes, manifest, state.
+    #[test]
+    fn a_manifest_of_garbage_edits_never_panics(
+        edits in prop::collection::vec(any_edit(), 1..4),
+        bit in any::<usize>(),
+    ) {
+        let storage = hedgerow_io::sim::SimStorage::new(1);
+        let dir = std::path::Path::new("/db");
+        hedgerow_io::Storage::create_dir_all(&storage, dir).unwrap();
+        let shared = std::sync::Arc::new(storage.clone());
+        let mut file = manifest::Manifest::create(shared, dir, &edits[0]).unwrap();
+        for edit in &edits[1..] {
+            file.append(edit).unwrap();
+        }
+        prop_assert_eq!(&manifest::replay(&storage, dir).unwrap().edits, &edits);
+        storage.flip_bit(dir.join(manifest::FILE_NAME), bit as u64 % (file.bytes() * 8)).unwrap();
+        if let Ok(replay) = manifest::replay(&storage, dir) {
+            prop_assert!(edits.starts_with(&replay.edits));
+            let _ = State::replay(&replay.edits);
+        }
+    }
+}
+
+/// Their checksums may be right: somebody wrote them.
+#[test]
+fn a_tree_without_levels_or_with_too_many_is_corruption() {
+    let create = |depth| Change::CreateKeyspace {
+        id: KeyspaceId(1),
+        name: "k".to_owned(),
+        layout: Layout::default(),
+        design: Design::default(),
+        seed: 7,
+        partitions: vec![PartitionId(1)],
+        depth,
+    };
+    for depth in [0, 65, u8::MAX] {
+        let error = State::replay(&[vec![create(depth)]]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let expected = format!("expected a tree of 1 to 64 levels, found {depth}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    for depth in [1, 64] {
+        State::replay(&[vec![create(depth)]]).unwrap();
+    }
+}

@@ -1,0 +1,608 @@
+//! The log of a database being written: segments, the tail, syncs, recycling.
+//!
+//! One log serves all keyspaces and partitions, so that a batch over any of them is one record
+//! under one checksum, and so that what survives a crash is a prefix of the commit order.
+//!
+//! * A commit reserves its place in the [`Tail`], inside the commit's critical section, and copies
+//!   its record there outside of it.
+//! * A segment that has no room for the next record ends with a *seal*: a record without
+//!   operations. Replay goes on to the next segment only behind a seal, so that a crash which lost
+//!   the end of one segment but kept the next cannot leave a hole in the order.
+//! * What is [`Filled`] begins to go to the device, a mebibyte at a time: the sync before a flush finds little to do.
+//! * [`Log::sync_through`] is shared: whoever finds no sync under way syncs for all who wait.
+//! * A segment knows the highest number that each partition wrote into it, and is retired when all
+//!   of these are flushed. Retired segments are renamed and used again; spares are prepared ahead,
+//!   so that a commit finds its next segment allocated.
+//!
+//! Lock order: the commit's lock, then `segments`; `sync` is never held together with either.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use hedgerow_io::{Segment, Storage};
+use hedgerow_mem::Apart;
+
+use crate::base::entry::{LogPosition, PartitionId, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::stats::Counter;
+
+use super::record;
+use super::record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+
+/// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
+/// it is not the whole segment.
+const PREPARED_BYTES: u64 = 1 << 20;
+/// Syncs of less leave the segment's pages to the writers: the next records go to the same ones.
+const WRITTEN_BACK_BYTES_MIN: u64 = 256 << 10;
+/// About so many bytes of segments are prepared ahead: a system that is busy with the writes of a
+/// flush takes some hundred milliseconds for it, and commits should not have to wait.
+const SPARE_BYTES: u64 = 32 << 20;
+/// How many retired segments wait to be used again.
+const RETIRED_MAX: usize = 2;
+
+/// The largest segment: a place in it is 32 bits, and a file is a multiple of 4 KiB.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = (4 << 30) - (4 << 10);
+
+/// The name of a segment's file.
+pub(crate) fn segment_name(number: u32) -> String {
+    format!("{number:08}.log")
+}
+
+/// The number in the name of a segment's file.
+pub(crate) fn segment_number(name: &str) -> Option<u32> {
+    name.strip_suffix(".log")
+        .filter(|digits| digits.len() == 8)?
+        .parse()
+        .ok()
+}
+
+/// A segment that holds records which may still be needed.
+#[derive(Debug)]
+pub(crate) struct LiveSegment {
+    number: u32,
+    path: PathBuf,
+    file: Arc<dyn Segment>,
+    /// Set when the segment is sealed: the highest number that each partition wrote here.
+    highest: OnceLock<Vec<(PartitionId, SeqNo)>>,
+}
+
+/// Where the next record goes. Part of the state that the commit's lock guards.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Each commit looks at it for a moment, and counting those looks would cost more than they do.
+    segment: ArcSwap<LiveSegment>,
+    number: u32,
+    capacity_bytes: u64,
+    offset: u64,
+    /// The partitions that wrote into this segment, with the number of their latest write.
+    touched: Vec<(PartitionId, Arc<Apart<AtomicU64>>)>,
+}
+
+/// A place in the log that one commit owns.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    segment: Guard<Arc<LiveSegment>>,
+    offset: u64,
+    end: u64,
+}
+
+impl Reservation {
+    /// The end of the record.
+    pub(crate) fn end(&self) -> LogPosition {
+        LogPosition {
+            segment: self.segment.number,
+            offset: self.end as u32,
+        }
+    }
+}
+
+/// A part of a segment that has no room for further records.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    segment: Arc<LiveSegment>,
+    range: Range<u64>,
+}
+
+impl Filled {
+    /// Has it written to the medium, but does not wait for that. A flush syncs the log first: all of a memtable's
+    /// records at once would keep the device from reads for as long as it takes to write them.
+    pub(crate) fn write_back(self) {
+        self.segment.file.write_back(self.range);
+    }
+}
+
+impl Tail {
+    fn new(segment: Arc<LiveSegment>) -> Tail {
+        Tail {
+            number: segment.number,
+            capacity_bytes: segment.file.capacity_bytes(),
+            segment: ArcSwap::new(segment),
+            offset: SEGMENT_HEADER_BYTES as u64,
+            touched: Vec::new(),
+        }
+    }
+
+    /// The number of the segment being written: a partition whose number differs has to be
+    /// [`touched`](Tail::touch).
+    pub(crate) fn segment_number(&self) -> u32 {
+        self.number
+    }
+
+    /// The end of everything reserved so far.
+    pub(crate) fn position(&self) -> LogPosition {
+        LogPosition {
+            segment: self.number,
+            offset: self.offset as u32,
+        }
+    }
+
+    /// Remembers that a partition writes into this segment; `latest` will say its highest number.
+    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<Apart<AtomicU64>>) {
+        self.touched.push((partition, latest.clone()));
+    }
+
+    /// Takes back the place that was taken last.
+    pub(crate) fn give_back(&mut self, place: Reservation) {
+        debug_assert!(
+            place.end == self.offset && place.segment.number == self.number,
+            "only the last place can be given back"
+        );
+        self.offset = place.offset;
+    }
+
+    /// Takes the place for a record of so many payload bytes, if this segment has room for it and
+    /// for its seal.
+    pub(crate) fn reserve(&mut self, payload_bytes: usize) -> Option<Reservation> {
+        let bytes = record::record_bytes(payload_bytes as u64);
+        let with_seal = self.offset + bytes + RECORD_HEADER_BYTES as u64;
+        (with_seal <= self.capacity_bytes).then(|| self.take(bytes))
+    }
+
+    fn take(&mut self, bytes: u64) -> Reservation {
+        let offset = self.offset;
+        self.offset += bytes;
+        Reservation {
+            segment: self.segment.load(),
+            offset,
+            end: self.offset,
+        }
+    }
+}
+
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    /// A [`LogPosition`]: everything before it is durable.
+    durable: AtomicU64,
+    sync: Mutex<SyncState>,
+    synced: Condvar,
+    segments: Mutex<Segments>,
+    /// One preparation of spares at a time.
+    preparing: Mutex<()>,
+    poison: OnceLock<Error>,
+    bytes_written: Counter,
+    syncs: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct SyncState {
+    under_way: bool,
+    /// The furthest position that anybody waits for.
+    wanted: LogPosition,
+}
+
+#[derive(Debug, Default)]
+struct Segments {
+    /// Oldest first; the last one is the tail's.
+    live: VecDeque<Arc<LiveSegment>>,
+    /// Prepared, in the order of their numbers.
+    spares: VecDeque<Arc<LiveSegment>>,
+    /// Files that hold nothing that is needed.
+    retired: Vec<(PathBuf, u64)>,
+    next_number: u32,
+}
+
+impl Log {
+    /// A log whose first segment is numbered `first_segment`, with everything before it durable.
+    /// `retired` are segment files that may be used again.
+    pub(crate) fn create(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        segment_bytes: u64,
+        first_segment: u32,
+        first_seqno: SeqNo,
+        retired: Vec<(PathBuf, u64)>,
+    ) -> Result<(Log, Tail)> {
+        let log = Log {
+            storage,
+            dir: dir.to_path_buf(),
+            segment_bytes,
+            durable: AtomicU64::new(
+                LogPosition {
+                    segment: first_segment,
+                    offset: 0,
+                }
+                .packed(),
+            ),
+            sync: Mutex::default(),
+            synced: Condvar::new(),
+            segments: Mutex::new(Segments {
+                retired,
+                next_number: first_segment,
+                ..Default::default()
+            }),
+            preparing: Mutex::new(()),
+            poison: OnceLock::new(),
+            bytes_written: Counter::default(),
+            syncs: AtomicU64::new(0),
+        };
+        log.prepare_spare(0, first_seqno)?;
+        let segment = log.take_spare(0).expect("a spare was just prepared");
+        Ok((log, Tail::new(segment)))
+    }
+
+    // ---- writing ----
+
+    /// Goes on to the next prepared segment, for a record of so many payload bytes. False if there
+    /// is none that is large enough: [`Log::prepare_spare`], outside the commit's lock, then again.
+    pub(crate) fn roll(
+        &self,
+        tail: &mut Tail,
+        payload_bytes: usize,
+        next_seqno: SeqNo,
+    ) -> Result<bool> {
+        let Some(segment) = self.take_spare(payload_bytes) else {
+            return Ok(false);
+        };
+        let seal = tail.take(RECORD_HEADER_BYTES as u64);
+        // What that fills, the next sync writes: it is less than a mebibyte.
+        let _filled = self.write(&seal, b"", 0, next_seqno)?;
+        let highest = tail
+            .touched
+            .drain(..)
+            .map(|(partition, latest)| (partition, SeqNo(latest.load(Ordering::Relaxed))))
+            .collect();
+        (seal.segment.highest)
+            .set(highest)
+            .expect("a segment is sealed once");
+        *tail = Tail::new(segment);
+        Ok(true)
+    }
+
+    /// Copies a record to its place. Outside every lock. Tells what it has filled, now and then: to be written
+    /// back by somebody who has the time.
+    pub(crate) fn write(
+        &self,
+        place: &Reservation,
+        payload: &[u8],
+        ops: u32,
+        first_seqno: SeqNo,
+    ) -> Result<Option<Filled>> {
+        let number = place.segment.number;
+        let at = LogPosition {
+            segment: number,
+            offset: place.offset as u32,
+        };
+        let header = record::seal(payload, ops, first_seqno, self.durable(), at);
+        let payload_offset = place.offset + RECORD_HEADER_BYTES as u64;
+        let padding = place.end - payload_offset - payload.len() as u64;
+        // The header comes last, so that a torn write leaves no header over a stale payload.
+        let written = (place.segment.file)
+            .write_at(payload_offset, payload)
+            .and_then(|()| {
+                let zeros = &[0; record::RECORD_ALIGN][..padding as usize];
+                place
+                    .segment
+                    .file
+                    .write_at(payload_offset + payload.len() as u64, zeros)
+            })
+            .and_then(|()| place.segment.file.write_at(place.offset, &header));
+        written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
+        self.bytes_written.add(place.end - place.offset);
+        let passed = |offset| offset / PREPARED_BYTES * PREPARED_BYTES;
+        let filled = passed(place.offset)..passed(place.end);
+        if filled.is_empty() {
+            return Ok(None);
+        }
+        let start = place.end.next_multiple_of(PREPARED_BYTES);
+        let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
+        if start < end {
+            place.segment.file.prepare(start..end);
+        }
+        Ok(Some(Filled {
+            segment: Arc::clone(&place.segment),
+            range: filled,
+        }))
+    }
+
+    /// Everything before this is durable.
+    pub(crate) fn durable(&self) -> LogPosition {
+        LogPosition::unpacked(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Returns when everything before `position` is durable. Every record before it must have been
+    /// copied: the caller waited for its publication. Shared with all others who wait.
+    /// Cost: at most one sync of its own.
+    pub(crate) fn sync_through(&self, position: LogPosition) -> Result<()> {
+        let mut state = lock(&self.sync);
+        loop {
+            if self.durable() >= position {
+                return Ok(());
+            }
+            self.check_poison()?;
+            state.wanted = state.wanted.max(position);
+            if !state.under_way {
+                break;
+            }
+            state = self
+                .synced
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.under_way = true;
+        let target = state.wanted;
+        drop(state);
+        let result = self.sync_segments(target);
+        let mut state = lock(&self.sync);
+        state.under_way = false;
+        if result.is_ok() {
+            self.durable.fetch_max(target.packed(), Ordering::AcqRel);
+        }
+        drop(state);
+        self.synced.notify_all();
+        result
+    }
+
+    fn sync_segments(&self, target: LogPosition) -> Result<()> {
+        let durable = self.durable();
+        let segments: Vec<_> = lock(&self.segments)
+            .live
+            .iter()
+            .filter(|s| (durable.segment..=target.segment).contains(&s.number))
+            .cloned()
+            .collect();
+        for segment in segments {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            let from = match segment.number == durable.segment {
+                true => u64::from(durable.offset),
+                false => 0,
+            };
+            let to = match segment.number == target.segment {
+                true => u64::from(target.offset),
+                false => segment.file.capacity_bytes(),
+            };
+            if to.saturating_sub(from) >= WRITTEN_BACK_BYTES_MIN {
+                segment.file.write_back(from..to);
+            }
+            segment
+                .file
+                .sync()
+                .map_err(|e| self.poison_with(Error::io("sync", &segment.path, e)))?;
+        }
+        Ok(())
+    }
+
+    // ---- failure ----
+
+    /// The error that every write gets after one of the log has failed.
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(cause) => Err(Error::new(
+                ErrorKind::Poisoned,
+                format!("close the database and open it again; the cause was: {cause}"),
+            )),
+        }
+    }
+
+    /// Refuses all later writes: their state would be unknown. So is that of the write that failed:
+    /// its error is `Poisoned` like theirs, since `NoSpace` or `Io` would say that nothing happened.
+    pub(crate) fn poison_with(&self, cause: Error) -> Error {
+        let _ = self.poison.set(cause.clone());
+        self.synced.notify_all();
+        self.check_poison().err().unwrap_or(cause)
+    }
+
+    // ---- segments ----
+
+    /// Makes sure that a spare for a record of so many payload bytes is ready.
+    /// `NoSpace` when it cannot be allocated; nothing is lost by that.
+    pub(crate) fn prepare_spare(&self, payload_bytes: usize, next_seqno: SeqNo) -> Result<()> {
+        self.prepare(payload_bytes, 1, next_seqno).map(|_| ())
+    }
+
+    /// Makes sure that as many spares are ready as commits may use up before this is called again.
+    pub(crate) fn prepare_spares(&self, next_seqno: SeqNo) -> Result<()> {
+        let wanted = (SPARE_BYTES / self.segment_bytes).clamp(2, 4);
+        while self.prepare(0, wanted as usize, next_seqno)? {}
+        Ok(())
+    }
+
+    /// Prepares one more spare unless there are so many; false if there are.
+    fn prepare(&self, payload_bytes: usize, wanted: usize, next_seqno: SeqNo) -> Result<bool> {
+        let _one = lock(&self.preparing);
+        let (number, too_small, reused) = {
+            let mut segments = lock(&self.segments);
+            let all_fit = segments.spares.iter().all(|s| fits(s, payload_bytes));
+            if segments.spares.len() >= wanted && all_fit {
+                return Ok(false);
+            }
+            let reusable = |&(_, bytes): &(_, u64)| bytes == self.segment_bytes;
+            let reused = (needed_bytes(payload_bytes) <= self.segment_bytes)
+                .then(|| segments.retired.iter().position(reusable))
+                .flatten()
+                .map(|i| segments.retired.swap_remove(i).0);
+            // Numbers have no gaps: spares too small for a huge record give theirs away.
+            let too_small = match all_fit {
+                true => VecDeque::new(),
+                false => std::mem::take(&mut segments.spares),
+            };
+            if let Some(first) = too_small.front() {
+                segments.next_number = first.number;
+            }
+            (segments.next_number, too_small, reused)
+        };
+        let path = self.dir.join(segment_name(number));
+        let bytes = self.segment_bytes.max(needed_bytes(payload_bytes));
+        let prepare = || {
+            for spare in &too_small {
+                self.storage.remove(&spare.path)?;
+            }
+            let file = match &reused {
+                Some(from) => self.storage.recycle_segment(from, &path)?,
+                None => self.storage.create_segment(&path, bytes)?,
+            };
+            let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
+            file.write_at(0, &header)?;
+            // Whatever an earlier life left at the place of the first record must not be taken for
+            // a record of this one by the next reader, checksum or not.
+            file.write_at(SEGMENT_HEADER_BYTES as u64, &[0; RECORD_HEADER_BYTES])?;
+            file.sync()?;
+            self.storage.sync_dir(&self.dir)?;
+            Ok(file)
+        };
+        let file = prepare().map_err(|e| {
+            // The next attempt gets the same number, and finds its name free.
+            let _ = self.storage.remove(&path);
+            Error::io("prepare a log segment", &path, e)
+        })?;
+        file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
+        let mut segments = lock(&self.segments);
+        segments.next_number = number + 1;
+        segments.spares.push_back(Arc::new(LiveSegment {
+            number,
+            path,
+            file,
+            highest: OnceLock::new(),
+        }));
+        Ok(true)
+    }
+
+    fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {
+        let mut segments = lock(&self.segments);
+        if !segments
+            .spares
+            .front()
+            .is_some_and(|s| fits(s, payload_bytes))
+        {
+            return None;
+        }
+        let segment = segments.spares.pop_front()?;
+        segments.live.push_back(segment.clone());
+        Some(segment)
+    }
+
+    /// The number of the oldest segment that is needed, given how far each partition is flushed
+    /// (`None`: dropped).
+    pub(crate) fn first_needed(
+        &self,
+        published: SeqNo,
+        flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
+    ) -> u32 {
+        let segments = lock(&self.segments);
+        let needed = segments.live.iter().find(|segment| {
+            segment.highest.get().is_none_or(|highest| {
+                highest.iter().any(|&(p, seqno)| {
+                    seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
+                })
+            })
+        });
+        needed
+            .or(segments.live.back())
+            .map_or(0, |segment| segment.number)
+    }
+
+    /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
+    /// are not needed. Their records must be durable elsewhere or dropped, so nobody waits for
+    /// them to be synced; `durable` moves past them.
+    pub(crate) fn retire(&self, first_needed: u32) {
+        let start = LogPosition {
+            segment: first_needed,
+            offset: 0,
+        };
+        {
+            let _no_sync_begins = lock(&self.sync);
+            self.durable.fetch_max(start.packed(), Ordering::AcqRel);
+        }
+        loop {
+            let segment = {
+                let mut segments = lock(&self.segments);
+                if segments
+                    .live
+                    .front()
+                    .is_none_or(|s| s.number >= first_needed)
+                {
+                    return;
+                }
+                segments.live.pop_front()
+            };
+            let Some(segment) = segment else { return };
+            self.reuse(segment.path.clone(), segment.file.capacity_bytes());
+        }
+    }
+
+    /// A segment file of an earlier log, of which nothing is needed any more.
+    pub(crate) fn reuse(&self, path: PathBuf, bytes: u64) {
+        let mut segments = lock(&self.segments);
+        if bytes == self.segment_bytes && segments.retired.len() < RETIRED_MAX {
+            segments.retired.push((path, bytes));
+            return;
+        }
+        drop(segments);
+        // What stays behind is tried again by the next recovery.
+        let _ = self.storage.remove(&path);
+    }
+
+    /// Who keeps the oldest segment: the partitions to flush when the log is too long.
+    pub(crate) fn oldest_pins(
+        &self,
+        flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
+    ) -> Vec<PartitionId> {
+        let segments = lock(&self.segments);
+        let Some(highest) = segments.live.front().and_then(|s| s.highest.get()) else {
+            return Vec::new();
+        };
+        let pins =
+            |&&(p, seqno): &&(PartitionId, SeqNo)| flushed_through(p).is_some_and(|f| f < seqno);
+        highest.iter().filter(pins).map(|&(p, _)| p).collect()
+    }
+
+    /// The size of all segments that are needed, in bytes.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        lock(&self.segments)
+            .live
+            .iter()
+            .map(|s| s.file.capacity_bytes())
+            .sum()
+    }
+
+    /// Bytes of records written and syncs made since the log was opened.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let syncs = self.syncs.load(Ordering::Relaxed);
+        (self.bytes_written.get(), syncs)
+    }
+}
+
+fn needed_bytes(payload_bytes: usize) -> u64 {
+    SEGMENT_HEADER_BYTES as u64
+        + record::record_bytes(payload_bytes as u64)
+        + RECORD_HEADER_BYTES as u64
+}
+
+fn fits(segment: &LiveSegment, payload_bytes: usize) -> bool {
+    needed_bytes(payload_bytes) <= segment.file.capacity_bytes()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

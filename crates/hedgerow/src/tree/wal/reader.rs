@@ -1,0 +1,247 @@
+//! Reading one segment of the log from front to back, and looking past its end.
+//!
+//! A crash leaves the log's end torn, so the first bad record is where the log ends, unless
+//! something later proves that the place was durable once: that is damage. Every record says up
+//! to where the log was durable when it was written; [`SegmentReader::scan_for_valid`] finds the
+//! highest such statement behind the first bad record. Recovery compares: a log that ends below a
+//! position once known durable is `Corruption`, any other just ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{RandomRead, ReadMode, Storage};
+
+use crate::base::entry::LogPosition;
+use crate::base::error::{Error, Result};
+
+use super::record::{
+    Ops, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+    decode_header, ops, record_bytes,
+};
+
+/// How much is read at once. Large enough that a device streams, small beside any budget.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A record as it lies in the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) offset: u32,
+    pub(crate) header: RecordHeader,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn ops(&self) -> Ops<'a> {
+        ops(self.payload, self.header.ops)
+    }
+}
+
+/// Reads one segment. Used by one thread.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    file: Arc<dyn RandomRead>,
+    path: PathBuf,
+    segment: u32,
+    header: Option<SegmentHeader>,
+    /// Where the next record would start.
+    offset: u32,
+    window: Window,
+}
+
+impl SegmentReader {
+    /// Opens the segment numbered `segment`. A segment without a valid header has no records.
+    ///
+    /// # Errors
+    /// `FormatVersion` for a segment of a later version, `Io`.
+    pub(crate) fn open(storage: &dyn Storage, path: &Path, segment: u32) -> Result<Self> {
+        let file = storage
+            .open(path, ReadMode::Pread)
+            .map_err(|e| Error::io("open", path, e))?;
+        let mut reader = SegmentReader {
+            window: Window::new(file.bytes()),
+            file,
+            path: path.to_path_buf(),
+            segment,
+            header: None,
+            offset: 0,
+        };
+        let bytes = reader.bytes_at(0, SEGMENT_HEADER_BYTES)?;
+        let header = SegmentHeader::decode(bytes.unwrap_or_default(), segment)
+            .map_err(|e| e.at(path, Some(0)))?;
+        if header.is_some() {
+            reader.header = header;
+            reader.offset = SEGMENT_HEADER_BYTES as u32;
+        }
+        Ok(reader)
+    }
+
+    /// What the segment says of itself; `None` if it was never begun or its header is damaged.
+    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
+        self.header.as_ref()
+    }
+
+    /// Behind the last good record read so far: where the segment ends if the next is bad.
+    pub(crate) fn position(&self) -> LogPosition {
+        LogPosition {
+            segment: self.segment,
+            offset: self.offset,
+        }
+    }
+
+    /// The next record; `None` at the first bad one, and from then on.
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+        if self.header.is_none() {
+            return Ok(None);
+        }
+        let offset = self.offset;
+        let Some(header) = self.valid_at(offset)? else {
+            return Ok(None);
+        };
+        self.offset = offset + header.record_bytes() as u32;
+        // Valid records are in the window.
+        let payload = self
+            .window
+            .get(
+                offset as usize + RECORD_HEADER_BYTES,
+                header.payload_bytes as usize,
+            )
+            .unwrap_or_default();
+        Ok(Some(Record {
+            offset,
+            header,
+            payload,
+        }))
+    }
+
+    /// The highest position that any valid record starting after `after` says was durable; `None`
+    /// if there is no valid record. Records are looked for at every offset where one may start.
+    /// Both checksums must hold: a header's alone would be found by chance in one of 500 segments
+    /// of 64 MiB.
+    /// Cost: reads the rest of the segment; 64 MiB take 12 ms when never
+    /// written, 18 ms of random bytes, 340 ms if at every offset there could be a record.
+    pub(crate) fn scan_for_valid(&mut self, after: u32) -> Result<Option<LogPosition>> {
+        let first = (SEGMENT_HEADER_BYTES as u32).max(after.saturating_add(1));
+        let mut offset = u64::from(first).next_multiple_of(RECORD_ALIGN as u64);
+        let mut highest = None;
+        let file_bytes = self.file.bytes();
+        while let Ok(here) = u32::try_from(offset) {
+            if self.bytes_at(here, RECORD_HEADER_BYTES)?.is_none() {
+                break;
+            }
+            let left = file_bytes - offset;
+            let hopeless = self
+                .window
+                .rest(here as usize)
+                .chunks_exact(RECORD_ALIGN)
+                .take_while(|start| !may_start_record(start, left))
+                .count();
+            if hopeless > 0 {
+                offset += (hopeless * RECORD_ALIGN) as u64;
+                continue;
+            }
+            let found = self.valid_at(here)?;
+            highest = highest.max(found.map(|header| header.known_durable));
+            offset += found.map_or(RECORD_ALIGN as u64, |header| header.record_bytes());
+        }
+        Ok(highest)
+    }
+
+    /// Whether nothing was ever written behind the last good record: where a record would begin
+    /// there are zeros, or the file ends.
+    pub(crate) fn is_blank_at_end(&mut self) -> Result<bool> {
+        let bytes = self.bytes_at(self.offset, RECORD_HEADER_BYTES)?;
+        Ok(bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0)))
+    }
+
+    /// The header at an offset, if header, payload and padding are valid.
+    fn valid_at(&mut self, offset: u32) -> Result<Option<RecordHeader>> {
+        let segment = self.segment;
+        let Some(bytes) = self.bytes_at(offset, RECORD_HEADER_BYTES)? else {
+            return Ok(None);
+        };
+        let Some(header) = decode_header(bytes, segment, offset) else {
+            return Ok(None);
+        };
+        let record_bytes = record_bytes(u64::from(header.payload_bytes)) as usize;
+        let Some(record) = self.bytes_at(offset, record_bytes)? else {
+            return Ok(None);
+        };
+        let (payload, padding) =
+            record[RECORD_HEADER_BYTES..].split_at(header.payload_bytes as usize);
+        let valid =
+            header.covers(payload, segment, offset) && padding.iter().all(|&byte| byte == 0);
+        Ok(valid.then_some(header))
+    }
+
+    /// Some bytes of the segment; `None` if it is too short.
+    fn bytes_at(&mut self, offset: u32, count: usize) -> Result<Option<&[u8]>> {
+        let offset = offset as usize;
+        if self.window.get(offset, count).is_none() {
+            self.window
+                .load(&*self.file, offset, count)
+                .map_err(|e| Error::io("read", &self.path, e))?;
+        }
+        Ok(self.window.get(offset, count))
+    }
+}
+
+/// Whether a record may start with these 8 bytes: sorts out, without a checksum, what was never
+/// written and what would not fit into `left` bytes.
+fn may_start_record(start: &[u8], left: u64) -> bool {
+    let Some(start) = start.first_chunk::<RECORD_ALIGN>() else {
+        return false;
+    };
+    let word = u64::from_le_bytes(*start);
+    let payload_bytes = word >> 32;
+    word != 0 && record_bytes(payload_bytes) <= left
+}
+
+/// The part of the file that is in memory.
+#[derive(Debug)]
+struct Window {
+    /// A multiple of the page size of common systems.
+    start: usize,
+    bytes: Vec<u8>,
+    /// The size of the file, or what an offset can reach of it.
+    file_bytes: usize,
+}
+
+impl Window {
+    fn new(file_bytes: u64) -> Self {
+        Window {
+            start: 0,
+            bytes: Vec::new(),
+            file_bytes: file_bytes.min(u64::from(u32::MAX)) as usize,
+        }
+    }
+
+    fn get(&self, offset: usize, count: usize) -> Option<&[u8]> {
+        let from = offset.checked_sub(self.start)?;
+        self.bytes.get(from..from.checked_add(count)?)
+    }
+
+    /// What is in memory from an offset on.
+    fn rest(&self, offset: usize) -> &[u8] {
+        let from = offset.checked_sub(self.start);
+        from.and_then(|from| self.bytes.get(from..))
+            .unwrap_or_default()
+    }
+
+    /// Reads a chunk, or more if so much is asked for, from around `offset`. Loads nothing if the
+    /// file is too short.
+    fn load(&mut self, file: &dyn RandomRead, offset: usize, count: usize) -> std::io::Result<()> {
+        let Some(end) = offset.checked_add(count).filter(|&e| e <= self.file_bytes) else {
+            return Ok(());
+        };
+        let start = offset / 4096 * 4096;
+        let bytes = (end - start).max(CHUNK_BYTES).min(self.file_bytes - start);
+        self.bytes.clear();
+        self.bytes.resize(bytes, 0);
+        self.start = start;
+        file.read_at(start as u64, &mut self.bytes)
+            .inspect_err(|_| self.bytes.clear())
+    }
+}
+
+#[cfg(test)]
+mod tests;

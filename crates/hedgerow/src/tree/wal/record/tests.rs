@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::error::ErrorKind;
+
+const AT: LogPosition = LogPosition {
+    segment: 7,
+    offset: 4096,
+};
+const DURABLE: LogPosition = LogPosition {
+    segment: 6,
+    offset: 128,
+};
+
+fn owned(op: Op<'_>) -> (u32, Tag, Vec<u8>, Vec<u8>) {
+    (
+        op.partition.0,
+        op.tag,
+        op.user_key.to_vec(),
+        op.value.to_vec(),
+    )
+}
+
+fn any_tag() -> impl Strategy<Value = Tag> {
+    (0u8..=4, 0u8..=3).prop_map(|(kind, flags)| Tag {
+        kind: Kind::from_code(kind).unwrap(),
+        flags: Flags::from_bits(flags).unwrap(),
+    })
+}
+
+proptest! {
+    #[test]
+    fn operations_round_trip(given in prop::collection::vec(
+        (
+            any::<u32>(),
+            any_tag(),
+            prop::collection::vec(any::<u8>(), 1..300),
+            prop::collection::vec(any::<u8>(), 0..300),
+        ),
+        0..20,
+    )) {
+        let mut payload = Payload::new();
+        let mut expected = Vec::new();
+        for (partition, tag, key, mut value) in given {
+            if tag.kind == Kind::Delete {
+                value.clear();
+            }
+            payload.push(PartitionId(partition), tag, &key, &value);
+            expected.push((partition, tag, key, value));
+        }
+        let found: Vec<_> = payload.iter().map(|op| owned(op.unwrap())).collect();
+        prop_assert_eq!(found, expected);
+        for cut in 0..payload.bytes().len() {
+            let last = ops(&payload.bytes()[..cut], payload.count()).last();
+            prop_assert!(last.is_none_or(|op| op.is_err()));
+        }
+    }
+
+    #[test]
+    fn garbage_operations_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0u32..9) {
+        prop_assert!(ops(&bytes, count).count() <= count as usize + 1);
+    }
+
+    #[test]
+    fn garbage_headers_are_no_headers(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        prop_assert_eq!(decode_header(&bytes, 1, 64), None);
+        prop_assert_eq!(SegmentHeader::decode(&bytes, 1).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_wrong_operation_count_is_corruption() {
+    let mut payload = Payload::new();
+    payload.put(PartitionId(1), b"k", b"v");
+    payload.delete(PartitionId(2), b"k");
+    for count in [0, 1, 3] {
+        let last = ops(payload.bytes(), count).last().unwrap();
+        assert_eq!(last.unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+#[test]
+fn a_header_is_valid_only_in_its_place() {
+    let header = seal(b"payload", 1, SeqNo(9), DURABLE, AT);
+    let decoded = decode_header(&header, AT.segment, AT.offset).unwrap();
+    assert_eq!(decoded.payload_bytes, 7);
+    assert_eq!((decoded.ops, decoded.first_seqno), (1, SeqNo(9)));
+    assert_eq!(decoded.last_seqno(), SeqNo(9));
+    assert_eq!(decoded.known_durable, DURABLE);
+    assert_eq!(decoded.record_bytes(), 40);
+    assert!(decoded.covers(b"payload", AT.segment, AT.offset));
+    assert!(!decoded.covers(b"payload", AT.segment + 1, AT.offset));
+    assert!(!decoded.covers(b"payloae", AT.segment, AT.offset));
+    assert!(!decoded.covers(b"payloa", AT.segment, AT.offset));
+    assert_eq!(decode_header(&header, AT.segment + 1, AT.offset), None);
+    assert_eq!(decode_header(&header, AT.segment, AT.offset + 8), None);
+}
+
+#[test]
+fn every_flipped_bit_of_a_header_shows() {
+    let record = seal(b"payload", 1, SeqNo(9), DURABLE, AT);
+    let segment = SegmentHeader::new(7, DURABLE, SeqNo(3)).encode();
+    for bit in 0..RECORD_HEADER_BYTES * 8 {
+        let mut damaged = record;
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(decode_header(&damaged, AT.segment, AT.offset), None);
+    }
+    for bit in 0..SEGMENT_HEADER_BYTES * 8 {
+        let mut damaged = segment;
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(SegmentHeader::decode(&damaged, 7).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_record_cannot_know_more_than_came_before_it() {
+    let mut header = seal(b"", 0, SeqNo(9), AT, AT);
+    assert!(decode_header(&header, AT.segment, AT.offset).is_some());
+    header[28..32].copy_from_slice(&(AT.offset + 8).to_le_bytes());
+    let checksum = seeded(seed(AT.segment, AT.offset), &header[4..]);
+    header[..4].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(decode_header(&header, AT.segment, AT.offset), None);
+}
+
+#[test]
+fn segment_headers_round_trip_and_refuse_later_versions() {
+    let mut header = SegmentHeader::new(7, DURABLE, SeqNo(3));
+    assert_eq!(
+        SegmentHeader::decode(&header.encode(), 7).unwrap(),
+        Some(header)
+    );
+    assert_eq!(SegmentHeader::decode(&header.encode(), 8).unwrap(), None);
+    header.features.compatible = 1;
+    assert!(SegmentHeader::decode(&header.encode(), 7).is_ok());
+    header.features.incompatible = 4;
+    let error = SegmentHeader::decode(&header.encode(), 7).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FormatVersion);
+    header.features = Features::plain(VERSION + 1);
+    let error = SegmentHeader::decode(&header.encode(), 7).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FormatVersion);
+}
+
+/// The example of `docs/format/wal.md`.
+#[test]
+fn the_documented_bytes_are_the_bytes() {
+    let mut payload = Payload::new();
+    payload.put(PartitionId(3), b"oak", b"tree");
+    payload.delete(PartitionId(300), b"elm");
+    let at = LogPosition {
+        segment: 2,
+        offset: 64,
+    };
+    let durable = LogPosition {
+        segment: 1,
+        offset: 4096,
+    };
+    let mut bytes = SegmentHeader::new(2, durable, SeqNo(17)).encode().to_vec();
+    bytes.extend_from_slice(&seal(
+        payload.bytes(),
+        payload.count(),
+        SeqNo(17),
+        durable,
+        at,
+    ));
+    bytes.extend_from_slice(payload.bytes());
+    bytes.resize(64 + record_bytes(payload.bytes().len() as u64) as usize, 0);
+    crate::base::codec::hex::check_documented("wal.md", &bytes);
+}
