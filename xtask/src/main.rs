@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask NAME`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
+mod lines;
 mod patches;
 mod tidy;
 
@@ -13,6 +14,7 @@ cargo xtask bless [ARGS..]  run the tests with HEDGEROW_BLESS=1, so that expecte
                             files and worked examples are rewritten; ARGS go to cargo test
 cargo xtask patches         bring each mended defect of crates/hedgerow-testkit/patches back, in a copy of
                             the tree, and see that the command of its patch finds it
+cargo xtask lines           count the lines of code of each crate, without tests, comments and empty lines
 cargo xtask help            show this";
 
 fn main() -> ExitCode {
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy(),
         Some("bless") => bless(&args[1..]),
         Some("patches") => patches(),
+        Some("lines") => lines(),
         Some("help") => {
             println!("{HELP}");
             ExitCode::SUCCESS
@@ -52,6 +55,20 @@ fn bless(args: &[String]) -> ExitCode {
         .status();
     println!("read the difference (git diff) before you commit it");
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
+}
+
+fn lines() -> ExitCode {
+    let counts = lines::count(&tidy::Sources::read(&root()));
+    for (name, lines) in &counts {
+        println!("{name:24} {lines:6}");
+    }
+    let crates = counts.iter().filter(|(name, _)| !name.contains('/'));
+    println!(
+        "{:24} {:6}",
+        "all",
+        crates.map(|(_, lines)| lines).sum::<usize>()
+    );
+    ExitCode::SUCCESS
 }
 
 fn patches() -> ExitCode {
