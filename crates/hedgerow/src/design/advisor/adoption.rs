@@ -7,9 +7,10 @@
 //! the new design will be used for, have to pay for rewriting all entries. So whatever a workload does,
 //! changes cost at most what the designs before them were predicted to save.
 
+use super::advice::Constraints;
 use super::design::expect;
 use super::device::Device;
-use super::search::{Constraints, advise};
+use super::search::advise;
 use super::workload::Workload;
 use crate::base::error::Result;
 use crate::base::options::Design;

@@ -1,14 +1,13 @@
 //! From what the search found to a design that the engine opens, and from any design to what it
 //! will cost.
 
+use super::advice::Advice;
 use super::cost::{CLUSTER_SHARE, FALSE_POSITIVES_MIN, Filter, Index, Level};
 use super::device::Device;
 use super::geometry::Geometry;
 use super::growth;
 use super::growth::{Grown, Sizes, Stage};
-use super::search::Advice;
 use super::tree::Tree;
-use super::tries;
 use super::workload::Workload;
 use crate::base::entry::ENTRY_OVERHEAD_BYTES;
 use crate::base::error::Result;
@@ -231,7 +230,7 @@ impl Advice {
             return Design {
                 block_bytes: device.block_bytes as u32,
                 memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
-                ..tries::design(fan_out, filter.map_or(FilterSpec::None, filter_spec))
+                ..trie(fan_out, filter.map_or(FilterSpec::None, filter_spec))
             };
         }
         let steps = self.capacities.steps();
@@ -262,6 +261,16 @@ impl Advice {
             memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
             ..Design::default()
         }
+    }
+}
+
+/// A trie of HTables with this filter.
+pub(super) fn trie(fan_out: u32, filter: FilterSpec) -> Design {
+    Design {
+        policy: PolicySpec::trie(fan_out),
+        table: TableSpec::HTable,
+        filter,
+        ..Design::default()
     }
 }
 

@@ -25,6 +25,7 @@
 //! Pure: numbers in, numbers out.
 
 mod adoption;
+mod advice;
 mod autumn;
 mod cost;
 mod design;
@@ -42,13 +43,14 @@ mod workload;
 mod tests;
 
 pub(crate) use adoption::{Adoption, adoption, is_due};
+pub use advice::{Advice, Constraints};
 pub use autumn::{Growth, PaperPolicy, Symbols};
 pub use cost::{Costs, Filter, Index, Level, Merges};
 pub use design::{Expected, expect};
 pub use device::{Device, Objective};
 pub use entropy::{bits_for, bits_of_saturation, entropy, false_positives};
 pub use geometry::{Capacities, Geometry, sizes};
-pub use search::{Advice, Constraints, advise};
+pub use search::advise;
 pub use slimdb::{SlimDb, SlimDbDesign, SlimDbLayout, SlimDbMix};
 pub use tree::{Memory, Prediction, Tree};
 pub use workload::{Mix, Workload};

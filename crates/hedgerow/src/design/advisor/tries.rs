@@ -2,27 +2,17 @@
 //! from how its nodes fill, so a trie is not put together level by level but priced as a whole, as the engine makes
 //! it.
 
+use super::advice::{Advice, Constraints, is_worn};
 use super::cost::Filter;
-use super::design::expect;
+use super::design::{expect, trie};
 use super::device::Device;
 use super::geometry::{Capacities, Geometry};
-use super::search::{Advice, Constraints, is_worn};
 use super::workload::Workload;
 use crate::base::error::Result;
-use crate::base::options::{Design, FilterSpec, PolicySpec, TableSpec};
+use crate::base::options::{Design, FilterSpec};
 
 /// Bits per key of their filters.
 const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];
-
-/// A trie of HTables with this filter.
-pub(super) fn design(fan_out: u32, filter: FilterSpec) -> Design {
-    Design {
-        policy: PolicySpec::trie(fan_out),
-        table: TableSpec::HTable,
-        filter,
-        ..Design::default()
-    }
-}
 
 /// All that keep to the constraints.
 ///
@@ -56,7 +46,7 @@ fn price(
 ) -> Result<Option<Advice>> {
     let design = Design {
         memtable_bytes: Some(constraints.memtable() as u64),
-        ..design(fan_out, filter)
+        ..trie(fan_out, filter)
     };
     let memory_bytes = constraints.memory_bytes;
     let tree = expect(&design, workload, device, memory_bytes as u64)?.tree;
