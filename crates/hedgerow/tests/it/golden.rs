@@ -18,6 +18,11 @@ fn golden_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format/db-v0")
 }
 
+/// The same database, from when the manifest had designs as codes.
+fn coded_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format/db-v0-coded")
+}
+
 /// A small database with every kind of file and entry, closed; and what it holds.
 fn written_today() -> (SimStorage, BTreeMap<&'static str, Contents>) {
     let disk = SimStorage::new(0);
@@ -121,6 +126,15 @@ fn todays_writer_writes_the_golden_database() {
 
 #[test]
 fn golden_database_opens_and_holds_what_it_held() {
+    holds_what_it_held(&golden_dir());
+}
+
+#[test]
+fn a_database_with_coded_designs_opens_and_holds_what_it_held() {
+    holds_what_it_held(&coded_dir());
+}
+
+fn holds_what_it_held(golden: &Path) {
     let (_, expected) = written_today();
     let check = |db: &Db| {
         assert!(db.keyspaces().iter().eq(expected.keys()));
@@ -130,9 +144,9 @@ fn golden_database_opens_and_holds_what_it_held() {
         db.verify().unwrap();
     };
     // As it lies there, and a copy that is written to.
-    check(&Db::builder(golden_dir()).read_only(true).open().unwrap());
+    check(&Db::builder(golden).read_only(true).open().unwrap());
     let disk = SimStorage::new(1);
-    for (path, bytes) in read_files(&OsStorage::new(), &golden_dir()) {
+    for (path, bytes) in read_files(&OsStorage::new(), golden) {
         disk.set_contents(format!("{DIR}/{}", path.trim_start_matches('/')), &bytes)
             .unwrap();
     }

@@ -110,3 +110,32 @@ pub(crate) fn pair(mut field: ByteReader<'_>, what: &str) -> Result<(u64, u64)> 
     field.finish(what)?;
     Ok(pair)
 }
+
+/// Reads a count `n` and `n` items of at least one byte each.
+pub(crate) fn list<'a, T>(
+    reader: &mut ByteReader<'a>,
+    what: &str,
+    mut item: impl FnMut(&mut ByteReader<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count: usize = reader.varint_as(what)?;
+    if count > reader.remaining() {
+        return Err(Error::corruption(format!(
+            "expected {count} {what} in {} bytes",
+            reader.remaining()
+        )));
+    }
+    let mut items = Vec::with_capacity(count.min(64));
+    for _ in 0..count {
+        items.push(item(reader)?);
+    }
+    Ok(items)
+}
+
+/// Reads a list of fields of which this version knows none.
+pub(crate) fn skip_fields(reader: &mut ByteReader<'_>, what: &'static str) -> Result<()> {
+    let mut fields = FieldReader::new(reader, what);
+    while let Some((tag, _)) = fields.next()? {
+        fields.unknown(tag)?;
+    }
+    Ok(())
+}

@@ -5,7 +5,7 @@
 //! and of options, are `FormatVersion`. Nothing allocates more than the bytes at hand justify.
 
 use crate::base::codec::fields;
-use crate::base::codec::fields::{FieldReader, FieldWriter};
+use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
 use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
@@ -338,35 +338,6 @@ fn ranges(mut field: ByteReader<'_>) -> Result<Vec<(u8, u32)>> {
         ranges.push((field.varint_as("level")?, field.varint_as("groups")?));
     }
     Ok(ranges)
-}
-
-/// A count and so many items, each at least one byte.
-pub(super) fn list<'a, T>(
-    reader: &mut ByteReader<'a>,
-    what: &str,
-    mut item: impl FnMut(&mut ByteReader<'a>) -> Result<T>,
-) -> Result<Vec<T>> {
-    let count: usize = reader.varint_as(what)?;
-    if count > reader.remaining() {
-        return Err(Error::corruption(format!(
-            "expected {count} {what} in {} bytes",
-            reader.remaining()
-        )));
-    }
-    let mut items = Vec::with_capacity(count.min(64));
-    for _ in 0..count {
-        items.push(item(reader)?);
-    }
-    Ok(items)
-}
-
-/// A list of fields of which this version knows none.
-pub(super) fn skip_fields(reader: &mut ByteReader<'_>, what: &'static str) -> Result<()> {
-    let mut fields = FieldReader::new(reader, what);
-    while let Some((tag, _)) = fields.next()? {
-        fields.unknown(tag)?;
-    }
-    Ok(())
 }
 
 fn keyspace(body: &mut ByteReader<'_>) -> Result<KeyspaceId> {

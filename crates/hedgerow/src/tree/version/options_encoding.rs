@@ -2,7 +2,7 @@
 //! else; unknown ones are `FormatVersion`.
 
 use crate::base::codec::fields;
-use crate::base::codec::fields::{FieldReader, FieldWriter};
+use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
 use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -11,8 +11,6 @@ use crate::base::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, Layout, LevelSpec, Partitioning,
     PolicySpec, Residency, TableSpec,
 };
-
-use super::encoding::{list, skip_fields};
 
 /// The codes of merge policies.
 mod policy {
@@ -25,6 +23,8 @@ mod policy {
     pub(super) const GARNERING_PAPER: u64 = 6;
     pub(super) const LEVELS: u64 = 7;
     pub(super) const TRIE: u64 = 8;
+    /// No policy: the whole design follows as a text.
+    pub(super) const TEXT: u64 = 9;
 }
 
 /// Tags of the fields of [`Design`]. A version that ignores them derives the sizes.
@@ -81,36 +81,37 @@ pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
     Ok(layout)
 }
 
+/// A design is the text that people read and write.
 pub(crate) fn encode_design(design: &Design, out: &mut Vec<u8>) {
-    encode_policy(&design.policy, out);
-    let compression = match design.compression {
-        Compression::None => 0,
-        Compression::Lz4 => 1,
-    };
-    varint::put(out, compression);
-    encode_index(design.index, out);
-    encode_filter(design.filter, out);
-    let residency = match design.residency {
-        Residency::Auto => 0,
-        Residency::Resident => 1,
-        Residency::Paged => 2,
-    };
-    varint::put(out, residency);
-    varint::put(out, u64::from(design.block_bytes));
-    let mut fields = FieldWriter::new(out);
-    let table = match design.table {
-        TableSpec::BlockBased => None,
-        TableSpec::HTable => Some(1),
-    };
-    fields.put_number(tag::TABLE, table);
-    fields.put_number(tag::TABLE_BYTES, design.table_bytes);
-    fields.put_number(tag::MEMTABLE_BYTES, design.memtable_bytes);
-    fields.finish();
+    varint::put(out, policy::TEXT);
+    put_sized(out, design.to_string().as_bytes());
+    FieldWriter::new(out).finish();
 }
 
 pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
+    let code = reader.varint("merge policy")?;
+    if code != policy::TEXT {
+        return decode_coded(code, reader);
+    }
+    let text = String::from_utf8_lossy(reader.sized("design")?);
+    let design = Design::unchecked(&text).map_err(|error| {
+        Error::new(
+            ErrorKind::FormatVersion,
+            format!(
+                "the manifest has a design of a later version: {}",
+                error.message()
+            ),
+        )
+    })?;
+    skip_fields(reader, "a design")?;
+    design.check().map_err(out_of_bounds)?;
+    Ok(design)
+}
+
+/// A design as codes, as it was written before designs were texts.
+fn decode_coded(code: u64, reader: &mut ByteReader<'_>) -> Result<Design> {
     let mut design = Design {
-        policy: decode_policy(reader)?,
+        policy: decode_policy(code, reader)?,
         compression: match reader.varint("compression")? {
             0 => Compression::None,
             1 => Compression::Lz4,
@@ -149,58 +150,8 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
     Ok(design)
 }
 
-fn encode_policy(policy: &PolicySpec, out: &mut Vec<u8>) {
-    match policy {
-        PolicySpec::Leveling { ratio, cut } => {
-            varint::put(out, policy::LEVELING);
-            put_f64(out, *ratio);
-            encode_cut(*cut, out);
-        }
-        PolicySpec::Tiering { runs } => {
-            varint::put(out, policy::TIERING);
-            varint::put(out, u64::from(*runs));
-        }
-        PolicySpec::Garnering {
-            ratio,
-            scaling,
-            cut,
-        } => {
-            varint::put(out, policy::GARNERING);
-            put_f64(out, *ratio);
-            put_f64(out, *scaling);
-            encode_cut(*cut, out);
-        }
-        PolicySpec::LazyLeveling { runs } => {
-            varint::put(out, policy::LAZY_LEVELING);
-            varint::put(out, u64::from(*runs));
-        }
-        PolicySpec::FrontLoaded { ratio } => {
-            varint::put(out, policy::FRONT_LOADED);
-            put_f64(out, *ratio);
-        }
-        PolicySpec::Bush { ratio } => {
-            varint::put(out, policy::BUSH);
-            put_f64(out, *ratio);
-        }
-        PolicySpec::GarneringPaper { ratio, scaling } => {
-            varint::put(out, policy::GARNERING_PAPER);
-            put_f64(out, *ratio);
-            put_f64(out, *scaling);
-        }
-        PolicySpec::Trie { fan_out } => {
-            varint::put(out, policy::TRIE);
-            varint::put(out, u64::from(*fan_out));
-        }
-        PolicySpec::Levels(levels) => {
-            varint::put(out, policy::LEVELS);
-            varint::put(out, levels.len() as u64);
-            levels.iter().for_each(|level| encode_level(level, out));
-        }
-    }
-}
-
-fn decode_policy(reader: &mut ByteReader<'_>) -> Result<PolicySpec> {
-    Ok(match reader.varint("merge policy")? {
+fn decode_policy(code: u64, reader: &mut ByteReader<'_>) -> Result<PolicySpec> {
+    Ok(match code {
         policy::LEVELING => PolicySpec::Leveling {
             ratio: f64_of(reader, "size ratio")?,
             cut: decode_cut(reader)?,
@@ -222,20 +173,6 @@ fn decode_policy(reader: &mut ByteReader<'_>) -> Result<PolicySpec> {
         policy::LEVELS => PolicySpec::levels(list(reader, "levels", decode_level)?),
         code => return Err(unknown("merge policy", code)),
     })
-}
-
-fn encode_level(level: &LevelSpec, out: &mut Vec<u8>) {
-    varint::put(out, u64::from(level.runs));
-    put_f64(out, level.ratio);
-    encode_cut(level.cut, out);
-    varint::put(out, u64::from(level.filter.is_some()));
-    if let Some(filter) = level.filter {
-        encode_filter(filter, out);
-    }
-    varint::put(out, u64::from(level.index.is_some()));
-    if let Some(index) = level.index {
-        encode_index(index, out);
-    }
 }
 
 fn decode_level(reader: &mut ByteReader<'_>) -> Result<LevelSpec> {
@@ -264,16 +201,6 @@ fn is_named(reader: &mut ByteReader<'_>, what: &str) -> Result<bool> {
     }
 }
 
-fn encode_cut(cut: CutSpec, out: &mut Vec<u8>) {
-    let cut = match cut {
-        CutSpec::Auto => 0,
-        CutSpec::OneTable => 1,
-        CutSpec::PartitionedFull => 2,
-        CutSpec::WholeLevel => 3,
-    };
-    varint::put(out, cut);
-}
-
 fn decode_cut(reader: &mut ByteReader<'_>) -> Result<CutSpec> {
     match reader.varint("cut")? {
         0 => Ok(CutSpec::Auto),
@@ -284,53 +211,12 @@ fn decode_cut(reader: &mut ByteReader<'_>) -> Result<CutSpec> {
     }
 }
 
-fn encode_index(index: IndexSpec, out: &mut Vec<u8>) {
-    let index = match index {
-        IndexSpec::Fence => 0,
-        IndexSpec::ThreeLevel => 1,
-        IndexSpec::ThreeLevelArray => 2,
-    };
-    varint::put(out, index);
-}
-
 fn decode_index(reader: &mut ByteReader<'_>) -> Result<IndexSpec> {
     match reader.varint("block index")? {
         0 => Ok(IndexSpec::Fence),
         1 => Ok(IndexSpec::ThreeLevel),
         2 => Ok(IndexSpec::ThreeLevelArray),
         code => Err(unknown("block index", code)),
-    }
-}
-
-fn encode_filter(filter: FilterSpec, out: &mut Vec<u8>) {
-    match filter {
-        FilterSpec::None => varint::put(out, 0),
-        FilterSpec::Bloom { bits_per_key } => {
-            varint::put(out, 1);
-            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
-        }
-        FilterSpec::Monkey { bits_per_key: None } => varint::put(out, 2),
-        FilterSpec::Monkey {
-            bits_per_key: Some(bits_per_key),
-        } => {
-            varint::put(out, 3);
-            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
-        }
-        FilterSpec::Cuckoo { fingerprint_bits } => {
-            varint::put(out, 4);
-            out.push(fingerprint_bits);
-        }
-        FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits,
-            unique,
-        } => {
-            varint::put(out, if unique { 6 } else { 5 });
-            out.push(fingerprint_bits);
-        }
-        FilterSpec::Cluster { bits_per_key } => {
-            varint::put(out, 7);
-            out.extend_from_slice(&bits_per_key.to_bits().to_le_bytes());
-        }
     }
 }
 
@@ -356,10 +242,6 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
         }),
         code => Err(unknown("filter", code)),
     }
-}
-
-fn put_f64(out: &mut Vec<u8>, number: f64) {
-    out.extend_from_slice(&number.to_bits().to_le_bytes());
 }
 
 /// Whether the number makes sense is checked with the whole design.
