@@ -1,9 +1,9 @@
-//! What a log record costs through a memory map and through `pwrite`.
+//! Measures the cost of a log record through a memory map and through `pwrite`.
 //!
-//! `cargo run --release -p hedgerow-io --example segment_write -- DIR [MIB]` prints, for records of
-//! 160 bytes written one after the other into a segment of MIB (64) mebibytes in DIR, new or
-//! recycled, with or without `prepare` a mebibyte ahead (its time included):
-//! - mean and 99.9th percentile of the nanoseconds per record;
+//! `cargo run --release -p hedgerow-io --example segment_write -- DIR [MIB]` writes records of 160
+//! bytes, one after the other, into a segment of MIB (64) mebibytes in DIR. The segment is new or
+//! recycled, with or without `prepare` a mebibyte ahead (its time included). The example prints
+//! - the mean and 99.9th percentile of the nanoseconds per record;
 //! - the mean microseconds of a commit of 25 records (4 KB) and its sync, in another segment.
 
 use std::io::{self, Write};
@@ -65,7 +65,7 @@ fn measure(
     storage.remove(&dir.join("commit-recycled"))
 }
 
-/// Mean and 99.9th percentile of the time per record, in nanoseconds.
+/// The mean and 99.9th percentile of the time per record, in nanoseconds.
 fn write_all(segment: &dyn Segment, prepare: bool) -> io::Result<(u128, u128)> {
     let clock = OsClock::new();
     let count = segment.capacity_bytes() / RECORD.len() as u64;

@@ -1,4 +1,4 @@
-//! What every backend promises, asked of each of them.
+//! The contract of every backend, as tests that run on each of them.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -311,7 +311,7 @@ fn empty_file_is_read(case: &Case) {
     assert_kind(file.read_at(0, &mut [0]), ErrorKind::UnexpectedEof);
 }
 
-/// What reads that are begun together give, by the order in which they were begun.
+/// Begins reads together and returns their results in the order of `asked`.
 fn read_together(
     case: &Case,
     asked: &[(&Arc<dyn RandomRead>, u64, usize)],
@@ -370,7 +370,7 @@ fn reads_are_begun_while_others_are_under_way(case: &Case) {
     let mut begun = 0;
     let mut under_way = BTreeSet::new();
     while begun < 1000 || !under_way.is_empty() {
-        // Now and then all of them end, or more are begun than fit into any queue.
+        // Sometimes all reads end, or more begin than any queue holds.
         let room = if begun % 300 < 100 {
             100
         } else {
@@ -388,7 +388,7 @@ fn reads_are_begun_while_others_are_under_way(case: &Case) {
             "{tag}"
         );
     }
-    // What nobody waits for any more is given up, and the next ones are told nothing of it.
+    // Dropping the queue abandons its reads. The next queue does not see them.
     (0..100).for_each(|tag| reads.begin(&file, tag as u64, 50, tag));
     assert!(reads.next().is_some());
     drop(reads);
@@ -430,7 +430,7 @@ fn segment_keeps_what_was_written(case: &Case) {
     segment.write_at(9_997, b"end").unwrap();
     segment.write_at(4_000, &pattern(200)).unwrap();
     segment.write_at(10_000, b"").unwrap();
-    // Visible to other readers before any sync: it survives the end of the process.
+    // Other readers see the bytes before any sync: they survive the end of the process.
     let bytes = case.read(&path);
     assert_eq!(bytes[4_000..4_200], pattern(200));
     assert_eq!(bytes[9_997..], *b"end");
@@ -477,7 +477,7 @@ fn segment_takes_disjoint_writes_of_many_threads(case: &Case) {
                         .write_at(index * RECORD_BYTES as u64, &record)
                         .unwrap();
                     if index % 1000 == 0 {
-                        // While others write there.
+                        // A concurrent write-back of the same bytes.
                         segment.write_back(0..segment.capacity_bytes());
                         segment.sync().unwrap();
                     }
@@ -570,7 +570,7 @@ fn write_past_the_end(case: &Case) {
     let _ = segment.write_at(510, b"abc");
 }
 
-/// A file system that cannot hold it says so at once, and nothing stays behind.
+/// A segment that does not fit fails at once and leaves no file behind.
 #[test]
 fn os_segment_that_does_not_fit_leaves_no_file() {
     for segments in [SegmentMode::Mmap, SegmentMode::Pwrite] {

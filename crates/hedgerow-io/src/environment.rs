@@ -8,8 +8,9 @@ use crate::sim::{NoSpawn, SimClock, SimStorage};
 use crate::{Background, Environment};
 
 impl Environment {
-    /// The machine itself: its files, its clock, and a thread for background work per processor
-    /// and two more (at least four: merges keep no flush waiting, and that no segment).
+    /// The real machine: its files, its clock, and its threads. Background work has one thread per
+    /// processor and two more, at least four. So merges never delay a flush, and flushes never
+    /// delay a new segment.
     pub fn os() -> Environment {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Environment {
@@ -20,8 +21,8 @@ impl Environment {
         }
     }
 
-    /// A simulated disk with a clock that starts at zero and no threads: callers run the
-    /// background work, in an order drawn from `seed`.
+    /// A simulated disk, a clock that starts at zero, and no threads. The callers run the
+    /// background work in an order drawn from `seed`.
     ///
     /// ```
     /// use hedgerow_io::{Environment, sim::SimStorage};

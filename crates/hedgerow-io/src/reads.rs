@@ -1,5 +1,5 @@
-//! Reads that are under way at the same time: begun one after the other, ended in whatever order, so that
-//! what was read first is looked at while the device reads the others.
+//! Overlapping reads. They begin one after the other and end in any order, so that the caller works
+//! on the first result while the device reads the others.
 //!
 //! ```text
 //! begin(a) begin(b) begin(c)   next -> b   begin(d)   next -> a   next -> d   next -> c   next -> none
@@ -12,30 +12,31 @@ use std::sync::Arc;
 
 use crate::{Advice, RandomRead};
 
-/// See the module. Used by one thread at a time; dropped, it gives up what is under way.
+/// A queue of overlapping reads; see the module. One thread uses it. Dropping it abandons the reads
+/// under way.
 pub trait Reads: Debug {
-    /// Begins to read `bytes` bytes from `offset`. Does not wait; it may be put off until somebody does.
-    /// `tag` comes back with what was read.
+    /// Begins to read `bytes` bytes from `offset`. Does not wait. The read may start only in
+    /// `next`. `next` returns `tag` with the bytes.
     fn begin(&mut self, file: &Arc<dyn RandomRead>, offset: u64, bytes: usize, tag: usize);
 
-    /// Waits until a read has ended: its tag, and its bytes, which are here until the next call. `None` if none is
-    /// under way.
+    /// Waits for any read to end and returns its tag and its bytes. The bytes are valid until the
+    /// next call. `None` if no read is under way.
     ///
     /// # Errors
-    /// Those of [`RandomRead::read_at`], for each read its own.
+    /// Each read fails as [`RandomRead::read_at`] does, without effect on the others.
     fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)>;
 }
 
-/// Reads that are made by whoever waits for them, in their order.
+/// Reads that `next` makes itself, in the order of `begin`.
 #[derive(Debug, Default)]
 pub struct OneByOne {
     waiting: VecDeque<Read>,
-    /// Of so many of them the system has heard.
+    /// The number of waiting reads that the system was advised of.
     announced: usize,
     bytes: Vec<u8>,
 }
 
-/// A read that is to be made.
+/// A read that is not made yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
     pub(crate) file: Arc<dyn RandomRead>,
@@ -54,7 +55,7 @@ impl Read {
         }
     }
 
-    /// Makes it, into memory that grows as far as it must.
+    /// Makes the read into `memory`, which grows if it is too short.
     pub(crate) fn make<'a>(&self, memory: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         if memory.len() < self.bytes {
             memory.resize(self.bytes, 0);
@@ -75,7 +76,7 @@ impl Reads for OneByOne {
     }
 
     fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)> {
-        // The system's cache reads pages ahead if it hears of them; one alone need not be announced.
+        // The system reads announced pages ahead. A single read gains nothing from that.
         if self.waiting.len() > 1 {
             self.waiting
                 .range(self.announced..)

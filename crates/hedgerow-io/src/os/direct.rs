@@ -1,10 +1,10 @@
 //! Reads and writes past the system's page cache.
 //!
-//! A direct read moves whole sectors between the device and memory that begins at one, so it goes into
-//! memory of our own first. The copy out of it takes the place of the one out of the page cache; what
-//! is saved are the cache's own work for a page that it keeps (about 5 us of the 12 us that a random
-//! read of 4 KiB costs the processor on our machine) and the memory for a second copy of what the
-//! engine caches itself.
+//! A direct read moves whole sectors between the device and memory that begins at a sector
+//! boundary. So it goes into memory of our own first. The copy out of it replaces the copy out of
+//! the page cache. A direct read saves the cache's own work for a page (about 5 us of the 12 us of
+//! processor time of a random read of 4 KiB on our machine), and the memory for a second copy of a
+//! cached page.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -18,10 +18,10 @@ use super::read::check_bounds;
 use super::write::Steps;
 use crate::RandomRead;
 
-/// No device that we know of has larger sectors.
+/// An upper bound on sector sizes: we know of no device with larger ones.
 const SECTOR_BYTES: usize = 4096;
-/// A thread keeps memory for reads of so many bytes, as long as those of merges; longer ones allocate. What is not used of it
-/// is not there.
+/// The memory that a thread keeps for reads, in bytes: enough for those of merges. A longer read
+/// allocates. Untouched pages of it take no memory.
 const KEPT_BYTES: usize = (256 << 10) + 2 * SECTOR_BYTES;
 
 thread_local! {
@@ -35,12 +35,13 @@ pub(super) struct DirectFile {
     pub(super) bytes: u64,
 }
 
-/// Opens a file for direct reads; `Unsupported` where there are none.
+/// Opens a file for direct reads; `Unsupported` if the file system has none.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// Creates a file for direct writes; `Unsupported` where there are none, and it may be there then.
+/// Creates a file for direct writes; `Unsupported` if the file system has none. The file may exist
+/// even then.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().write(true).create_new(true), path)
 }
@@ -84,7 +85,8 @@ impl RandomRead for DirectFile {
 }
 
 impl DirectFile {
-    /// Whether a file is a direct one, and has something to read there.
+    /// Returns true if a read of this range goes to the device: the file is direct, and the range
+    /// is inside it and not empty.
     pub(super) fn is_to_be_read(file: &dyn RandomRead, offset: u64, len: usize) -> bool {
         let any: &dyn std::any::Any = file;
         any.is::<DirectFile>() && len > 0 && check_bounds(offset, len, file.bytes()).is_ok()
@@ -107,22 +109,22 @@ impl DirectFile {
     }
 }
 
-/// Bytes written past the system's cache at once. The device takes as long for them as for a few small writes.
+/// The size of a direct write in bytes. The device takes as long for it as for a few small writes.
 const DIRECT_BYTES: usize = 512 << 10;
 
-/// A file opened with `O_DIRECT`, which takes whole sectors.
+/// A file opened with `O_DIRECT`. It takes whole sectors.
 #[derive(Debug)]
 pub(super) struct DirectWriter {
     file: File,
-    /// What follows `start`.
+    /// The bytes that follow `start`.
     sectors: Sectors,
     held_bytes: usize,
-    /// A multiple of a sector.
+    /// The file offset of `sectors`: a multiple of a sector.
     start: u64,
 }
 
 impl DirectWriter {
-    /// Writes to an empty file.
+    /// A writer of an empty file.
     pub(super) fn new(file: File) -> DirectWriter {
         DirectWriter {
             file,
@@ -148,7 +150,8 @@ impl Steps for DirectWriter {
         Ok(())
     }
 
-    /// The last sector is filled up and then cut off; it stays here, to be written again with what follows.
+    /// Writes all bytes. The last sector is padded, and the padding is then cut off. The sector
+    /// stays in memory, because later bytes rewrite it.
     fn hand_over(&mut self) -> io::Result<()> {
         let tail_bytes = self.held_bytes % SECTOR_BYTES;
         let whole_bytes = self.held_bytes - tail_bytes;
@@ -184,7 +187,7 @@ impl Steps for DirectWriter {
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) bytes: usize,
-    /// Where in them the range lies.
+    /// The place of the range in these sectors.
     pub(super) wanted: Range<usize>,
 }
 
@@ -200,7 +203,7 @@ impl Span {
     }
 }
 
-/// Memory that begins at a multiple of a sector.
+/// Memory that begins at a multiple of a sector size.
 #[derive(Debug)]
 pub(super) struct Sectors {
     memory: Vec<u8>,

@@ -1,11 +1,11 @@
 //! The backends of the operating system.
 //!
-//! [`OsStorage`] keeps every promise of [`Storage`] with plain files: immutable files are read with
-//! `pread` or a map, sequential files are written with paced write-back, log segments through a
-//! map or with `pwrite`. Which system call keeps which promise is said in the file of each part.
+//! [`OsStorage`] keeps every promise of [`Storage`] with plain files. Immutable files are read with
+//! `pread`, a map or direct reads. Sequential files are written with paced write-back or direct
+//! writes. Log segments are written through a map or with `pwrite`. The file of each part names the
+//! system call that keeps each promise.
 //!
-//! What it does not do: it writes nothing with `O_DIRECT`, and it trusts the disk to keep what
-//! `fdatasync` reported as kept.
+//! It trusts the disk to keep what `fdatasync` reported as kept.
 
 #![allow(
     clippy::disallowed_methods,
@@ -64,12 +64,12 @@ impl Default for OsStorage {
 }
 
 impl OsStorage {
-    /// Files with the default way to write log segments.
+    /// Files with memory-mapped log segments.
     pub fn new() -> OsStorage {
         OsStorage::default()
     }
 
-    /// Files with log segments written in the given way.
+    /// Files with log segments written by `segments`.
     pub fn with_segments(segments: SegmentMode) -> OsStorage {
         OsStorage {
             segments,
@@ -77,16 +77,16 @@ impl OsStorage {
         }
     }
 
-    /// Has at most about so many files open to be read, and opens others when they are read. If this is not said, all
-    /// storages of the process have half of what it may have open together.
+    /// Limits the files open for reading to about `limit`; other files are reopened when they are
+    /// read. By default all storages of the process share half of its limit on open files.
     pub fn open_files(mut self, limit: usize) -> OsStorage {
         self.open_files = Arc::new(OpenFiles::with_limit(limit));
         self
     }
 }
 
-/// Lets this process have as many files open as the system allows it, not only as many as it was started with. For
-/// programs: a library leaves that to them.
+/// Raises the process's limit on open files to the maximum that the system allows. A library leaves
+/// this to the program.
 pub fn raise_open_files_max() {
     system::raise_open_files_max();
 }
@@ -99,7 +99,7 @@ impl Storage for OsStorage {
         let parent = parent_of(dir);
         self.create_dir_all(parent)?;
         match fs::create_dir(dir) {
-            // Somebody else made it meanwhile, and may not have synced it yet.
+            // A concurrent caller made it, and may not have synced it yet.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
             result => result?,
         }
@@ -117,7 +117,7 @@ impl Storage for OsStorage {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            // A name that is not text is none of the engine's.
+            // The engine gives no file a name that is not text.
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push(DirEntry { name, bytes });
             }
@@ -188,7 +188,7 @@ impl Storage for OsStorage {
         match direct::create(path) {
             Ok(file) => Ok(Box::new(UntilFailure::new(direct::DirectWriter::new(file)))),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                // Some systems create the file and then find that they cannot write it so.
+                // Some systems create the file before they refuse direct writes.
                 let _ = fs::remove_file(path);
                 self.create(path)
             }
@@ -206,7 +206,7 @@ impl Storage for OsStorage {
             .and_then(|()| file.sync_all())
             .and_then(|()| segment::open(file, self.segments));
         segment.map_err(|error| {
-            // The first error says more than a failure to clean up would.
+            // The first error says more than a failure to clean up.
             let _ = fs::remove_file(path);
             system::full_error(error)
         })
@@ -221,7 +221,7 @@ impl Storage for OsStorage {
     }
 }
 
-/// A file locked with `flock`: the lock ends with the process at the latest, however that ends.
+/// A file locked with `flock`. The lock ends with the process at the latest, even if it crashes.
 #[derive(Debug)]
 struct OsLock {
     file: File,
@@ -231,8 +231,8 @@ impl FileLock for OsLock {}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child of this process has the file, too, between its fork and
-        // its exec, and the lock is given back when the last of them closes it.
+        // Closing is not enough. A child of this process shares the file between its fork and its
+        // exec, and the lock ends only when the last of them closes it.
         let _ = self.file.unlock();
     }
 }
@@ -242,7 +242,8 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// A relative path of one component has an empty parent, which no system call takes.
+/// Returns `.` for the empty parent of a one-component path, because no system call takes an empty
+/// path.
 fn or_current(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() {
         Path::new(".")

@@ -1,4 +1,4 @@
-//! Where there is no io_uring, or nobody asked for it.
+//! The stand-in for rings without io_uring.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,7 +8,7 @@ use crate::reads::Read;
 #[derive(Debug, Default)]
 pub(super) struct Rings;
 
-/// There is none.
+/// A ring that never exists.
 #[derive(Debug)]
 pub(super) struct Ring(Infallible);
 

@@ -1,9 +1,9 @@
-//! The files that are open to be read: no more than a part of what the process may have open, however many tables there
-//! are.
+//! The limit on files open for reading: a share of the process's limit, for any number of tables.
 //!
-//! A file that is not open is opened by who reads it, and one that was not read again lately is closed for it, by
-//! a clock that goes round those that are open. A read holds the file that it reads, so that nothing is closed under it. Cost of a read
-//! of an open file: a lock that only readers of the same file take. Of another one: some microseconds.
+//! A read opens its file if it is closed. If too many files are open, a CLOCK sweep first closes
+//! files that were not read recently. A read holds its file, so no file is closed under it. Cost of
+//! a read of an open file: one lock, shared only with readers of the same file. Cost of reopening a
+//! file: some microseconds.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,40 +14,40 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::system;
 
-/// The rest of what the process may have open is for everything else in it.
+/// The open files take one part in `SHARE` of the process's limit. The rest is for other uses.
 const SHARE: u64 = 2;
-/// With fewer, merges of many runs would close what they read next.
+/// With a lower limit, a merge of many runs would close the files that it reads next.
 const LIMIT_MIN: usize = 64;
 
-/// How a file is opened.
+/// The function that opens a file.
 type Open = fn(&Path) -> io::Result<File>;
 
-/// See the module.
+/// The open files; see the module.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     limit: usize,
     count: AtomicUsize,
-    /// Those that are open, in the order in which the clock comes to them, and some that are gone.
+    /// The open files in the order of the sweep. Some of them are gone.
     clock: Mutex<VecDeque<Weak<Handle>>>,
 }
 
-/// A file that is open as long as it is read.
+/// A file that is opened on demand.
 #[derive(Debug)]
 struct Handle {
     path: PathBuf,
     open: Open,
     file: Mutex<Option<Arc<File>>>,
-    /// It was read again since the clock came by.
+    /// True if the file was read again since the last sweep.
     used: AtomicBool,
     files: Arc<OpenFiles>,
 }
 
-/// A file to be read, which is opened again if it was closed.
+/// A file for reads. It is reopened if it was closed.
 #[derive(Debug)]
 pub(super) struct ReopenedFile(Arc<Handle>);
 
 impl OpenFiles {
-    /// Those of all databases of the process: at most half as many as it may have open.
+    /// The open files of all databases of the process: at most half of the process's limit.
     pub(super) fn of_process() -> Arc<OpenFiles> {
         static OF_PROCESS: OnceLock<Arc<OpenFiles>> = OnceLock::new();
         let new = || {
@@ -66,7 +66,8 @@ impl OpenFiles {
         }
     }
 
-    /// Opens a file, which nobody may remove as long as this one is held; and the file as it is opened now.
+    /// Opens a file. Returns the handle for later reads and the file as it is open now. Nobody may
+    /// remove the file while the handle exists.
     pub(super) fn open(
         self: &Arc<Self>,
         path: &Path,
@@ -83,7 +84,7 @@ impl OpenFiles {
         Ok((ReopenedFile(handle), opened))
     }
 
-    /// Closes files until there are no more than so many, or all were read just now.
+    /// Closes files until at most `most` are open, or every open file was read just now.
     fn close_down_to(&self, most: usize) {
         let mut clock = lock(&self.clock);
         let mut looks = 2 * clock.len();
@@ -131,7 +132,7 @@ impl Handle {
             if !system::is_out_of_files(&error) {
                 return Err(error);
             }
-            // Others in the process have more open than their share.
+            // Other users in the process hold more than their share.
             files.close_down_to(files.count.load(Ordering::Relaxed) / 2);
             (self.open)(&self.path)
         });
@@ -139,7 +140,7 @@ impl Handle {
         {
             let mut file = lock(&self.file);
             if let Some(file) = &*file {
-                // Another reader was faster.
+                // Another reader has opened it meanwhile.
                 return Ok(file.clone());
             }
             *file = Some(opened.clone());
@@ -162,7 +163,7 @@ impl Drop for Handle {
 }
 
 impl ReopenedFile {
-    /// The file, which stays open as long as this is held.
+    /// Returns the file, open as long as the result is held.
     #[inline]
     pub(super) fn get(&self) -> io::Result<Arc<File>> {
         self.0.get()
@@ -221,7 +222,7 @@ mod tests {
                     for i in 0..2000 {
                         let at = (i * (thread + 7)) % opened.len();
                         assert_eq!(read(&opened[at]), at as u8);
-                        // Each thread may be about to open one.
+                        // Each thread may be opening one more.
                         assert!(open_files.count.load(Ordering::Relaxed) <= 5 + 3);
                     }
                 });

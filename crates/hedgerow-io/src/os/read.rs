@@ -1,4 +1,4 @@
-//! Reading immutable files: a system call per read, or a memory map; past the page cache: [`direct`].
+//! Reads of immutable files by system call or memory map. [`direct`] reads past the page cache.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use super::open_files::{OpenFiles, ReopenedFile};
 use super::system;
 use crate::{Advice, RandomRead, ReadMode};
 
-/// Opens a file for reading in the given way.
+/// Opens a file for reading by `mode`.
 pub(super) fn open(
     files: &Arc<OpenFiles>,
     path: &Path,
@@ -33,20 +33,20 @@ pub(super) fn open(
     Ok(match mode {
         ReadMode::Pread => Arc::new(PreadFile { file, bytes }),
         ReadMode::Direct => Arc::new(DirectFile { file, bytes }),
-        // There is nothing to map, and no read of it that would reach the file.
+        // An empty file cannot be mapped, and no read of it reaches the file.
         ReadMode::Mmap if bytes == 0 => Arc::new(PreadFile { file, bytes }),
         ReadMode::Mmap => Arc::new(MappedFile::new(&opened, file)?),
     })
 }
 
-/// The system reads nothing ahead.
+/// Opens a file without read-ahead.
 fn open_random(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     system::advise_random(&file);
     Ok(file)
 }
 
-/// Checks a read against the size that the file had when it was opened.
+/// Checks a read against the size of the file when it was opened.
 pub(super) fn check_bounds(offset: u64, len: usize, bytes: u64) -> io::Result<()> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= bytes => Ok(()),
@@ -83,13 +83,13 @@ impl RandomRead for PreadFile {
     }
 }
 
-/// A file read through a map of all of it.
+/// A file read through a map of its whole length.
 ///
-/// No reference into the map is ever made: its bytes are copied out through a raw pointer, so a
-/// process that changes the file meanwhile can change what a read returns (the checksum of the
-/// page tells) but breaks no rule of the language. A process that *truncates* the file makes reads
-/// past the new end raise `SIGBUS`; the engine never truncates, and the lock file keeps other
-/// databases away. A disk error is a `SIGBUS` too: who wants an error instead reads with `pread`.
+/// No reference into the map exists: reads copy its bytes through a raw pointer. So a process that
+/// changes the file meanwhile can change what a read returns (the checksum of the page detects it)
+/// but breaks no rule of the language. A process that *truncates* the file makes reads past the new
+/// end raise `SIGBUS`. The engine never truncates, and the lock file keeps other databases away. A
+/// disk error is a `SIGBUS` too; use `pread` to get an error instead.
 #[derive(Debug)]
 struct MappedFile {
     map: MmapRaw,
@@ -100,7 +100,7 @@ struct MappedFile {
 impl MappedFile {
     fn new(opened: &File, file: ReopenedFile) -> io::Result<MappedFile> {
         let map = MmapOptions::new().map_raw_read_only(opened)?;
-        // Advice that is not taken costs speed only.
+        // Refused advice costs only speed.
         let _ = map.advise(memmap2::Advice::Random);
         Ok(MappedFile { map, file })
     }
@@ -132,9 +132,9 @@ impl RandomRead for MappedFile {
                     .advise_range(memmap2::Advice::WillNeed, offset, len);
             }
             Advice::DontNeed => {
-                // Mapped pages stay in the cache, so they are unmapped first.
-                // SAFETY: the map is shared with the file and read-only: a page that is dropped is
-                // read from the file again, with the same bytes.
+                // A mapped page stays in the cache, so it is unmapped first. SAFETY: the map is
+                // shared with the file and read-only: a dropped page is read from the file again,
+                // with the same bytes.
                 let _ = unsafe {
                     self.map
                         .unchecked_advise_range(UncheckedAdvice::DontNeed, offset, len)

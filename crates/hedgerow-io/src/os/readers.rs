@@ -1,10 +1,10 @@
-//! Direct reads made together where there is no io_uring: by threads, each of which makes one at a time.
+//! Overlapping direct reads without io_uring, by threads. Each thread makes one read at a time.
 //!
-//! Threads are started when there is first something to read for them, and end with the storage. Whoever
-//! waits makes those of its reads itself that no thread has taken, so that all of them are made even where no thread
-//! can be started. A thread reads into memory of its own task, never into the callers'.
+//! The first read starts the threads, and they end with the storage. A waiting caller makes its own
+//! reads that no thread has taken. So every read is made even if no thread can be started. A thread
+//! reads into memory of its own task, never into the caller's.
 //!
-//! Cost of a read beside that of the device: a lock, waking a thread, and two copies.
+//! Cost of a read beside that of the device: a lock, a wake-up of a thread, and two copies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,12 +15,12 @@ use std::thread::{self, JoinHandle};
 
 use crate::reads::Read;
 
-/// With the caller as many as a `multi_get` of 32 keys has under way.
+/// The maximum of threads. With the caller they make the 32 reads of a `multi_get` of 32 keys.
 const THREADS_MAX: usize = 31;
-/// Nothing of these threads is deep.
+/// The stack of a thread: none of their calls is deep.
 const STACK_BYTES: usize = 128 << 10;
 
-/// The threads, and what they are to read.
+/// The threads and their queue of reads.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     shared: Arc<Shared>,
@@ -31,7 +31,7 @@ pub(super) struct Readers {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Something is to be read, or the threads are to end.
+    /// Signals a new task, or the end of the threads.
     changed: Condvar,
 }
 
@@ -42,14 +42,14 @@ struct State {
     closed: bool,
 }
 
-/// A read that any thread may make. Dropped, it tells whose it is how it went.
+/// A read for any thread. Dropping it sends its result to its caller.
 #[derive(Debug)]
 struct Task {
     read: Read,
     bytes: Vec<u8>,
     result: io::Result<()>,
     done: Sender<Done>,
-    /// The number of its caller.
+    /// The number of the task's caller.
     caller: usize,
 }
 
@@ -65,12 +65,12 @@ impl Drop for Task {
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Ok(()));
         let bytes = std::mem::take(&mut self.bytes);
-        // The caller may have given it up.
+        // The caller may have abandoned it.
         drop(self.done.send((self.read.tag, result.map(|()| bytes))));
     }
 }
 
-/// What one caller has under way.
+/// The reads of one caller.
 #[derive(Debug)]
 pub(super) struct PoolReads {
     readers: Arc<Readers>,
@@ -110,7 +110,8 @@ impl PoolReads {
         });
     }
 
-    /// As [`Reads::next`](crate::Reads::next). Makes those reads itself that no thread has taken.
+    /// Waits as [`Reads::next`](crate::Reads::next) does. Makes the reads itself that no thread has
+    /// taken.
     pub(super) fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)> {
         if !self.is_under_way() {
             return None;
@@ -140,7 +141,7 @@ impl Drop for PoolReads {
 }
 
 impl Readers {
-    /// Adds a task. One that waits alone is left to its caller.
+    /// Adds a task. A single waiting task wakes no thread: its caller makes it.
     fn give(&self, task: Task) {
         let mut state = self.shared.lock();
         state.waiting.push_back(task);
@@ -154,7 +155,7 @@ impl Readers {
         }
     }
 
-    /// Starts another thread, if there may be more and the system allows it.
+    /// Starts another thread within `THREADS_MAX`, if the system allows it.
     fn start_thread(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.len() >= THREADS_MAX {
@@ -174,7 +175,7 @@ impl Drop for Readers {
         self.shared.changed.notify_all();
         let threads = self.threads.get_mut();
         for thread in threads.unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A panic of it was its caller's error.
+            // A panic of a reader was an error of its caller.
             let _ = thread.join();
         }
     }
@@ -185,7 +186,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest task of a caller that nobody has taken.
+    /// Takes the oldest waiting task of a caller.
     fn take_of(&self, caller: usize) -> Option<Task> {
         let waiting = &mut self.lock().waiting;
         let at = waiting.iter().position(|task| task.caller == caller)?;
@@ -198,7 +199,7 @@ impl Shared {
         }
     }
 
-    /// Nothing when the threads are to end: then nobody waits for a read.
+    /// Waits for a task. `None` if the threads are to end; then no caller waits for a read.
     fn wait_and_take(&self) -> Option<Task> {
         let mut state = self.lock();
         state.idle += 1;
@@ -219,11 +220,11 @@ mod tests {
     use super::*;
     use crate::RandomRead;
 
-    /// A file whose bytes are its offsets' last ones, which fails where it is told to.
+    /// A file whose bytes are the low bytes of their offsets. It fails at a chosen offset.
     #[derive(Debug, Default)]
     struct Scripted {
         fails_at: Option<u64>,
-        /// No read ends before so many have begun.
+        /// The number of reads that must begin before any read ends.
         begun_min: usize,
         begun: Mutex<usize>,
         more: Condvar,
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Reads of 16 bytes at these offsets: what each gave.
+    /// Reads 16 bytes at each of these offsets and returns the results.
     fn read(
         readers: &Arc<Readers>,
         file: &Arc<Scripted>,

@@ -1,5 +1,5 @@
-//! Reads that are under way at the same time: those past the system's cache by way of io_uring, or else by threads;
-//! of all others the system is told, and then they are made one by one.
+//! Overlapping reads. Direct reads go through io_uring or, without it, through threads. All other
+//! reads are announced to the system and then made one by one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,19 +11,19 @@ use super::ring::{Ring, Rings};
 use crate::RandomRead;
 use crate::reads::{OneByOne, Read, Reads};
 
-/// So many direct reads are handed on without waiting for more: telling the device costs as much as a read of the
-/// processor's time, and until it is told it does nothing.
+/// The number of direct reads that are submitted together. A submission costs as much processor
+/// time as a read, and the device idles until it.
 const PIECE: usize = 8;
 
-/// See the module.
+/// A queue of overlapping reads; see the module.
 #[derive(Debug)]
 pub(super) struct OsReads {
     rings: Arc<Rings>,
-    /// Direct reads that the device has not heard of.
+    /// The direct reads that are not submitted yet.
     waiting: VecDeque<Read>,
     ring: Option<Ring>,
     readers: Arc<Readers>,
-    /// Once there is a read for it.
+    /// The reads by threads; made with the first of them.
     pool: Option<PoolReads>,
     buffered: OneByOne,
     bytes: Vec<u8>,
@@ -42,7 +42,7 @@ impl OsReads {
         }
     }
 
-    /// Hands on what waits, as far as there is room.
+    /// Moves waiting reads to the ring or the threads while there is room.
     fn hand_on(&mut self) {
         if self.ring.is_none() && !self.waiting.is_empty() {
             self.ring = self.rings.take();
@@ -70,7 +70,7 @@ impl OsReads {
         ring || self.pool.as_ref().is_some_and(PoolReads::is_under_way)
     }
 
-    /// A ring that has failed is left alone, and its reads are made again.
+    /// Abandons a failed ring and gives its reads to the threads.
     fn give_up_ring(&mut self) {
         if let Some(ring) = self.ring.take() {
             ring.leave()
@@ -100,7 +100,7 @@ impl Reads for OsReads {
     }
 
     fn next(&mut self) -> Option<(usize, io::Result<&[u8]>)> {
-        // One alone need not be handed to anybody.
+        // A single read gains nothing from a submission.
         if self.waiting.len() == 1 && !self.is_under_way() {
             let read = self.waiting.pop_front()?;
             return Some((read.tag, read.make(&mut self.bytes)));
@@ -111,7 +111,7 @@ impl Reads for OsReads {
         match self.ring.as_mut().map_or(Ok(None), |ring| ring.wait()) {
             Ok(Some(ended)) => {
                 let bytes = self.ring.as_ref().and_then(|ring| ring.bytes(&ended));
-                // Too few bytes, or none: who asks again is told why.
+                // The kernel read too few bytes or none: a repeated read gets the error.
                 let bytes = bytes.map_or_else(|| ended.read.make(&mut self.bytes), Ok);
                 return Some((ended.read.tag, bytes));
             }

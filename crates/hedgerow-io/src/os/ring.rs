@@ -1,6 +1,6 @@
-//! Direct reads at the same time, by io_uring: one system call hands several of them to the device.
+//! Overlapping direct reads by io_uring: one system call hands several of them to the device.
 //!
-//! The kernel writes into memory of the ring, never into the callers': whatever goes wrong, it is
+//! The kernel writes into memory of the ring, never into the callers'. So after any failure it is
 //! enough to forget the ring.
 
 use std::any::Any;
@@ -15,19 +15,20 @@ use io_uring::{IoUring, opcode, types};
 use super::direct::{DirectFile, Sectors, Span};
 use crate::reads::Read;
 
-/// As many reads as are under way at once.
+/// The reads that may be under way at once.
 const READS_MAX: usize = 64;
-/// Longer reads are made in another way. A block of the usual size lies in one sector, or in two.
+/// The longest read, with its sectors. A block of the usual size lies in one sector or two.
 const SLOT_BYTES: usize = 8 << 10;
 
-/// The rings that nobody uses at the moment: one for each thread that ever read at the same time.
+/// The idle rings: as many as threads ever overlapped reads at the same time.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     free: Mutex<Vec<Ring>>,
 }
 
 impl Rings {
-    /// A ring; none if the system refuses rings. It is asked again each time, which costs it a microsecond.
+    /// Returns a ring, or `None` if the system refuses one. Each call tries again, which costs a
+    /// microsecond.
     pub(super) fn take(&self) -> Option<Ring> {
         let free = self
             .free
@@ -37,7 +38,7 @@ impl Rings {
         free.or_else(Ring::new)
     }
 
-    /// Takes a ring back when its reads have ended.
+    /// Waits for the reads of a ring and keeps it for reuse.
     pub(super) fn give_back(&self, mut ring: Ring) {
         loop {
             match ring.wait() {
@@ -53,20 +54,21 @@ impl Rings {
     }
 }
 
-/// A read that is not under way any more.
+/// A completed read.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) read: Read,
     slot: usize,
-    /// So many sector bytes are in the slot.
+    /// The number of bytes that the kernel wrote into the slot.
     bytes: usize,
 }
 
-/// Never dropped while a read of it is under way: it goes to [`Rings::give_back`], or is left.
+/// A ring. It is never dropped with a read under way: it goes to [`Rings::give_back`] or is leaked
+/// by `leave`.
 pub(super) struct Ring {
     ring: IoUring,
     memory: Sectors,
-    /// The reads under way, each with the memory of its number, and their files, which stay open.
+    /// The reads under way, by slot. Each holds its file open.
     slots: Vec<Option<(Read, Arc<File>)>>,
     free: Vec<usize>,
 }
@@ -87,12 +89,12 @@ impl Ring {
         })
     }
 
-    /// Whether it makes such reads.
+    /// Returns true if the read fits into a slot.
     pub(super) fn takes(read: &Read) -> bool {
         Span::around(read.offset, read.bytes).bytes <= SLOT_BYTES
     }
 
-    /// Makes a read of a direct file one of those that the kernel is handed next, if there is room.
+    /// Queues a read of a direct file for the next submission. Returns it if there is no room.
     pub(super) fn push(&mut self, read: Read) -> Result<(), Read> {
         let file: &dyn Any = &*read.file;
         let file = file.downcast_ref::<DirectFile>();
@@ -108,8 +110,8 @@ impl Ring {
             span.bytes as u32,
         );
         let entry = entry.offset(span.start).build().user_data(slot as u64);
-        // SAFETY: the slot holds the file open and nobody looks at its memory until the read is completed; a
-        // ring of which that is not known is never dropped.
+        // SAFETY: the slot holds the file open, and nobody touches its memory until the read
+        // completes. A ring whose reads may be under way is never dropped.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
             return Err(read);
@@ -123,7 +125,7 @@ impl Ring {
         self.free.len() < READS_MAX
     }
 
-    /// Hands the kernel what was pushed.
+    /// Submits the queued reads to the kernel.
     pub(super) fn submit(&mut self) -> io::Result<()> {
         if self.ring.submission().is_empty() {
             return Ok(());
@@ -131,12 +133,12 @@ impl Ring {
         self.enter(0)
     }
 
-    /// Whether a read has ended, as far as the kernel has said.
+    /// Returns true if the kernel has reported a completed read.
     pub(super) fn has_ended(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
 
-    /// Waits until a read has ended. `None` if none is under way.
+    /// Waits for a read to complete. `None` if none is under way.
     pub(super) fn wait(&mut self) -> io::Result<Option<Ended>> {
         while self.is_under_way() {
             let Some(completed) = self.ring.completion().next() else {
@@ -155,7 +157,7 @@ impl Ring {
         Ok(None)
     }
 
-    /// What a read asked for, until the next is pushed; `None` if the kernel has read less.
+    /// The bytes of a completed read, until the next `push`; `None` if the kernel read too few.
     pub(super) fn bytes(&self, ended: &Ended) -> Option<&[u8]> {
         let wanted = Span::around(ended.read.offset, ended.read.bytes).wanted;
         let slot = &self.memory.bytes()[ended.slot * SLOT_BYTES..][..SLOT_BYTES];
@@ -169,7 +171,8 @@ impl Ring {
         }
     }
 
-    /// Leaves it to the kernel, which may write into its memory still: the reads that were under way.
+    /// Leaks the ring, because the kernel may still write into its memory. Returns its reads under
+    /// way.
     pub(super) fn leave(self) -> Vec<Read> {
         let ring = ManuallyDrop::new(self);
         let reads = ring.slots.iter().flatten();
@@ -177,7 +180,7 @@ impl Ring {
     }
 }
 
-/// The call is to be made again.
+/// Returns true if a repeated call may succeed.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
     error

@@ -1,33 +1,34 @@
 //! Log segments: a memory map, or `pwrite`.
 //!
-//! Both write into blocks that are allocated already and both sync with `fdatasync`, which on
-//! Linux also writes the pages dirtied through a map (elsewhere `msync` goes first) and, because
-//! the size never changes, rarely has metadata to write.
+//! Both write into allocated blocks, and both sync with `fdatasync`. On Linux, `fdatasync` also
+//! writes pages that were dirtied through a map; elsewhere `msync` goes first. The size never
+//! changes, so a sync rarely has metadata to write.
 //!
 //! # Cost
 //!
-//! Measured by `examples/segment_write.rs` on ext4, records of 160 bytes: copying one into mapped
-//! pages takes about 30 ns, a `pwrite` of one about 900 ns. A map pays for the first touch of each
-//! page after a sync instead: about 0.3 us in a recycled segment and 4 us in a new one. If a
-//! recycled page had left the cache, it would be read from the disk first, and where memory is
-//! short that was behind every commit of more than 25 ms; so a segment that is not in the cache is
-//! made new when it is recycled.
+//! Measured by `examples/segment_write.rs` on ext4 with records of 160 bytes: a copy of a record
+//! into mapped pages takes about 30 ns, its `pwrite` about 900 ns. A map pays for the first touch
+//! of each page after a sync instead: about 0.3 us in a recycled segment and 4 us in a new one. The
+//! first touch of a recycled page that has left the cache reads it from the disk. If memory is
+//! short, these reads caused every commit of more than 25 ms. So a recycled segment that is not in
+//! the cache is made new.
 //!
 //! A sync of 4 KB takes twice as long in a new segment, 250 us instead of 130, because the file
-//! system notes in its journal that more of the allocated blocks have been written. `prepare`
-//! helps with both: it makes a range of pages ready and dirty, and the next sync writes and notes
-//! them all at once, so that commits in a new segment cost what they cost in a recycled one.
+//! system journals that more of the allocated blocks are written. `prepare` helps with both: it
+//! populates and dirties a range of pages, and the next sync writes and journals them all at once.
+//! So a commit in a new segment costs as much as in a recycled one.
 //!
-//! Before it writes a page the kernel takes it from the map, and each time it interrupts all processors to make them
-//! forget where the page was: 13 % of the processors' time of a load with two writers and small memtables, on a
-//! virtual machine. `write_back` takes a whole range from the map first, with one interruption for every 2 MiB.
+//! The kernel unmaps a page before it writes the page. Each time it interrupts all processors to
+//! flush their translations: 13 % of the processors' time of a load with two writers and small
+//! memtables, on a virtual machine. `write_back` first unmaps a whole range, with one interruption
+//! per 2 MiB.
 //!
 //! # Failure
 //!
 //! A write through a map has no result: a page that cannot be read or allocated ends the process
-//! with `SIGBUS`, where `pwrite` returns an error. Allocation cannot fail inside a preallocated
-//! segment unless the file system copies on write; there, [`SegmentMode::Pwrite`] is the mode to
-//! use. A failed write-back is reported by `sync` in both modes.
+//! with `SIGBUS`, where `pwrite` returns an error. Allocation inside a preallocated segment cannot
+//! fail unless the file system copies on write; use [`SegmentMode::Pwrite`] there. In both modes
+//! `sync` reports a failed write-back.
 
 use std::fs::File;
 use std::io;
@@ -41,10 +42,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::system;
 use crate::Segment;
 
-/// How log segments are written.
+/// The way to write log segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SegmentMode {
-    /// Through a memory map: a record is copied and no system call is made.
+    /// Through a memory map. A record is copied without a system call.
     #[default]
     Mmap,
     /// With one `pwrite` per record.
@@ -79,9 +80,9 @@ fn assert_bounds(offset: u64, len: usize, capacity_bytes: u64) {
     );
 }
 
-/// A segment written through a shared map of it.
+/// A segment written through a shared map.
 ///
-/// The pages are those of the page cache, so what was copied survives the process.
+/// Its pages are those of the page cache, so copied bytes survive the process.
 #[derive(Debug)]
 struct MappedSegment {
     map: MmapRaw,
@@ -112,7 +113,7 @@ impl Segment for MappedSegment {
     fn prepare(&self, range: Range<u64>) {
         #[cfg(target_os = "linux")]
         if let Some(range) = super::clip(&range, self.map.len()) {
-            // A kernel before 5.14 does not know it: the writers then fault the pages in.
+            // A kernel before 5.14 refuses this advice. The writers then fault the pages in.
             let _ = self
                 .map
                 .advise_range(memmap2::Advice::PopulateWrite, range.start, range.len());
@@ -125,14 +126,14 @@ impl Segment for MappedSegment {
         #[cfg(target_os = "linux")]
         if let Some(range) = super::clip(&range, self.map.len()) {
             let advice = memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: the map is shared and of a file, and no reference into it exists: its pages stay in the page
-            // cache with what was written, and are found there when the range is touched again, by a writer
-            // at the same time, too.
+            // SAFETY: the map is shared and of a file, and no reference into it exists. Its pages
+            // stay in the page cache with the written bytes. A later touch, also by a concurrent
+            // writer, finds them there.
             let _ = unsafe {
                 self.map
                     .unchecked_advise_range(advice, range.start, range.len())
             };
-            // What fails is told by the next sync.
+            // The next sync reports a failure.
             let _ = system::start_write_back(&self.file, range.start as u64..range.end as u64);
         }
         #[cfg(not(target_os = "linux"))]

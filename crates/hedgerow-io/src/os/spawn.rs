@@ -55,7 +55,7 @@ mod tests {
         let last = allowed[allowed.len() - 1];
         let body = move || match OsSpawn.pin(last) {
             Ok(()) => assert_eq!(OsSpawn.processors(), [last]),
-            // Refused by a sandbox: it runs where it may.
+            // A sandbox refused: the thread runs on the allowed processors.
             Err(_) => assert_eq!(OsSpawn.processors(), allowed),
         };
         let thread = OsSpawn.spawn("pinned", Box::new(body)).unwrap();

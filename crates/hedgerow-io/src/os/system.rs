@@ -1,5 +1,5 @@
-//! The system calls that the standard library does not have, each with what replaces it on a
-//! system that lacks it, so that no other file asks which system it runs on.
+//! The system calls that the standard library lacks, each with a substitute for other systems. So
+//! no other file depends on the system.
 
 use std::fs::File;
 use std::io;
@@ -10,22 +10,22 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
-/// No processor that Linux runs on has smaller ones.
+/// The smallest page of any processor that Linux runs on.
 #[cfg(target_os = "linux")]
 const SMALLEST_PAGE_BYTES: usize = 4096;
 
-/// Bytes that an ordinary user can still write.
+/// The bytes that an ordinary user can still write.
 pub(super) fn available_bytes(dir: &Path) -> io::Result<u64> {
     let system = rustix::fs::statvfs(dir)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// How many files the process may have open, if there is a limit.
+/// The process's limit on open files, if there is one.
 pub(super) fn open_files_max() -> Option<u64> {
     rustix::process::getrlimit(Resource::Nofile).current
 }
 
-/// As many as it may ask for. Without success it has as many as before.
+/// Raises the limit on open files to its maximum. A failure leaves the limit as it was.
 pub(super) fn raise_open_files_max() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -35,7 +35,7 @@ pub(super) fn raise_open_files_max() {
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Whether a file was not opened because too many are.
+/// Returns true if a file was not opened because too many are open.
 pub(super) fn is_out_of_files(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -43,10 +43,10 @@ pub(super) fn is_out_of_files(error: &io::Error) -> bool {
     )
 }
 
-/// Makes an empty file `bytes` long, all zero, with its blocks allocated.
+/// Extends an empty file to `bytes` zero bytes in allocated blocks.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    // Allocation takes blocks until there are none left, and only then fails: for that moment the
-    // disk would be full for everybody.
+    // A failing allocation first takes all free blocks. For that moment the disk would be full for
+    // everybody.
     let system = rustix::fs::fstatvfs(file)?;
     if system.f_bavail.saturating_mul(system.f_frsize) < bytes {
         return Err(io::ErrorKind::StorageFull.into());
@@ -55,7 +55,7 @@ pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     loop {
         match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Err(Errno::INTR) => {}
-            // The file system cannot: write the zeros.
+            // The file system cannot allocate: write the zeros.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
             result => return Ok(result?),
         }
@@ -74,9 +74,8 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a file whose pages have left the page cache forget its bytes and keep its blocks, so that a
-/// write into part of a page does not read the page first. Where that is not possible, nothing
-/// happens.
+/// Zeroes a file that is not in the page cache and keeps its blocks, so that a write into part of a
+/// page does not read the page first. Does nothing where the system cannot.
 pub(super) fn forget_unless_cached(file: &File, bytes: u64) {
     #[cfg(target_os = "linux")]
     if is_cached(file).is_ok_and(|is_cached| !is_cached) {
@@ -87,14 +86,14 @@ pub(super) fn forget_unless_cached(file: &File, bytes: u64) {
     let _ = (file, bytes);
 }
 
-/// Whether all of a file is in the page cache.
+/// Returns true if the whole file is in the page cache.
 #[cfg(target_os = "linux")]
 fn is_cached(file: &File) -> io::Result<bool> {
     let map = memmap2::MmapOptions::new().map_raw(file)?;
-    // Larger pages leave the end of it as it is.
+    // If pages are larger, the end of the vector keeps its ones.
     let mut pages = vec![1_u8; map.len().div_ceil(SMALLEST_PAGE_BYTES)];
-    // SAFETY: the call reads nothing of the map, which is alive and begins at a page, and writes
-    // one byte into `pages` for each page of it, none of them smaller than assumed.
+    // SAFETY: the call reads nothing of the map, which is alive and begins at a page. It writes one
+    // byte into `pages` for each page, and no page is smaller than assumed.
     let result = unsafe { libc::mincore(map.as_mut_ptr().cast(), map.len(), pages.as_mut_ptr()) };
     match result {
         0 => Ok(pages.iter().all(|page| page & 1 == 1)),
@@ -102,7 +101,7 @@ fn is_cached(file: &File) -> io::Result<bool> {
     }
 }
 
-/// A used-up quota is a full disk to the engine.
+/// Maps a used-up quota to a full disk.
 pub(super) fn full_error(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::QuotaExceeded => io::Error::new(io::ErrorKind::StorageFull, error),
@@ -110,7 +109,7 @@ pub(super) fn full_error(error: io::Error) -> io::Error {
     }
 }
 
-/// Gives every "a second name is not possible here" the kind that makes the caller copy.
+/// Maps every "a second name is not possible here" to the kind that makes the caller copy.
 pub(super) fn link_error(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
         Some(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
@@ -120,7 +119,7 @@ pub(super) fn link_error(error: io::Error) -> io::Error {
     }
 }
 
-/// Has the kernel read nothing around the pages that are asked for.
+/// Stops the kernel's read-ahead around pages.
 pub(super) fn advise_random(file: &File) {
     #[cfg(target_os = "linux")]
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
@@ -154,7 +153,7 @@ fn length(range: &Range<u64>) -> Option<std::num::NonZeroU64> {
     std::num::NonZeroU64::new(range.end.saturating_sub(range.start))
 }
 
-/// Starts to write a range back and does not wait for it.
+/// Starts the write-back of a range and does not wait for it.
 pub(super) fn start_write_back(file: &File, range: Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return sync_file_range(file, range, libc::SYNC_FILE_RANGE_WRITE);
@@ -162,8 +161,8 @@ pub(super) fn start_write_back(file: &File, range: Range<u64>) -> io::Result<()>
     return Ok(drop((file, range)));
 }
 
-/// Waits until what [`start_write_back`] started for a range is written. This makes nothing
-/// durable: neither the file's size nor the disk's own cache is flushed.
+/// Waits for a write-back that [`start_write_back`] started. Nothing becomes durable: neither the
+/// file's size nor the disk's own cache is flushed.
 pub(super) fn wait_for_write_back(file: &File, range: Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return sync_file_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
@@ -188,8 +187,8 @@ fn sync_file_range(file: &File, range: Range<u64>, flags: libc::c_uint) -> io::R
             Some(Errno::INTR) => {}
             // Pacing is a courtesy: a file system without it still writes.
             Some(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::OPNOTSUPP) => return Ok(()),
-            // The kernel reports a failed write-back once, so this may not be ignored: the
-            // `fdatasync` to come would succeed.
+            // The kernel reports a failed write-back only once. If it were ignored, the next
+            // `fdatasync` would succeed.
             _ => return Err(error),
         }
     }

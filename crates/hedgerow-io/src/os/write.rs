@@ -1,13 +1,13 @@
-//! Writing a file from front to back without ever leaving much of it dirty.
+//! Writes a file from front to back and keeps little of it dirty.
 //!
-//! A kernel that is left alone collects dirty pages until a threshold, and then makes every writer
-//! of the machine wait. So the writer asks for write-back itself: whenever a window of
-//! [`WINDOW_BYTES`] has been handed over, its write-back starts, and the one before is waited for.
-//! At any time at most two windows and the buffer are not on their way to the disk.
+//! By default a kernel collects dirty pages up to a threshold and then makes every writer of the
+//! machine wait. So the writer paces write-back itself. After every window of [`WINDOW_BYTES`] it
+//! starts the window's write-back and waits for that of the window before. At most two windows and
+//! the buffer are then not on their way to the disk.
 //!
-//! What is written past the system's cache ([`super::direct::DirectWriter`]) is on its way to the disk at once.
+//! A write past the system's cache ([`super::direct::DirectWriter`]) goes to the disk at once.
 //!
-//! After an error a writer refuses everything: how much of the file is there is unknown.
+//! After an error the writer refuses everything, because the length of the file is unknown.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -17,11 +17,11 @@ use std::ops::Range;
 use super::system;
 use crate::SequentialWrite;
 
-/// Bytes collected before a system call: large enough that its cost vanishes (about 30 us of
-/// copying), small enough to stay in the processor's cache.
+/// The size of the buffer. It is large enough that a system call costs nothing beside it (about 30
+/// us of copying), and small enough to stay in the processor's cache.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes whose write-back is asked for at once: one large request for any disk.
+/// The bytes of one write-back: a large request for any disk.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A buffered file with paced write-back.
@@ -29,14 +29,14 @@ const WINDOW_BYTES: u64 = 1 << 20;
 pub(super) struct PacedWriter {
     file: File,
     buffer: Vec<u8>,
-    /// Bytes that the kernel has.
+    /// The bytes handed to the kernel.
     handed_bytes: u64,
-    /// The range being written back; what is after it has not been asked for.
+    /// The range being written back. The bytes after it are not requested yet.
     window: Range<u64>,
 }
 
 impl PacedWriter {
-    /// Writes to an empty file.
+    /// A writer of an empty file.
     pub(super) fn new(file: File) -> PacedWriter {
         PacedWriter {
             file,
@@ -106,18 +106,18 @@ impl Steps for PacedWriter {
     }
 }
 
-/// What a writer does, each step after the last one succeeded.
+/// The steps of a writer. No step follows a failed one.
 pub(super) trait Steps: Debug + Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// What was appended goes to the system.
+    /// Hands the appended bytes to the system.
     fn hand_over(&mut self) -> io::Result<()>;
-    /// What was handed over becomes durable.
+    /// Makes the bytes handed over durable.
     fn sync(&mut self) -> io::Result<()>;
     fn bytes(&self) -> u64;
     fn memory_bytes(&self) -> usize;
 }
 
-/// A writer that takes no step after one that failed.
+/// A writer that refuses every step after a failed one.
 #[derive(Debug)]
 pub(super) struct UntilFailure<S> {
     steps: S,

@@ -1,15 +1,15 @@
-//! The bytes of one file: what a reader sees now, and what a crash may leave of it.
+//! The bytes of one file: the current ones, and the ones that a crash may leave.
 //!
-//! The current bytes are shared copy-on-write chunks, so that taking an image of a disk copies
-//! nothing. Beside them stands an undo log of the writes since the last successful sync; a crash
-//! walks it backwards and takes back, sector by sector, what is to be lost.
+//! The current bytes are shared copy-on-write chunks, so that an image of a disk copies nothing. An
+//! undo log beside them has the writes since the last successful sync. A crash walks it backwards
+//! and undoes the lost writes, sector by sector.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::random::Random;
 
-/// A disk writes a sector entirely or not at all.
+/// The size of a sector. A disk writes a sector entirely or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 const CHUNK_BYTES: usize = 4096;
@@ -22,12 +22,12 @@ pub(super) struct Contents {
     /// `None` is a chunk of zeros. Bytes at and after `bytes` are zero.
     chunks: Vec<Option<Arc<Chunk>>>,
     bytes: u64,
-    /// The length that a crash keeps for certain.
+    /// The length that a crash surely keeps.
     durable_bytes: u64,
     /// The writes since the last sync, oldest first.
     unsynced: Vec<Write>,
-    /// Sectors whose sync failed, with their last durable bytes: each is either way after a crash,
-    /// whatever is synced later, until it is written and synced again.
+    /// The sectors whose sync failed, with their last durable bytes. A crash keeps either bytes of
+    /// each, whatever is synced later, until the sector is written and synced again.
     unknown: BTreeMap<u64, Sector>,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Contents {
 struct Write {
     offset: u64,
     len: usize,
-    /// What the write replaced; shorter than `len` by what it appended.
+    /// The bytes that the write replaced. They are shorter than `len` by the appended bytes.
     old: Box<[u8]>,
 }
 
 impl Contents {
-    /// `bytes` zero bytes that are durable.
+    /// A file of `bytes` durable zero bytes.
     pub(super) fn zeros(bytes: u64) -> Contents {
         Contents {
             bytes,
@@ -49,7 +49,7 @@ impl Contents {
         }
     }
 
-    /// Bytes that are durable.
+    /// A file of these bytes, durable.
     pub(super) fn durable(bytes: &[u8]) -> Contents {
         let mut contents = Contents::zeros(bytes.len() as u64);
         contents.put(0, bytes);
@@ -60,7 +60,7 @@ impl Contents {
         self.bytes
     }
 
-    /// Fills `buf`; what is after the end is zero.
+    /// Fills `buf`. The bytes after the end are zero.
     pub(super) fn read(&self, offset: u64, mut buf: &mut [u8]) {
         let mut at = offset as usize;
         while !buf.is_empty() {
@@ -81,7 +81,7 @@ impl Contents {
         bytes
     }
 
-    /// Writes, and remembers how to take it back.
+    /// Writes, and logs how to undo it.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -98,14 +98,14 @@ impl Contents {
         self.bytes = self.bytes.max(offset + bytes.len() as u64);
     }
 
-    /// Changes one bit, behind the back of the undo log.
+    /// Inverts one bit without a record in the undo log.
     pub(super) fn flip_bit(&mut self, bit: u64) {
         let mut byte = [0];
         self.read(bit / 8, &mut byte);
         self.put(bit / 8, &[byte[0] ^ 1 << (bit % 8)]);
     }
 
-    /// Makes all that was written since the last sync durable.
+    /// Makes all writes since the last sync durable.
     pub(super) fn sync(&mut self) {
         for sector in std::mem::take(&mut self.unsynced)
             .iter()
@@ -116,7 +116,7 @@ impl Contents {
         self.durable_bytes = self.bytes;
     }
 
-    /// A sync that failed: what was written since the last one is unknown from now on.
+    /// Fails a sync: the writes since the last one are unknown from now on.
     pub(super) fn fail_sync(&mut self) {
         let mut durable = Contents {
             chunks: self.chunks.clone(),
@@ -131,7 +131,7 @@ impl Contents {
         }
     }
 
-    /// What a loss of power may leave.
+    /// Draws the contents after a loss of power.
     pub(super) fn after_crash(&self, random: &mut Random) -> Contents {
         let mut image = Contents {
             chunks: self.chunks.clone(),
@@ -156,14 +156,14 @@ impl Contents {
         image
     }
 
-    /// How many of the unsynced writes to each sector reached the disk, the oldest first. Sectors
-    /// that are not in the result keep none.
+    /// Draws for each sector the number of its unsynced writes that reached the disk, the oldest
+    /// first. A sector that is not in the result keeps none.
     fn draw_kept(&self, random: &mut Random) -> BTreeMap<u64, usize> {
         let mut kept = BTreeMap::new();
         for sector in self.unsynced.iter().flat_map(Write::sectors) {
             *kept.entry(sector).or_insert(0) += 1;
         }
-        // All, nothing, and both ends of "some" find different bugs.
+        // All, none, and both ends of "some" find different bugs.
         let eighths = [0, 1, 4, 7, 8][random.below(5) as usize];
         for writes in kept.values_mut() {
             if !random.chance(eighths) {
@@ -177,7 +177,7 @@ impl Contents {
         kept
     }
 
-    /// Takes writes back, the last one first, except the oldest `kept[sector]` of each sector.
+    /// Undoes writes, the last one first, except the oldest `kept[sector]` of each sector.
     fn take_back(&mut self, writes: &[Write], kept: &BTreeMap<u64, usize>) {
         let mut left = BTreeMap::new();
         for sector in writes.iter().flat_map(Write::sectors) {
@@ -197,7 +197,7 @@ impl Contents {
         }
     }
 
-    /// Puts back what a write replaced in one sector.
+    /// Restores the bytes that a write replaced in one sector.
     fn restore(&mut self, write: &Write, sector: u64) {
         let start = (sector * SECTOR_BYTES as u64).max(write.offset);
         let end = ((sector + 1) * SECTOR_BYTES as u64).min(write.offset + write.len as u64);

@@ -11,12 +11,12 @@ use super::random::hash;
 use super::{Disk, State, lock};
 use crate::{FileLock, RandomRead, Segment, SequentialWrite};
 
-/// An open file, and the disk that it is on.
+/// An open file and its disk.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) disk: Arc<Disk>,
     pub(super) file: Arc<File>,
-    /// The path that it was opened by.
+    /// The path that opened the file.
     pub(super) path: PathBuf,
 }
 
@@ -25,7 +25,7 @@ impl Handle {
         with(&mut lock(&self.file.inner).contents)
     }
 
-    /// Writes as much as faults and free space let through.
+    /// Writes as much as faults and free space allow.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
         let data = hash(bytes);
@@ -79,7 +79,7 @@ impl Handle {
     }
 }
 
-/// An immutable file. It has the bytes that it had when it was opened.
+/// An immutable file. It has its bytes of the moment of opening.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) handle: Handle,
@@ -118,8 +118,8 @@ impl RandomRead for Reader {
     }
 }
 
-/// A file being written. It keeps bytes back as the writer of the operating system does, only
-/// fewer, so that who forgets to flush notices.
+/// A file being written. It buffers as the writer of the operating system does, but less, so that a
+/// missing flush shows.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) handle: Handle,

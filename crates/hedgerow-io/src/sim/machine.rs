@@ -1,4 +1,4 @@
-//! Simulated time, and the absence of threads.
+//! Simulated time, and a spawner without threads.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::{Clock, Join, Spawn};
 
-/// A clock that moves only when somebody sleeps or moves it.
+/// A clock that moves only by `sleep` and `advance`.
 #[derive(Debug, Default)]
 pub struct SimClock {
     now_ns: AtomicU64,
 }
 
 impl SimClock {
-    /// What [`Clock::unix_seconds`] shows at the start: a moment in November 2023.
+    /// The first value of [`Clock::unix_seconds`]: a moment in November 2023.
     const START_UNIX_SECONDS: u64 = 1_700_000_000;
 
     /// A clock that starts at zero.
@@ -21,7 +21,7 @@ impl SimClock {
         SimClock::default()
     }
 
-    /// Moves the time on.
+    /// Advances the time.
     pub fn advance(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.now_ns.fetch_add(ns, Ordering::SeqCst);
@@ -42,7 +42,7 @@ impl Clock for SimClock {
     }
 }
 
-/// Refuses to start threads: a run with threads does not replay.
+/// A spawner that refuses every thread, because a run with threads does not replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSpawn;
 

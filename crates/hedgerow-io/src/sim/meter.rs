@@ -1,11 +1,11 @@
-//! What every simulated operation passes: counters, the trace, and the faults it may meet.
+//! The meter of every simulated operation: counters, the trace, and scheduled faults.
 
 use std::io;
 use std::path::Path;
 
 use super::random::{hash, mix};
 
-/// The kinds of operations that faults are aimed at.
+/// The kinds of operations that a fault can select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpClass {
@@ -25,18 +25,18 @@ pub enum OpClass {
     Name,
 }
 
-/// What an operation does instead of succeeding.
+/// The failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It does nothing and fails as a broken disk does.
+    /// It does nothing and fails as on a broken disk.
     Io,
     /// It does nothing and fails with `StorageFull`.
     StorageFull,
-    /// It fails after having done half or all of its work: a write keeps the first half of its
-    /// bytes, a read fills the first half of its buffer and is `UnexpectedEof`, names are changed
-    /// and files created although the caller is told otherwise. A sync has no half: it fails as
-    /// with [`Fault::Io`].
+    /// It fails after half or all of its work. A write keeps the first half of its bytes. A read
+    /// fills the first half of its buffer and is `UnexpectedEof`. Names are changed and files
+    /// created although the caller gets an error. A sync has no half: it fails as with
+    /// [`Fault::Io`].
     Short,
 }
 
@@ -50,18 +50,18 @@ impl Fault {
     }
 }
 
-/// How much a simulated disk was used.
+/// The use of a simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// All operations, also those that failed.
+    /// All operations, the failed ones included.
     pub operations: u64,
-    /// Operations that change something or make it durable: all but [`OpClass::Lookup`] and
+    /// The operations that change something or make it durable: all but [`OpClass::Lookup`] and
     /// [`OpClass::Read`].
     pub mutations: u64,
     /// Reads of files.
     pub reads: u64,
-    /// How often reads that were begun were waited for, and how many were made at the same time in all.
+    /// The number of batches of overlapping reads. `reads_in_batches` is the number of their reads.
     pub read_batches: u64,
     /// See `read_batches`.
     pub reads_in_batches: u64,
@@ -69,7 +69,7 @@ pub struct Counters {
     pub writes: u64,
     /// Syncs of files, segments and directories.
     pub syncs: u64,
-    /// Bytes asked for by reads.
+    /// Bytes requested by reads.
     pub read_bytes: u64,
     /// Bytes handed over by writes.
     pub written_bytes: u64,
@@ -83,7 +83,7 @@ pub(super) struct Op<'a> {
     pub(super) paths: &'a [&'a Path],
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The hash of what it writes.
+    /// The hash of the written bytes.
     pub(super) data: u64,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Op<'a> {
     }
 }
 
-/// What is to become of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Succeed,
@@ -110,8 +110,8 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// `Ok(true)` if the operation is to do all its work, `Ok(false)` if it is to do what
-    /// [`Fault::Short`] says and then to fail.
+    /// Returns `Ok(true)` if the operation does all its work. Returns `Ok(false)` if it does the
+    /// work of [`Fault::Short`] and then fails.
     pub(super) fn begin(self) -> io::Result<bool> {
         match self {
             Verdict::Succeed => Ok(true),
@@ -128,7 +128,7 @@ pub(super) struct Meter {
     pub(super) trace: u64,
     pub(super) power_lost: bool,
     pub(super) faults_fired: u64,
-    /// The value of `mutations` at which the power goes.
+    /// The value of `mutations` at which the power is lost.
     power_until: Option<u64>,
     faults: Vec<Scheduled>,
 }
@@ -136,9 +136,9 @@ pub(super) struct Meter {
 #[derive(Debug)]
 struct Scheduled {
     class: OpClass,
-    /// What a path of the operation contains.
+    /// A part of the operation's path.
     path: String,
-    /// Operations of this kind that still succeed.
+    /// The number of matching operations that still succeed.
     left: u64,
     fault: Fault,
 }

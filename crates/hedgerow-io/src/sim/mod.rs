@@ -1,4 +1,4 @@
-//! A disk in memory that can lose power, fail and fill up, all of it replayable from a seed.
+//! A disk in memory that can lose power, fail and fill up. A seed replays all of it.
 //!
 //! ```
 //! use hedgerow_io::{Storage, sim::SimStorage};
@@ -16,40 +16,40 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! # What it may do
+//! # Behaviour
 //!
 //! A loss of power ([`SimStorage::crash`]) draws from the seed
-//! - for every 512-byte sector written since the last successful sync of its file: the bytes of
-//!   any of these writes to it, or the old ones (zeros after the old end of the file). A write of
-//!   several sectors can so be torn; a sector cannot;
-//! - for a file that grew since then: any length between the old and the new one, also longer than
-//!   the sectors that were kept;
-//! - for the names changed since the last `sync_dir` of their directory: all, none, the first
-//!   few, or any subset of the changes. A rename happens entirely or not at all, and syncing the
-//!   directory that a file left also keeps where it went;
+//! - for every 512-byte sector written since the last successful sync of its file: the bytes of any
+//!   of these writes to it, or the old ones (zeros after the old end of the file). So a write of
+//!   several sectors can be torn; a sector cannot;
+//! - for a file that grew since then: any length between the old and the new one, even one beyond
+//!   the kept sectors;
+//! - for the names changed since the last `sync_dir` of their directory: all, none, the first few,
+//!   or any subset of the changes. A rename happens entirely or not at all. A sync of the directory
+//!   that a file left also keeps its new name;
 //! - for a directory removed since the last `sync_dir` of its parent: whether it comes back.
 //!
 //! A failed sync of a file leaves each sector written since the last successful one either way at
 //! the next crash, whatever syncs succeed later, unless the sector is written again. Until then
-//! reads see what was written.
+//! reads return the written bytes.
 //!
 //! A failed `sync_dir` changes nothing; a later one can succeed.
 //!
-//! The end of the process ([`SimStorage::kill`]) loses what sequential writers had in their
-//! buffers, and the locks.
+//! The end of the process ([`SimStorage::kill`]) loses the buffers of sequential writers, and the
+//! locks.
 //!
-//! Operations fail when asked to ([`SimStorage::fail_after`], [`SimStorage::crash_after`],
-//! [`SimStorage::set_capacity_bytes`]), and writers stop ([`SimStorage::stall_write`]).
+//! Operations fail on request ([`SimStorage::fail_after`], [`SimStorage::crash_after`],
+//! [`SimStorage::set_capacity_bytes`]), and writers stop on request ([`SimStorage::stall_write`]).
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! It never changes what was synced (corruption is asked for: [`SimStorage::flip_bit`],
+//! It never changes synced bytes (except on request: [`SimStorage::flip_bit`],
 //! [`SimStorage::set_contents`]), tears no sector, misdirects no write, shows no stale bytes of
 //! removed files, and loses no created directory: [`Storage::create_dir_all`] promises these.
 //!
 //! # Cost
 //!
-//! Operations take one lock, and time by their own length. Images share the bytes of files that
+//! An operation takes one lock, and time linear in its length. Images share the bytes of files that
 //! neither side changes.
 
 mod contents;
@@ -81,7 +81,7 @@ use random::Random;
 #[cfg(doc)]
 use crate::Storage;
 
-/// A simulated disk. Clones are the same disk.
+/// A simulated disk. A clone is the same disk.
 #[derive(Debug, Clone)]
 pub struct SimStorage {
     disk: Arc<Disk>,
@@ -104,12 +104,12 @@ struct State {
     full_path: Option<String>,
     used_bytes: u64,
     locks: BTreeSet<PathBuf>,
-    /// Directories that are devices of their own.
+    /// The directories that are devices of their own.
     devices: BTreeSet<PathBuf>,
 }
 
 impl SimStorage {
-    /// An empty disk without limits. Equal seeds and equal operations give equal disks.
+    /// An empty disk without limits. Equal seeds and equal operations make equal disks.
     pub fn new(seed: u64) -> SimStorage {
         SimStorage::from_state(State {
             names: Names::new(),
@@ -123,58 +123,58 @@ impl SimStorage {
         })
     }
 
-    /// A disk that this one may be after a loss of power: see the [module](self). It has no locks,
-    /// no scheduled faults and fresh counters. This disk goes on as it was and shares nothing with
-    /// the other; a second call draws a second image.
+    /// Draws a disk as it may be after a loss of power: see the [module](self). The image has no
+    /// locks, no scheduled faults and fresh counters. This disk is unchanged and shares nothing
+    /// with it. A second call draws a second image.
     pub fn crash(&self) -> SimStorage {
         self.image(Names::after_crash)
     }
 
-    /// This disk as the next process finds it when this one is killed: everything is there that
-    /// was handed to the system, and nothing more of it is durable than before.
+    /// Returns this disk as the next process finds it if this process is killed. All bytes handed
+    /// to the system are there. Nothing more of them is durable than before.
     pub fn kill(&self) -> SimStorage {
         self.image(|names, _| names.copy())
     }
 
-    /// Makes one operation of a class fail: the next one after `count` more of them.
+    /// Makes one operation of a class fail, after `count` successful ones.
     pub fn fail_after(&self, class: OpClass, count: u64, fault: Fault) {
         self.state().meter.schedule(class, "", count, fault);
     }
 
-    /// Makes one operation of a class on a path that contains `path` fail: the next one after
-    /// `count` more of them. Of two paths, either may contain it.
+    /// Makes one operation of a class on a path that contains `path` fail, after `count` successful
+    /// ones. If the operation has two paths, either may contain it.
     pub fn fail_path_after(&self, class: OpClass, path: &str, count: u64, fault: Fault) {
         self.state().meter.schedule(class, path, count, fault);
     }
 
-    /// Lets `count` more mutating operations happen; from the next one on every operation fails
+    /// Lets `count` more mutating operations succeed. From the next one on every operation fails
     /// with "simulated power loss". Then take the image with [`SimStorage::crash`].
     pub fn crash_after(&self, count: u64) {
         self.state().meter.lose_power_after(count);
     }
 
-    /// Forgets all faults, and a loss of power, that have not happened yet.
+    /// Cancels all faults, and a loss of power, that have not happened yet.
     pub fn clear_faults(&self) {
         self.state().meter.clear_faults();
     }
 
-    /// The number of faults of [`SimStorage::fail_after`] that have happened.
+    /// The number of faults scheduled by [`SimStorage::fail_after`] that have happened.
     pub fn faults_fired(&self) -> u64 {
         self.state().meter.faults_fired
     }
 
-    /// Whether the power went, as [`SimStorage::crash_after`] asked.
+    /// Returns true if [`SimStorage::crash_after`] has cut the power.
     pub fn power_lost(&self) -> bool {
         self.state().meter.power_lost
     }
 
-    /// Limits the bytes of all files together; `None` is no limit. What is there stays.
+    /// Limits the bytes of all files together; `None` is no limit. Existing files stay.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.state().capacity_bytes = capacity_bytes;
     }
 
-    /// Makes no file where the path contains this, as where a disk of its own is full; `None` makes
-    /// them again. Images keep it.
+    /// Makes `StorageFull` of every new file whose path contains `path`, as a full disk of its own
+    /// would; `None` ends that. Images keep it.
     pub fn fill_path(&self, path: Option<&str>) {
         self.state().full_path = path.map(str::to_owned);
     }
@@ -184,8 +184,8 @@ impl SimStorage {
         self.state().used_bytes
     }
 
-    /// Makes a directory, and all under it, a device of its own: links and renames into and out of
-    /// it are `CrossesDevices`.
+    /// Makes a directory and its contents a device of their own: links and renames across its
+    /// border are `CrossesDevices`.
     pub fn add_device(&self, dir: impl AsRef<Path>) {
         self.state().devices.insert(dir.as_ref().to_owned());
     }
@@ -195,19 +195,19 @@ impl SimStorage {
         self.counters().operations
     }
 
-    /// What happened so far, by kind.
+    /// The operations so far, by kind.
     pub fn counters(&self) -> Counters {
         self.state().meter.counters
     }
 
-    /// A hash of every operation so far: what it was, of which paths, where, how long, and what it
-    /// wrote. Equal runs have equal hashes.
+    /// A hash of every operation so far: its kind, paths, offset, length and written bytes. Equal
+    /// runs have equal hashes.
     pub fn trace_hash(&self) -> u64 {
         self.state().meter.trace
     }
 
     /// The paths of all files, sorted. Like the other helpers below it is no operation: it is not
-    /// counted, does not fail on request and works without power.
+    /// counted, never fails on request, and works without power.
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut paths: Vec<_> = self.state().names.paths().collect();
         paths.sort();
@@ -224,8 +224,8 @@ impl SimStorage {
         Ok(bytes)
     }
 
-    /// Replaces the bytes of a file, or makes the file and its directory; all of it is durable.
-    /// Open handles see the new bytes.
+    /// Replaces the bytes of a file, durably. Creates the file and its directory if needed. Open
+    /// handles see the new bytes.
     ///
     /// # Errors
     /// `InvalidInput` or `NotADirectory` for a path that cannot be a file.
@@ -304,7 +304,7 @@ impl State {
     }
 
     fn free_bytes(&self) -> u64 {
-        /// What a disk without a limit says: enough for any test, and far from overflow.
+        /// The free space of a disk without a limit: enough for any test, and far from overflow.
         const UNLIMITED_BYTES: u64 = 1 << 50;
         self.capacity_bytes
             .unwrap_or(UNLIMITED_BYTES)
@@ -319,7 +319,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts the space of a file that has no names any more as free.
+    /// Frees the space of a file without names.
     fn give_back(&mut self, file: &File) {
         let inner = lock(&file.inner);
         if inner.links == 0 {
@@ -339,7 +339,7 @@ impl State {
     }
 }
 
-/// A panic elsewhere leaves the state whole: every change of it is made after the last check.
+/// Locks a state. A panic elsewhere leaves it whole, because every change follows the last check.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! Directories: the names there are now, and what a crash may leave of them.
+//! Directories: the current names, and the ones that a crash may leave.
 //!
-//! Every change of a name since the last `sync_dir` is kept in one list in the order of the calls.
-//! A rename is one change, so a crash shows it entirely or not at all.
+//! One list has every change of a name since the last `sync_dir`, in the order of the calls. A
+//! rename is one change, so a crash shows it entirely or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::contents::Contents;
 use super::random::Random;
 
-/// A file, whatever names it has.
+/// A file, independent of its names.
 #[derive(Debug)]
 pub(super) struct File {
     id: u64,
@@ -21,7 +21,7 @@ pub(super) struct File {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inner {
     pub(super) contents: Contents,
-    /// How many names the file has now; with none it takes no space.
+    /// The number of the file's names. A file without names takes no space.
     pub(super) links: u32,
 }
 
@@ -71,7 +71,7 @@ type Files = BTreeMap<String, Arc<File>>;
 struct Dir {
     current: Files,
     durable: Files,
-    /// Removed, but its parent is not synced.
+    /// True if the directory is removed and its parent is not synced.
     removed: bool,
 }
 
@@ -159,7 +159,7 @@ impl Names {
         Ok(())
     }
 
-    /// Returns the file that lost a name.
+    /// Removes a name and returns its file.
     pub(super) fn unlink(&mut self, at: Name) -> io::Result<Arc<File>> {
         let file = self.find(&at)?;
         self.dir_mut(&at.dir)?.current.remove(&at.name);
@@ -168,7 +168,7 @@ impl Names {
         Ok(file)
     }
 
-    /// Returns the file that was replaced.
+    /// Renames a file and returns the replaced file.
     pub(super) fn rename(&mut self, from: Name, to: Name) -> io::Result<Option<Arc<File>>> {
         let file = self.find(&from)?;
         if self.list(&to.path()).is_ok() {
@@ -189,7 +189,7 @@ impl Names {
         Ok(replaced)
     }
 
-    /// Makes the names of a directory durable, and the absence of removed directories in it.
+    /// Makes the names of a directory durable, and the removal of directories in it.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.list(dir)?;
         let synced = self.synced_together(dir);
@@ -203,7 +203,7 @@ impl Names {
                         self.pending.push(change);
                         continue;
                     }
-                    // The new name is durable now, and the old one may come back beside it.
+                    // The new name is durable now. The old one may come back beside it.
                     self.make_durable(&Change::Link {
                         at: to.clone(),
                         file: file.clone(),
@@ -217,7 +217,7 @@ impl Names {
         Ok(())
     }
 
-    /// Nothing that was in these directories can come back.
+    /// Forgets the removed directories in `parent`, with all in them.
     fn forget_dirs_removed_from(&mut self, parent: &Path) {
         let is_removed = |dir: &Path| self.dirs.get(dir).is_some_and(|dir| dir.removed);
         let roots = |dir: &Path| dir.parent() == Some(parent) && is_removed(dir);
@@ -234,7 +234,8 @@ impl Names {
         });
     }
 
-    /// Syncing the directory that a file left must not lose the file: it syncs where it went.
+    /// The directories to sync with `dir`. A sync of the directory that a file left must not lose
+    /// the file, so it also syncs the file's new directory.
     fn synced_together(&self, dir: &Path) -> BTreeSet<PathBuf> {
         let mut synced = BTreeSet::from([dir.to_owned()]);
         loop {
@@ -254,7 +255,7 @@ impl Names {
 
     fn make_durable(&mut self, change: &Change) {
         let mut durable = |at: &Name, file: Option<&Arc<File>>| {
-            // A directory that is gone keeps no names.
+            // A removed directory keeps no names.
             let Some(dir) = self.dirs.get_mut(&at.dir) else {
                 return;
             };
@@ -273,7 +274,7 @@ impl Names {
         }
     }
 
-    /// The names that a loss of power may leave, each file with what it may leave of the file.
+    /// Draws the names after a loss of power, each file with its contents after it.
     pub(super) fn after_crash(&self, random: &mut Random) -> Names {
         let mut image = self.clone();
         for change in image.draw_kept(random) {
@@ -294,7 +295,7 @@ impl Names {
             1 => {}
             // A file system with a journal.
             2 => changes.truncate(random.below(changes.len() as u64 + 1) as usize),
-            // One without any order.
+            // A file system without any order.
             _ => changes.retain(|_| random.chance(4)),
         }
         changes
@@ -303,7 +304,7 @@ impl Names {
     /// A removed directory may come back if its parent is there.
     fn bring_back_dirs(&mut self, random: &mut Random) {
         let mut kept = BTreeMap::new();
-        // Parents are sorted before what is in them.
+        // Parents sort before their contents.
         for (path, mut dir) in std::mem::take(&mut self.dirs) {
             let has_parent = path.parent().is_none_or(|parent| kept.contains_key(parent));
             if !dir.removed || (has_parent && random.chance(4)) {
@@ -314,7 +315,7 @@ impl Names {
         self.dirs = kept;
     }
 
-    /// The same names for files of their own, as another disk has them.
+    /// Copies the names and their files for another disk.
     pub(super) fn copy(&self) -> Names {
         self.clone().copy_files(|file| file.contents.clone())
     }
@@ -343,7 +344,7 @@ impl Names {
         self
     }
 
-    /// Puts a durable file of this name and these contents there.
+    /// Puts a durable file with this name and these contents.
     pub(super) fn put(&mut self, at: Name, contents: Contents) -> io::Result<()> {
         self.create_dir_all(&at.dir)?;
         if let Ok(file) = self.find(&at) {
@@ -351,21 +352,21 @@ impl Names {
             return Ok(());
         }
         self.create(at, contents)?;
-        // Nothing came between: the last change is this name alone.
+        // The last change is the link of this name: nothing came between.
         if let Some(change) = self.pending.pop() {
             self.make_durable(&change);
         }
         Ok(())
     }
 
-    /// Every path of a file, sorted.
+    /// The paths of all files.
     pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.dirs
             .iter()
             .flat_map(|(path, dir)| dir.current.keys().map(|name| path.join(name)))
     }
 
-    /// The bytes of all files, those with several names once.
+    /// The bytes of all files. A file with several names counts once.
     pub(super) fn used_bytes(&self) -> u64 {
         let files = self.dirs.values().flat_map(|dir| dir.current.values());
         let by_id: BTreeMap<u64, u64> = files

@@ -1,5 +1,5 @@
-//! SplitMix64 (Steele, Lea and Flood 2014): all choices of a simulation come from it, so it must
-//! give the same numbers on every machine and in every version.
+//! SplitMix64 (Steele, Lea and Flood 2014). All choices of a simulation come from it, so it must
+//! return the same numbers on every machine and in every version.
 
 #[derive(Debug, Clone)]
 pub(super) struct Random {
@@ -16,12 +16,12 @@ impl Random {
         mix(self.state)
     }
 
-    /// A number below `bound`; zero if the bound is zero.
+    /// Draws a number below `bound`; zero if the bound is zero.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True in `eighths` of eight cases.
+    /// Draws true in `eighths` of eight cases.
     pub(super) fn chance(&mut self, eighths: u64) -> bool {
         self.below(8) < eighths
     }
@@ -34,7 +34,7 @@ pub(super) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A hash of bytes, eight at a time. It only has to tell two runs apart.
+/// A hash of bytes, eight at a time. It only has to distinguish two runs.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let step = |hash: u64, word: u64| {

@@ -1,4 +1,4 @@
-//! Reads of the simulated disk that are under way at the same time.
+//! Overlapping reads of the simulated disk.
 
 use std::io;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::random::mix;
 use crate::RandomRead;
 use crate::reads::{Read, Reads};
 
-/// What was begun before somebody waits is made at the same time and ends in an order drawn from what the disk has
-/// done before; what is begun meanwhile comes after it.
+/// A queue of overlapping reads. The reads begun before a wait form a batch. They end in an order
+/// drawn from the disk's operations so far. Later reads form the next batch.
 #[derive(Debug)]
 pub(super) struct SimReads {
     disk: SimStorage,

@@ -1,13 +1,13 @@
-//! A writer that stops before one write into a log segment, as a thread that the system takes the processor from.
+//! Stops a writer before one write into a log segment, like a thread that loses its processor.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::{Disk, SimStorage, lock};
 
-/// Where the writer waits.
+/// The gate before the stopped write.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// What it writes.
+    /// The bytes that the write contains.
     bytes: Vec<u8>,
     state: Mutex<State>,
     changed: Condvar,
@@ -16,7 +16,7 @@ pub(super) struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Somebody waits before it.
+    /// A writer waits at the gate.
     Reached,
     Open,
 }
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// A write that does not begin before this is dropped; see [`SimStorage::stall_write`].
+/// A stopped write. It begins when this is dropped; see [`SimStorage::stall_write`].
 #[derive(Debug)]
 pub struct Stall(Arc<Gate>);
 
@@ -59,8 +59,8 @@ impl Drop for Stall {
 }
 
 impl SimStorage {
-    /// Holds up whoever writes these bytes into a log segment, until the answer is dropped. One at a time; images
-    /// have none.
+    /// Stops the writer of these bytes into a log segment until the result is dropped. One stall at
+    /// a time. Images have none.
     ///
     /// # Panics
     /// If there are no bytes.
@@ -78,7 +78,7 @@ impl SimStorage {
 }
 
 impl Disk {
-    /// Before a write, without a lock.
+    /// Stops here if the bytes of the gate are written. The caller holds no lock.
     pub(super) fn pass(&self, bytes: &[u8]) {
         let Some(gate) = lock(&self.stall).clone() else {
             return;

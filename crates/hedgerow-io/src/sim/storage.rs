@@ -163,7 +163,7 @@ impl SimStorage {
         Ok(state)
     }
 
-    /// Changes names; a short one does its work and says that it did not.
+    /// Changes names. A short fault does the work and returns an error.
     fn change(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! What the simulated disk may and may not do to what is on it.
+//! The limits of what the simulated disk does to its files.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ fn writer(disk: &SimStorage, name: &str) -> Box<dyn SequentialWrite> {
     disk.create(&path(name)).unwrap()
 }
 
-/// A durable file.
+/// Puts a durable file.
 fn put(disk: &SimStorage, name: &str, bytes: &[u8]) {
     let mut file = writer(disk, name);
     file.write(bytes).unwrap();
@@ -33,7 +33,7 @@ fn put(disk: &SimStorage, name: &str, bytes: &[u8]) {
     sync_names(disk);
 }
 
-/// A segment of three sectors whose name and first bytes are durable.
+/// Creates a segment of three sectors with a durable name and durable first bytes.
 fn segment(disk: &SimStorage) -> Arc<dyn Segment> {
     let segment = disk.create_segment(&path("segment"), 1536).unwrap();
     sync_names(disk);
@@ -42,7 +42,7 @@ fn segment(disk: &SimStorage) -> Arc<dyn Segment> {
     segment
 }
 
-/// What is seen in many crashes of disks that differ in the seed only.
+/// The outcomes of many crashes of disks that differ only in the seed.
 fn crashes<T: Ord>(seen: impl Fn(u64) -> T) -> BTreeSet<T> {
     (0..300).map(seen).collect()
 }
@@ -75,8 +75,7 @@ fn unsynced_bytes_are_kept_or_lost_by_sector() {
     assert_eq!(seen, all.collect());
 }
 
-/// A log record may reach the disk although the next one in the same sector does not, never the
-/// other way round.
+/// A log record may survive without the next one in the same sector, but never the other way round.
 #[test]
 fn sector_may_keep_only_its_first_writes() {
     let seen = crashes(|seed| {
@@ -162,7 +161,7 @@ fn rename_is_atomic() {
     assert_eq!(seen, BTreeSet::from([old, (b"new".to_vec(), None)]));
 }
 
-/// The classic mistake: the name is swapped before the bytes are durable.
+/// The classic mistake: the rename comes before the bytes are durable.
 #[test]
 fn renamed_file_without_sync_can_be_empty() {
     let seen = crashes(|seed| {
@@ -249,7 +248,7 @@ fn failed_sync_leaves_its_bytes_unknown_for_ever() {
         segment.sync().unwrap();
         let image = disk.crash().contents(path("segment")).unwrap();
         assert_eq!(image[512], 3, "written after the failure");
-        // Writing and syncing the bytes again is what makes them known again.
+        // Another write and sync makes the bytes known again.
         segment.write_at(0, &[4; 512]).unwrap();
         segment.sync().unwrap();
         assert_eq!(disk.crash().contents(path("segment")).unwrap()[0], 4);
@@ -271,7 +270,7 @@ fn killed_process_keeps_what_it_handed_over() {
     assert_eq!(next.contents(path("file")).unwrap(), b"flushed");
     assert_eq!(next.contents(path("segment")).unwrap()[..6], *b"record");
     next.lock(&path("LOCK")).unwrap();
-    // Nothing became durable by it.
+    // It made nothing durable.
     let lost = (0..100).any(|_| next.crash().contents(path("segment")).unwrap()[..6] == [1; 6]);
     assert!(lost);
 }
@@ -443,7 +442,7 @@ fn contents_can_be_replaced_and_damaged() {
     assert_eq!(image.used_bytes(), 7);
 }
 
-/// A run that uses everything; returns the trace and an image.
+/// A run that uses every operation. Returns the trace and an image.
 fn run(seed: u64) -> (u64, Vec<(PathBuf, Vec<u8>)>) {
     let disk = disk(seed);
     let mut random = Random::new(seed);
@@ -490,7 +489,7 @@ fn equal_seeds_give_equal_traces_and_images() {
     assert_eq!(seen.len(), 300);
 }
 
-/// The file of a crash image has, in each sector, bytes that were once written there.
+/// Each sector of a file in a crash image has bytes that were once written there.
 #[test]
 fn crashes_invent_no_bytes() {
     for seed in 0..300 {
