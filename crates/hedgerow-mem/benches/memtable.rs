@@ -1,8 +1,8 @@
-//! What a memtable should be made of: fills and reads of the candidate structures.
+//! Measures fills and reads of the candidate structures for a memtable.
 //!
 //! `cargo bench -p hedgerow-mem` prints a table and one line of JSON per measurement (medians of
-//! repeats). Under `cargo test` it runs in a size that only shows that it works. Arguments: part of
-//! a structure's name to run it alone.
+//! repeats). `cargo test` runs it in a small size that only shows that it works. Argument: a part
+//! of a structure's name, to run that structure alone.
 
 #![allow(
     dead_code,
@@ -39,7 +39,7 @@ const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 const SCAN_ENTRIES: usize = 10;
 
-/// SplitMix64 of a counter: a bijection, so keys of different numbers differ.
+/// SplitMix64 of a counter. It is a bijection, so keys of different numbers differ.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,7 +51,7 @@ fn mixed(number: u64) -> u64 {
 enum Keys {
     /// Sixteen random bytes.
     Random,
-    /// Sixteen decimal digits of a random number below the count of keys: most lead with zeros.
+    /// Sixteen decimal digits of a random number below the count of keys. Most begin with zeros.
     Decimal,
     /// Sixteen decimal digits, counting up.
     Ascending,
@@ -66,7 +66,7 @@ impl Keys {
         }
     }
 
-    /// Key `number` of `count`; numbers from `count` on are keys that are not inserted.
+    /// Returns key `number` of `count`. Keys with numbers from `count` on are not inserted.
     fn key(self, number: u64, count: u64) -> [u8; KEY_BYTES] {
         let mut key = [0; KEY_BYTES];
         let decimal = match self {

@@ -1,9 +1,9 @@
-//! What different threads write, apart from what others read.
+//! Cache padding for values that several threads write.
 
 use std::ops::Deref;
 
-/// A value that shares neither its cache line with others, nor the pair of lines that the processor
-/// fetches together: for what one thread after the other writes.
+/// A value that shares no cache line with others, nor the pair of lines that the processor fetches
+/// together. For values that one thread writes after the other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Apart<T>(pub T);

@@ -1,15 +1,15 @@
-//! Memory of one map: pieces handed out from chunks, all freed together.
+//! The memory of one map: pieces cut from chunks, all freed together.
 //!
-//! Entries are cut from the front of the current chunk and index nodes from its back, both by one
-//! addition to one word, so that nodes stay aligned to cache lines and close to each other:
+//! Entries are cut from the front of the current chunk, index nodes from its back. Both take one
+//! addition to one word. So nodes stay aligned to cache lines and close to each other:
 //!
 //! ```text
 //! | header | entry | entry | entry ->      free      <- node | node |
 //!                         front                     back
 //! ```
 //!
-//! These atomics are the standard library's even under loom: handing out disjoint pieces by
-//! `fetch_add` has no ordering to explore, and it would multiply what loom has to.
+//! These atomics are the standard library's even under loom. Cutting disjoint pieces by `fetch_add`
+//! has no ordering to explore, and it would multiply the states of loom.
 
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pool::{CHUNK_ALIGN, Chunk, ChunkPool};
 
-/// Pieces from the front are multiples of this many bytes, so that each is aligned to it.
+/// The alignment of pieces from the front. Their sizes are multiples of it.
 pub(crate) const FRONT_ALIGN: usize = 8;
-/// Pieces from the back are multiples of this many bytes, so that each is aligned to it.
+/// The alignment of pieces from the back. Their sizes are multiples of it.
 pub(crate) const BACK_ALIGN: usize = CHUNK_ALIGN;
 
-/// The first bytes of a chunk while it is part of an arena.
+/// The first bytes of a chunk in an arena.
 #[repr(C, align(64))]
 struct Header {
-    /// Bytes taken from the front in the low half, from the back in the high half. An attempt that
-    /// does not fit adds to it too, at most a quarter of a chunk for each thread that is in
-    /// `allocate` at that moment: far from carrying from one half into the other.
+    /// The bytes taken from the front in the low half, from the back in the high half. A failed
+    /// attempt adds to it too: at most a quarter of a chunk for each thread in `allocate` at that
+    /// moment. That is far from a carry between the halves.
     taken: AtomicU64,
     capacity: u64,
 }
@@ -35,7 +35,7 @@ struct Header {
 /// A bump allocator for any number of threads at once.
 pub(crate) struct Arena {
     pool: Arc<ChunkPool>,
-    /// The header of the chunk that pieces are cut from, null before the first piece.
+    /// The header of the current chunk; null before the first piece.
     current: AtomicPtr<Header>,
     chunks: Mutex<Vec<Chunk>>,
     bytes: AtomicUsize,
@@ -57,19 +57,19 @@ impl Arena {
         }
     }
 
-    /// Bytes of all chunks held.
+    /// The bytes of all chunks held.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// `bytes` uninitialized bytes, aligned to [`FRONT_ALIGN`], exclusively the caller's, valid as
-    /// long as the arena.
+    /// Takes `bytes` uninitialized bytes, aligned to [`FRONT_ALIGN`]. The caller owns them as long
+    /// as the arena lives.
     #[inline]
     pub(crate) fn front(&self, bytes: usize) -> NonNull<u8> {
         self.allocate(bytes.next_multiple_of(FRONT_ALIGN), End::Front)
     }
 
-    /// As [`front`](Self::front), but aligned to [`BACK_ALIGN`].
+    /// Takes bytes as [`front`](Self::front) does, but aligned to [`BACK_ALIGN`].
     #[inline]
     pub(crate) fn back(&self, bytes: usize) -> NonNull<u8> {
         self.allocate(bytes.next_multiple_of(BACK_ALIGN), End::Back)
@@ -99,7 +99,7 @@ impl Arena {
         start
     }
 
-    /// Replaces the current chunk unless another thread has replaced `full` already.
+    /// Replaces the chunk `full` unless another thread has replaced it already.
     #[cold]
     fn grow(&self, full: *mut Header, bytes: usize) {
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +131,7 @@ impl Arena {
     }
 }
 
-/// Takes `bytes` from one end of the chunk, or `None` if it has no room.
+/// Takes `bytes` from one end of the chunk. `None` if the chunk has no room.
 #[inline]
 fn cut(header: NonNull<Header>, bytes: u64, end: End) -> Option<NonNull<u8>> {
     // SAFETY: `grow` wrote the header before it published the pointer, and chunks outlive every

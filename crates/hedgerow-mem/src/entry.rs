@@ -1,4 +1,4 @@
-//! One entry in memory: written once, then read by any thread until its map is dropped.
+//! An entry in memory. It is written once and then read by any thread until its map is dropped.
 //!
 //! ```text
 //! 0      8                                       16      16 + key       16 + key + value
@@ -15,9 +15,9 @@ use crate::arena::Arena;
 const HEADER_BYTES: usize = size_of::<Header>();
 const KEY_BITS: u32 = 18;
 const TAG_BITS: u32 = 16;
-/// The longest key, in bytes.
+/// The length of the longest key, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = (1 << KEY_BITS) - 1;
-/// The longest value, in bytes.
+/// The length of the longest value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = (1 << (64 - KEY_BITS - TAG_BITS)) - 1;
 
 /// One entry of the map. The bytes live as long as the map.
@@ -25,9 +25,9 @@ pub(crate) const VALUE_BYTES_MAX: usize = (1 << (64 - KEY_BITS - TAG_BITS)) - 1;
 pub struct EntryRef<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The sequence number; within a key the largest comes first.
+    /// The sequence number. Within a key the largest comes first.
     pub seqno: u64,
-    /// What the caller stored beside the value.
+    /// The caller's bits beside the value.
     pub tag: u16,
     /// The value.
     pub value: &'a [u8],
@@ -42,8 +42,8 @@ struct Header {
 
 /// A pointer to an entry of an arena that lives for `'a`.
 ///
-/// Invariant: the entry is completely written, the writing happened before the pointer was made
-/// known to this thread, and nobody writes to it again.
+/// Invariant: the entry is completely written, the writes happened before this thread got the
+/// pointer, and nobody writes to the entry again.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
     start: NonNull<u8>,
@@ -59,7 +59,7 @@ impl<'a> Entry<'a> {
     /// Copies an entry into the arena.
     ///
     /// # Panics
-    /// If key or value is longer than an entry can say.
+    /// If key or value is longer than an entry can hold.
     #[inline]
     pub(crate) fn write(arena: &'a Arena, key: &[u8], seqno: u64, tag: u16, value: &[u8]) -> Self {
         assert!(
@@ -105,7 +105,7 @@ impl<'a> Entry<'a> {
     ///
     /// # Safety
     /// `start` came from [`as_ptr`](Self::as_ptr) of an entry in an arena that outlives `'a`, and
-    /// reached this thread by way of a release and an acquire.
+    /// reached this thread through a release and an acquire.
     #[inline]
     pub(crate) unsafe fn from_ptr(start: NonNull<u8>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The place of this entry relative to `position`.
+    /// Compares the entry with `position`.
     #[inline]
     pub(crate) fn cmp_position(self, position: &Position<'_>) -> Ordering {
         self.key()
@@ -163,7 +163,7 @@ impl<'a> Entry<'a> {
             .then_with(|| position.seqno.cmp(&self.seqno()))
     }
 
-    /// The entry's own place in the order.
+    /// The entry's own position.
     #[inline]
     pub(crate) fn position(self) -> Position<'a> {
         Position {
@@ -173,15 +173,15 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A place in the order of a map: keys ascending, sequence numbers descending within a key.
+/// A position in the order of a map: keys ascending, sequence numbers descending within a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) seqno: u64,
 }
 
-/// The eight bytes of `key` from `skip` on as a number, filled up with zeros. Two keys that agree
-/// in their first `skip` bytes compare as their prefixes do, unless these are equal.
+/// The eight bytes of `key` after the first `skip`, as a number, padded with zeros. Two keys with
+/// equal first `skip` bytes compare as their prefixes do, unless the prefixes are equal.
 #[inline]
 pub(crate) fn prefix(key: &[u8], skip: usize) -> u64 {
     let tail = key.get(skip..).unwrap_or_default();

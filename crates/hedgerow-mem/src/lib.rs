@@ -1,15 +1,16 @@
-//! In-memory structures of the engine that cannot be written without `unsafe`, or whose atomics
-//! deserve a crate with its own model checking. Every public item has a safe face.
+//! In-memory structures of the engine that need `unsafe`, or whose atomics deserve a crate with its
+//! own model checking. Every public item is safe to use.
 //!
-//! * [`Apart`]: a cache line of its own.
-//! * [`OrderedMap`]: the memtable, a concurrent insert-only map ordered by key and, within a key,
-//!   newest first. [`Cursor`] walks it both ways, [`Approach`] fetches what an insertion will look at.
-//! * [`ChunkPool`]: where the maps take their memory from and give it back to.
-//! * [`PagePool`]: where pages of tables lie in memory, and [`PageRef`], a shared one.
-//! * [`prefetch`] and [`prefetch_bytes`]: a hint that something will be read soon.
+//! * [`Apart`]: a cache-padded value.
+//! * [`OrderedMap`]: the map of the memtable. It is concurrent and insert-only, ordered by key and,
+//!   within a key, newest first. [`Cursor`] walks it both ways. [`Approach`] prefetches the way of
+//!   an insertion.
+//! * [`ChunkPool`]: the memory of the maps.
+//! * [`PagePool`]: the memory of tables' pages. [`PageRef`] is a shared page.
+//! * [`prefetch`] and [`prefetch_bytes`]: hints that memory will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
-//! * [`Signal`]: what a thread waits for until another gives it.
-//! * [`TaskQueue`]: a bounded queue of one worker, in which the order of tasks is kept.
+//! * [`Signal`]: lets one thread wait for another.
+//! * [`TaskQueue`]: a bounded queue of one worker that keeps the order of its tasks.
 
 mod apart;
 mod arena;

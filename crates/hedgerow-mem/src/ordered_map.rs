@@ -1,4 +1,4 @@
-//! The memtable's map.
+//! The map of the memtable.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use crate::entry::{Entry, EntryRef, Position};
 use crate::pool::ChunkPool;
 use crate::tree::{self, Run, Tree};
 
-/// A concurrent map from (key ascending, sequence number descending) to (tag, value), to which
-/// entries are only added. Any number of threads insert and read at once; readers take no lock
-/// and never wait. The memory is given back as a whole when the map is dropped.
+/// A concurrent map from (key ascending, sequence number descending) to (tag, value). Entries are
+/// only added. Any number of threads insert and read at once. Readers take no lock and never wait.
+/// Dropping the map frees its memory as a whole.
 pub struct OrderedMap {
     tree: Tree,
 }
 
 impl OrderedMap {
-    /// An empty map that takes its memory from `pool` and gives it back when dropped.
+    /// An empty map with memory from `pool`. Dropping the map returns the memory.
     #[must_use]
     pub fn new(pool: Arc<ChunkPool>) -> Self {
         Self {
@@ -24,8 +24,9 @@ impl OrderedMap {
         }
     }
 
-    /// Copies an entry in. When this returns, every later `get` and cursor sees it. A pair of key
-    /// and sequence number must not be inserted twice; if it is, either may be found.
+    /// Copies an entry into the map. After the return, every `get` and cursor sees it. A pair of
+    /// key and sequence number must not be inserted twice. If it is, a reader may find either
+    /// entry.
     ///
     /// # Panics
     /// If the key is longer than 256 KiB - 1 or the value longer than 1 GiB - 1.
@@ -47,21 +48,21 @@ impl OrderedMap {
         (entry.key == key).then_some(entry)
     }
 
-    /// The way to the place of a key. When the ways of several keys, of one map or of some, are gone in step before the keys are
-    /// inserted, they wait for memory together and not one after the other.
+    /// The way to the place of a key. Several ways, in one map or more, may be stepped together
+    /// before the keys are inserted: then their cache misses overlap.
     #[must_use]
     pub fn approach<'a>(&'a self, key: &'a [u8]) -> Approach<'a> {
         let seqno = u64::MAX;
         Approach(tree::Approach::new(&self.tree, Position { key, seqno }))
     }
 
-    /// Bytes of the chunks the map holds: what counts against a memory budget.
+    /// The bytes of the map's chunks. They count against a memory budget.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.tree.arena().bytes()
     }
 
-    /// A cursor that keeps the map alive and stands nowhere yet.
+    /// A cursor without a position. It keeps the map alive.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> Cursor {
         Cursor {
@@ -71,12 +72,13 @@ impl OrderedMap {
     }
 }
 
-/// A way to the place of a key in an [`OrderedMap`].
+/// The way to the place of a key in an [`OrderedMap`].
 #[derive(Clone, Copy)]
 pub struct Approach<'a>(tree::Approach<'a>);
 
 impl Approach<'_> {
-    /// Goes on to what was asked of memory by the step before, and asks for what comes next; false when it is there.
+    /// Advances to the memory that the step before has prefetched, and prefetches the next. Returns
+    /// false at the place of the key.
     #[inline]
     pub fn step(&mut self) -> bool {
         self.0.step()
@@ -97,17 +99,17 @@ impl fmt::Debug for OrderedMap {
     }
 }
 
-/// A place in an [`OrderedMap`], which it keeps alive. It sees every entry inserted before it was
-/// positioned, and may see later ones.
+/// A position in an [`OrderedMap`]. It keeps the map alive. It sees every entry inserted before it
+/// was positioned, and may see later ones.
 pub struct Cursor {
-    /// Entries of `map`, whose memory lives at least as long as `self`.
+    /// Entries of `map`. Their memory lives at least as long as `self`.
     run: Run<'static>,
     map: Arc<OrderedMap>,
 }
 
 impl Cursor {
-    /// Goes to the first entry at or behind (`key`, `seqno_max`): of this key, the newest one with
-    /// a sequence number up to `seqno_max`; if there is none, the first of the next key.
+    /// Positions on the first entry at or behind (`key`, `seqno_max`): the newest entry of this key
+    /// with a sequence number up to `seqno_max`, or else the first of the next key.
     pub fn seek(&mut self, key: &[u8], seqno_max: u64) {
         let position = Position {
             key,
@@ -116,7 +118,7 @@ impl Cursor {
         self.with_tree(|tree, run| tree.seek(&position, run));
     }
 
-    /// Goes to the last entry strictly before (`key`, `seqno_max`).
+    /// Positions on the last entry strictly before (`key`, `seqno_max`).
     pub fn seek_before(&mut self, key: &[u8], seqno_max: u64) {
         let position = Position {
             key,
@@ -125,29 +127,31 @@ impl Cursor {
         self.with_tree(|tree, run| tree.seek_before(&position, run));
     }
 
-    /// Goes to the first entry.
+    /// Positions on the first entry.
     pub fn seek_first(&mut self) {
         self.with_tree(Tree::seek_first);
     }
 
-    /// Goes to the last entry.
+    /// Positions on the last entry.
     pub fn seek_last(&mut self) {
         self.with_tree(Tree::seek_last);
     }
 
-    /// Goes to the next entry, or becomes invalid behind the last. Does nothing when invalid.
+    /// Advances to the next entry, or becomes invalid behind the last. An invalid cursor stays
+    /// invalid.
     #[inline]
     pub fn advance(&mut self) {
         self.run.advance();
     }
 
-    /// Goes to the previous entry, or becomes invalid before the first. Does nothing when invalid.
+    /// Retreats to the previous entry, or becomes invalid before the first. An invalid cursor stays
+    /// invalid.
     #[inline]
     pub fn retreat(&mut self) {
         self.with_tree(|tree, run| run.retreat(tree));
     }
 
-    /// The entry the cursor stands on.
+    /// The entry at the cursor.
     #[must_use]
     #[inline]
     pub fn entry(&self) -> Option<EntryRef<'_>> {
@@ -157,8 +161,8 @@ impl Cursor {
     #[inline]
     fn with_tree(&mut self, step: impl FnOnce(&'static Tree, &mut Run<'static>)) {
         let tree: *const Tree = &raw const self.map.tree;
-        // SAFETY: `self.map` keeps the tree, at a fixed address, as long as `self.run` exists, and
-        // `step` can put what it borrows from the tree nowhere but into `self.run`.
+        // SAFETY: `self.map` keeps the tree, at a fixed address, as long as `self.run` exists.
+        // `step` can store its borrows from the tree only in `self.run`.
         let tree = unsafe { &*tree };
         step(tree, &mut self.run);
     }

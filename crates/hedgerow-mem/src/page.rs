@@ -1,11 +1,11 @@
-//! Pages: shared buffers of bytes, in slabs if their size suits.
+//! Pages: shared buffers of bytes. Pages of suitable sizes lie in slabs.
 //!
-//! A page is one pointer wide. The count of its owners, its size and its name lie in front of its
-//! bytes, so that to find a page, to share it and to read its beginning touches one cache line.
+//! A page is one pointer wide. Its count of owners, its size and its name lie in front of its
+//! bytes. So finding a page, sharing it and reading its beginning touches one cache line.
 //!
-//! Pages of about 4, 8, 16 or 32 KiB lie in slots of slabs, others are allocations of their own.
-//! Slabs are given back whole: [`PagePool::drain_emptiest`] names some, whose pages the caller then
-//! lets go of. A page may outlive its pool.
+//! Pages of about 4, 8, 16 or 32 KiB lie in slots of slabs. Every other page is an allocation of
+//! its own. Slabs are given back whole: [`PagePool::drain_emptiest`] names some, and the caller
+//! then drops their pages. A page may outlive its pool.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -16,33 +16,34 @@ use crate::pool::Chunk;
 use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
-/// The sizes of slots: those of the usual blocks. More of them would leave more slabs half empty.
+/// The sizes of slots: those of the usual blocks. With more sizes, more slabs would be half empty.
 const SLOT_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// A slab has room for so many slots, or there are none of that size.
+/// The minimum of slots in a slab. A size with fewer has no slabs.
 const SLOTS_MIN: usize = 8;
 
-/// What lies in front of a page's bytes, which begin at a cache line.
+/// The header in front of a page's bytes. Header and bytes begin at a cache line.
 #[repr(C, align(64))]
 struct Header {
     owners: AtomicU32,
     bytes: u32,
-    /// The size of the whole piece of memory, this header included.
+    /// The size of the whole piece of memory with this header.
     memory_bytes: u32,
-    /// Where the memory goes back to, if it came from a pool.
+    /// The slab that the memory returns to, if it came from a pool.
     slab: SlabId,
     name: [u64; 2],
     pool: Option<Arc<Slabs>>,
 }
 
-/// What a page takes in memory beside its bytes.
+/// The bytes of memory that a page takes beside its own bytes.
 pub const PAGE_HEADER_BYTES: usize = size_of::<Header>();
 
-/// A slab of a pool: its index, times the number of sizes of slots, plus that of its slots' size.
+/// A slab of a pool. The number is the slab's index times the number of slot sizes, plus the index
+/// of its slot size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlabId(u32);
 
 impl SlabId {
-    /// Of a page that is in no slab.
+    /// The id of a page outside of slabs.
     const NONE: SlabId = SlabId(u32::MAX);
 
     fn new(class: usize, index: usize) -> SlabId {
@@ -89,7 +90,7 @@ impl PageMut {
 
     /// # Safety
     /// `start` must be aligned for a header and own `memory_bytes` initialized bytes, at least a
-    /// header and `bytes`. They go back to the slab that `home` names, or else to the allocator.
+    /// header and `bytes`. They return to the slab that `home` names, or else to the allocator.
     unsafe fn begin(
         start: NonNull<u8>,
         bytes: usize,
@@ -112,17 +113,17 @@ impl PageMut {
         PageMut(PageRef { start })
     }
 
-    /// Cuts the page to its first `bytes` bytes.
+    /// Truncates the page to its first `bytes` bytes.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the page has fewer.
     pub fn truncate(&mut self, bytes: usize) {
         assert!(bytes <= self.len(), "a page is cut within its bytes");
         // SAFETY: `self` is the only owner.
         unsafe { self.0.start.as_mut() }.bytes = bytes as u32;
     }
 
-    /// Shares the page under a name, which means what the caller likes.
+    /// Shares the page under a name of the caller's choice.
     #[must_use]
     pub fn share(mut self, name: [u64; 2]) -> PageRef {
         // SAFETY: `self` is the only owner.
@@ -155,21 +156,21 @@ impl PageRef {
         self.header().name
     }
 
-    /// What the page takes in memory.
+    /// The bytes of memory that the page takes.
     #[inline]
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.header().memory_bytes as usize
     }
 
-    /// The slab that the page lies in; nothing if it is an allocation of its own.
+    /// The slab of the page; `None` if the page is an allocation of its own.
     #[must_use]
     pub fn slab(&self) -> Option<SlabId> {
         Some(self.header().slab).filter(|&slab| slab != SlabId::NONE)
     }
 
-    /// Asks for the cache lines of the page up to about `bytes`, all at once. It may ask for more than there
-    /// is.
+    /// Prefetches the cache lines of the page up to about `bytes`, all at once. The range may
+    /// exceed the page.
     #[inline]
     pub fn prefetch_front(&self, bytes: usize) {
         prefetch_lines(self.start.as_ptr().cast(), bytes);
@@ -193,7 +194,7 @@ impl Clone for PageRef {
     #[inline]
     fn clone(&self) -> PageRef {
         let owners = self.header().owners.fetch_add(1, Ordering::Relaxed);
-        // Nobody can hold so many except by leaking them; a wrap would free what is in use.
+        // Only leaks make this many owners. A wrap would free memory in use.
         assert!(owners < u32::MAX / 2, "a page has too many owners");
         PageRef { start: self.start }
     }
@@ -204,8 +205,8 @@ impl Deref for PageRef {
     #[inline]
     fn deref(&self) -> &[u8] {
         let bytes = self.header().bytes as usize;
-        // SAFETY: so many initialized bytes belong to the page, which is not freed before its last
-        // owner ends, and not written to by then.
+        // SAFETY: the page owns `bytes` initialized bytes. It is not freed before its last owner
+        // ends, and nobody writes to it until then.
         unsafe { std::slice::from_raw_parts(self.first_byte().as_ptr(), bytes) }
     }
 }
@@ -214,7 +215,7 @@ impl Drop for PageRef {
     #[inline]
     fn drop(&mut self) {
         if self.header().owners.fetch_sub(1, Ordering::Release) == 1 {
-            // What the other owners did with the page comes before its memory is used again.
+            // The other owners' uses of the page happen before its memory is used again.
             fence(Ordering::Acquire);
             // SAFETY: this was the last owner.
             unsafe { free(self.start) }
@@ -238,7 +239,7 @@ impl fmt::Debug for PageMut {
 /// The last owner ends with this call.
 #[cold]
 unsafe fn free(start: NonNull<Header>) {
-    // SAFETY: the header is there until now, and nobody reads it again.
+    // SAFETY: the header is valid until now, and nobody reads it again.
     let header = unsafe { start.read() };
     match header.pool {
         Some(pool) => pool.give_back(header.slab, start.cast()),
@@ -249,13 +250,13 @@ unsafe fn free(start: NonNull<Header>) {
 
 // ---- slabs ----
 
-/// Where pages are made. Callable from any thread; the lock inside is taken once per page made
-/// and freed.
+/// The memory of pages. Any thread may call it. Its lock is taken once per page made and once per
+/// page freed.
 pub struct PagePool(Arc<Slabs>);
 
 struct Slabs {
     slab_bytes: usize,
-    /// How many there are that are not drained.
+    /// The number of slabs that are not drained.
     slabs: AtomicUsize,
     classes: Mutex<[Class; SLOT_BYTES.len()]>,
 }
@@ -264,7 +265,7 @@ struct Slabs {
 #[derive(Default)]
 struct Class {
     free: Vec<Slot>,
-    /// By index; what was given back leaves its place.
+    /// The slabs by index. A freed slab leaves its place to another.
     slabs: Vec<Option<Slab>>,
 }
 
@@ -279,12 +280,12 @@ unsafe impl Send for Slot {}
 struct Slab {
     chunk: Chunk,
     used: u32,
-    /// Freed slots are not used again, and the last one gives the slab back.
+    /// True if freed slots are not used again and the last one frees the slab.
     draining: bool,
 }
 
 impl PagePool {
-    /// A pool with slabs of so many bytes: from 2 MiB on the system uses huge pages if it can.
+    /// A pool with slabs of `slab_bytes` bytes. From 2 MiB on the system uses huge pages if it can.
     #[must_use]
     pub fn new(slab_bytes: usize) -> PagePool {
         PagePool(Arc::new(Slabs {
@@ -294,8 +295,8 @@ impl PagePool {
         }))
     }
 
-    /// A page of `bytes` bytes of any content. `before_slab` is called first if another slab has to
-    /// be made for it.
+    /// Allocates a page of `bytes` bytes of any content. Calls `before_slab` first if it must add a
+    /// slab.
     ///
     /// # Panics
     /// If `bytes` is above 2 GiB.
@@ -314,7 +315,7 @@ impl PagePool {
         unsafe { PageMut::begin(slot.start, bytes, SLOT_BYTES[class], home) }
     }
 
-    /// The class whose slots such a page fills to three quarters or more.
+    /// The class whose slots such a page fills to at least three quarters.
     fn class_for(&self, bytes: usize) -> Option<usize> {
         let memory_bytes = bytes + PAGE_HEADER_BYTES;
         let class = SLOT_BYTES.iter().position(|&slot| memory_bytes <= slot)?;
@@ -328,15 +329,15 @@ impl PagePool {
         self.0.slab_bytes
     }
 
-    /// The number of slabs, without those that are drained.
+    /// The number of slabs without the drained ones.
     #[must_use]
     pub fn slabs(&self) -> usize {
         self.0.slabs.load(Ordering::Relaxed)
     }
 
-    /// Chooses the slabs with the fewest pages, `count` or as many as there are, in order. No new page comes
-    /// into them, and each is given back to the system when its last page is dropped: the caller
-    /// drops those that it holds.
+    /// Chooses the `count` slabs with the fewest pages (or all of them) and returns them in order.
+    /// No new page comes into them. Each returns to the system when its last page is dropped: the
+    /// caller drops the pages that it holds.
     #[must_use]
     pub fn drain_emptiest(&self, count: usize) -> Vec<SlabId> {
         let mut classes = self.0.lock();
@@ -378,9 +379,9 @@ impl Slabs {
         self.lock()[class].take()
     }
 
-    /// Adds a slab, and takes one of its slots.
+    /// Adds a slab and takes one of its slots.
     fn add_slab(&self, class: usize) -> Slot {
-        // Outside of the lock: the system is asked.
+        // The system call stays outside of the lock.
         let slab = Slab::allocate(self.slab_bytes);
         self.slabs.fetch_add(1, Ordering::Relaxed);
         let mut classes = self.lock();
@@ -416,7 +417,7 @@ impl Class {
         Some(slot)
     }
 
-    /// Makes the slots of a slab free; those with low addresses are taken first.
+    /// Frees all slots of a slab. Slots with low addresses are taken first.
     fn add(&mut self, class: usize, slab: Slab) {
         let index = match self.slabs.iter().position(Option::is_none) {
             Some(index) => index,
@@ -439,7 +440,7 @@ impl Class {
 impl Slab {
     fn allocate(bytes: usize) -> Slab {
         Slab {
-            // Pages show their bytes before anybody wrote them: a new chunk is zeros.
+            // A page shows its bytes before anybody writes them: a new chunk is zeros.
             chunk: Chunk::allocate(bytes),
             used: 0,
             draining: false,

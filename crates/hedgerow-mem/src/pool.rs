@@ -1,13 +1,13 @@
 //! Chunks of memory and the pool that recycles them from one map to the next.
 //!
-//! A map grows by chunks of growing size: 4 KiB, 16 KiB and so on up to the pool's chunk size, each
-//! at most half of what it holds, so that a map with little in it costs little. What does not fit a chunk well gets
-//! an allocation of its own, which is not recycled.
+//! A map takes chunks of growing size: 4 KiB, 16 KiB and so on up to the pool's chunk size. Each is
+//! at most half as large as the memory that the map holds, so that a small map costs little. A
+//! piece that wastes too much of a chunk gets an allocation of its own, which is not recycled.
 //!
-//! A recycled chunk has had its pages faulted in before; a fresh one pays about a quarter of a
-//! microsecond for each 4 KiB when first written, and where memory is short much more: the system looks for
-//! some to take from others, tens of milliseconds for a huge page. So the pool tells when it runs short of its largest chunks,
-//! and somebody who has time prepares some.
+//! The pages of a recycled chunk are faulted in. A fresh chunk pays about a quarter of a
+//! microsecond per 4 KiB for its first writes. It pays much more if memory is short and the system
+//! must reclaim some: tens of milliseconds for a huge page. So the pool reports when it runs short
+//! of its largest chunks, and an idle thread prepares some.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -18,16 +18,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The smallest chunk, in bytes.
 const SMALLEST_BYTES: usize = 4 << 10;
-/// Each class of chunks is this many times as large as the one below.
+/// The ratio of the sizes of neighbouring chunk classes.
 const CLASS_FACTOR: usize = 4;
-/// So many of the largest chunks are prepared: a map takes dozens in a second, and one may take the system 60 ms.
+/// The number of largest chunks to prepare. A map takes dozens in a second, and the system may need
+/// 60 ms for one.
 const PREPARED: usize = 4;
-/// What the system maps at least.
+/// The smallest mapping of the system, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 /// Chunks begin at a cache line.
 pub(crate) const CHUNK_ALIGN: usize = 64;
 
-/// An owned piece of memory, of zeros when it is new, aligned to [`CHUNK_ALIGN`].
+/// An owned piece of memory, aligned to [`CHUNK_ALIGN`]. A new one is zeros.
 pub(crate) struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
@@ -35,7 +36,7 @@ pub(crate) struct Chunk {
 
 // SAFETY: a chunk owns its memory exclusively and has no tie to the thread that allocated it.
 unsafe impl Send for Chunk {}
-// SAFETY: a shared chunk only tells its address and size.
+// SAFETY: a shared chunk returns only its address and size.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -43,7 +44,7 @@ impl Chunk {
         Layout::from_size_align(bytes, CHUNK_ALIGN).expect("a chunk is smaller than isize::MAX")
     }
 
-    /// A chunk from the system. `bytes` must not be 0.
+    /// Allocates a chunk from the system. `bytes` must not be 0.
     pub(crate) fn allocate(bytes: usize) -> Self {
         assert!(bytes > 0, "a chunk holds at least a byte");
         if map::is_worth_it(bytes) {
@@ -59,7 +60,7 @@ impl Chunk {
         Self { start, bytes }
     }
 
-    /// The memory of a chunk that [`from_start`](Self::from_start) makes whole again.
+    /// The memory of the chunk. [`from_start`](Self::from_start) makes it a chunk again.
     pub(crate) fn into_start(self) -> NonNull<u8> {
         ManuallyDrop::new(self).start
     }
@@ -78,7 +79,7 @@ impl Chunk {
         self.bytes
     }
 
-    /// Has the system find memory for all of it, now.
+    /// Makes the system back all of the chunk with memory now.
     fn fault_in(&mut self) {
         for at in (0..self.bytes).step_by(PAGE_BYTES) {
             // SAFETY: `at` is below the size of the chunk.
@@ -102,8 +103,8 @@ impl Drop for Chunk {
     }
 }
 
-/// Large chunks straight from the system. An allocator would keep what is freed, for who knows how
-/// long, and a memory budget could not be held.
+/// Large chunks straight from the system. An allocator would keep freed ones for an unknown time,
+/// and the memory budget would not hold.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod map {
     use std::alloc::{Layout, handle_alloc_error};
@@ -131,16 +132,16 @@ mod map {
 
     /// A huge page of the usual processors. Larger chunks begin at a multiple of it.
     const HUGE_PAGE_BYTES: usize = 2 << 20;
-    /// From here on an allocator asks the system, too, as long as nothing so large was freed before.
+    /// From this size on an allocator maps memory, too, until a block of this size is freed.
     const MAPPED_BYTES_MIN: usize = 64 << 10;
 
     pub(super) fn is_worth_it(bytes: usize) -> bool {
         bytes >= MAPPED_BYTES_MIN
     }
 
-    /// `bytes` zeros. Those of a huge page or more are backed by huge pages if the system will: an
-    /// entry is found by a few reads far apart, and each would otherwise miss the processor's cache
-    /// of page addresses too.
+    /// Maps `bytes` zeros. A mapping of a huge page or more uses huge pages if the system allows
+    /// it. A lookup makes a few reads far apart, and with small pages each would miss the
+    /// processor's cache of page addresses, too.
     pub(super) fn map(bytes: usize) -> NonNull<u8> {
         let size = bytes.next_multiple_of(PAGE_BYTES);
         let slack = if size >= HUGE_PAGE_BYTES {
@@ -220,21 +221,21 @@ impl Free {
     }
 }
 
-/// Chunks of memory that maps take from and give back to. Callable from any thread; the lock
-/// inside is taken once per chunk, not per entry.
+/// Chunks of memory that maps take and give back. Any thread may call it. Its lock is taken once
+/// per chunk, not per entry.
 pub struct ChunkPool {
     chunk_bytes: usize,
     retained_bytes_max: usize,
     held_bytes: AtomicUsize,
     free: Mutex<Free>,
-    /// A map took one of the largest chunks since others were prepared, and few are left.
+    /// True if a map took one of the largest chunks since the last preparation, and few are left.
     short: AtomicBool,
 }
 
 impl ChunkPool {
-    /// A pool whose largest chunk is `chunk_bytes` (at least 4 KiB, rounded up to 4 KiB; 2 MiB
-    /// lets the system use huge pages) and that keeps at most `retained_bytes_max` bytes for the
-    /// next map.
+    /// A pool that retains at most `retained_bytes_max` bytes for the next map. `chunk_bytes` is
+    /// the size of its largest chunk: at least 4 KiB, rounded up to 4 KiB. With 2 MiB the system
+    /// may use huge pages.
     ///
     /// # Panics
     /// If `chunk_bytes` is above 1 GiB.
@@ -260,13 +261,13 @@ impl ChunkPool {
         self.chunk_bytes
     }
 
-    /// Bytes of chunks that maps hold.
+    /// The bytes of chunks that maps hold.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of chunks that no map holds and that wait for the next one.
+    /// The bytes of chunks that wait for the next map.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.lock().bytes
@@ -278,13 +279,15 @@ impl ChunkPool {
         drop(released);
     }
 
-    /// Whether chunks are lacking since this was last asked: who is told so has to [`prepare`](Self::prepare) some.
+    /// Returns true if chunks became short since the last call. The caller must then
+    /// [`prepare`](Self::prepare) some.
     #[inline]
     pub fn take_shortage(&self) -> bool {
         self.short.load(Ordering::Relaxed) && self.short.swap(false, Ordering::Relaxed)
     }
 
-    /// Gets some of the largest chunks from the system, as far as they may be retained. Cost: that of faulting them in.
+    /// Gets some of the largest chunks from the system, up to the retention limit. Cost: that of
+    /// faulting them in.
     pub fn prepare(&self) {
         let class = self.class_of(self.chunk_bytes);
         let lacks_one = |free: &Free| free.of_class(class) < PREPARED && self.has_room(free);
@@ -295,9 +298,9 @@ impl ChunkPool {
         }
     }
 
-    /// A chunk for a map that holds `held` bytes already and needs `bytes` in one piece. `bytes`
-    /// must be at most a quarter of the largest chunk. At most half as large as what is held, so
-    /// that little is wasted, unless the piece is large.
+    /// A chunk for a map that holds `held` bytes and needs `bytes` in one piece. `bytes` must be at
+    /// most a quarter of the largest chunk. Unless the piece is large, the chunk is at most half as
+    /// large as `held`, so that little is wasted.
     pub(crate) fn take(&self, held: usize, bytes: usize) -> Chunk {
         debug_assert!(
             bytes <= self.chunk_bytes / CLASS_FACTOR,
@@ -323,7 +326,7 @@ impl ChunkPool {
         self.hold(recycled.unwrap_or_else(|| Chunk::allocate(self.class_bytes(class))))
     }
 
-    /// A chunk of `bytes` bytes for what fits no other.
+    /// A chunk of `bytes` bytes for a piece that fits no class.
     pub(crate) fn take_alone(&self, bytes: usize) -> Chunk {
         self.hold(Chunk::allocate(bytes))
     }
@@ -333,7 +336,7 @@ impl ChunkPool {
         chunk
     }
 
-    /// Keeps a chunk for the next map, or frees it when enough are kept or it is of no class.
+    /// Retains a chunk for the next map. Frees it if enough are retained or it has no class.
     pub(crate) fn give_back(&self, chunk: Chunk) {
         self.held_bytes.fetch_sub(chunk.bytes(), Ordering::Relaxed);
         let class = self.class_of(chunk.bytes());
@@ -355,12 +358,12 @@ impl ChunkPool {
         free.classes[class].push(chunk);
     }
 
-    /// Whether another of the largest chunks may be retained.
+    /// Returns true if another of the largest chunks may be retained.
     fn has_room(&self, free: &Free) -> bool {
         free.bytes + self.chunk_bytes <= self.retained_bytes_max
     }
 
-    /// The class of the smallest chunks with so many bytes, or of the largest.
+    /// The smallest class whose chunks have at least `bytes` bytes, or else the largest class.
     fn class_of(&self, bytes: usize) -> usize {
         let is_smaller = |class: &usize| self.class_bytes(*class) < bytes.min(self.chunk_bytes);
         (0..).take_while(is_smaller).count()

@@ -1,12 +1,12 @@
 //! Hints to the processor about memory that will be read soon.
 
-/// Asks for the first cache line of `what`, without waiting for it.
+/// Prefetches the first cache line of `what` without waiting for it.
 #[inline]
 pub fn prefetch<T>(what: &T) {
     prefetch_at(std::ptr::from_ref(what).cast());
 }
 
-/// Asks for the cache lines of some bytes, all at once.
+/// Prefetches the cache lines of `bytes`, all at once.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
     prefetch_lines(bytes.as_ptr(), bytes.len());
@@ -14,8 +14,8 @@ pub fn prefetch_bytes(bytes: &[u8]) {
 
 const LINE_BYTES: usize = 64;
 
-/// Asks for the cache lines of so many bytes from `start` on, all at once: reading them one after the other would wait
-/// for memory each time. It may be more than there is.
+/// Prefetches the cache lines of `bytes` bytes from `start` on, all at once, so that their misses
+/// overlap. The range may exceed the allocation.
 #[inline]
 pub(crate) fn prefetch_lines(start: *const u8, bytes: usize) {
     for line in 0..bytes.div_ceil(LINE_BYTES) {
@@ -23,8 +23,7 @@ pub(crate) fn prefetch_lines(start: *const u8, bytes: usize) {
     }
 }
 
-/// Asks for a cache line, where the processor takes such hints. Reads nothing, so that the address
-/// may be any.
+/// Prefetches a cache line if the processor supports it. Reads nothing, so any address is allowed.
 #[inline]
 fn prefetch_at(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

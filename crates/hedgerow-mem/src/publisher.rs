@@ -1,9 +1,9 @@
-//! Publication in order: commits finish in any order, and become visible in the order in which
-//! they took their sequence numbers.
+//! Publication in order. Commits finish in any order and become visible in the order of their
+//! sequence numbers.
 //!
-//! A ring holds one slot for each commit under way. A finished commit marks its slot; whoever
-//! finishes then raises the published number and moves the tail over every marked slot. No thread
-//! waits for another to publish, and none takes a lock unless somebody is parked.
+//! A ring has one slot for each commit under way. A finished commit marks its slot. Each finisher
+//! then raises the published number and moves the tail over every marked slot. No thread waits for
+//! another to publish, and none takes a lock unless a waiter is parked.
 //!
 //! ```text
 //! ticket      7        8        9        10
@@ -11,11 +11,11 @@
 //!                             ^ tail            ^ head
 //! ```
 //!
-//! Two orderings carry the argument. Marks and the tail are read after a sequentially consistent
-//! fence that follows the own mark, so of two neighbours that finish at once at least one sees the
-//! other's mark. Waiters count themselves in before they look at the number a last time, and the
-//! finisher looks at the count after raising the number, with such a fence between on both sides,
-//! so either the waiter sees the number or the finisher sees the waiter.
+//! Two orderings carry the argument. A finisher marks its slot, passes a sequentially consistent
+//! fence, and then reads the other marks and the tail. So if two neighbours finish at once, at
+//! least one sees the other's mark. A waiter increments the count of waiters before its last look
+//! at the number, and a finisher reads the count after it raised the number. Such a fence stands
+//! between on both sides. So either the waiter sees the number or the finisher sees the waiter.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -23,14 +23,14 @@ use std::sync::atomic::Ordering;
 use crate::apart::Apart;
 use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, fence, spin_hint, yield_now};
 
-/// How often a waiter looks before it begins to give up its processor: about 2 us, which a commit
-/// of a small batch does not exceed.
+/// The number of checks of a waiter before it yields its processor: about 2 us, which a commit of a
+/// small batch does not exceed.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 128 };
-/// How often it then yields before it parks.
+/// The number of yields before the waiter parks.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// A commit that has begun and must be [finished](Publisher::finish), also if it failed: until
-/// then nothing behind it becomes visible.
+/// A commit that has begun. It must be [finished](Publisher::finish), even if it failed: until then
+/// no later commit becomes visible.
 #[must_use = "an unfinished ticket holds up every later one"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
@@ -38,16 +38,16 @@ pub struct Ticket {
 }
 
 struct Slot {
-    /// The last sequence number of the ticket that has the slot.
+    /// The last sequence number of the ticket in the slot.
     last: AtomicU64,
     /// One more than the index of the ticket last finished in this slot.
     done: AtomicU64,
 }
 
-/// How far publication has come. Whoever writes the one number writes the other.
+/// The progress of publication. A writer of one number also writes the other.
 struct Done {
     published: AtomicU64,
-    /// The first ticket that is not published.
+    /// The first unpublished ticket.
     tail: AtomicU64,
 }
 
@@ -63,8 +63,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher for a database whose last visible sequence number is `published`, with room for
-    /// `slots` commits under way.
+    /// A publisher with room for `slots` commits under way. `published` is the last visible
+    /// sequence number of the database.
     ///
     /// # Panics
     /// If `slots` is not a power of two.
@@ -91,10 +91,10 @@ impl Publisher {
         }
     }
 
-    /// The next ticket, for sequence numbers up to `last`, which is larger than every one before.
-    /// To be called by one thread at a time, inside the critical section that hands out the
-    /// numbers. `None` when as many commits are under way as there are slots:
-    /// [`wait_for_slot`](Self::wait_for_slot), then ask again.
+    /// The next ticket, for sequence numbers up to `last`. `last` must exceed that of every earlier
+    /// ticket. One thread at a time may call this, inside the critical section that assigns the
+    /// numbers. `None` if every slot has a commit under way: then
+    /// [`wait_for_slot`](Self::wait_for_slot) and call again.
     #[must_use]
     pub fn begin(&self, last: u64) -> Option<Ticket> {
         let index = self.head.load(Ordering::Relaxed);
@@ -106,17 +106,17 @@ impl Publisher {
         Some(Ticket { index })
     }
 
-    /// Waits until [`begin`](Self::begin) had a slot to give: spins, yields, then parks. Any thread;
-    /// another one may have taken it when this returns.
+    /// Waits until [`begin`](Self::begin) has a free slot: spins, yields, then parks. Any thread
+    /// may call it. Another thread may take the slot before this returns.
     pub fn wait_for_slot(&self) {
         let index = self.head.load(Ordering::Relaxed);
         self.wait_until(|| self.has_slot(index));
     }
 
-    /// Says that the records of a ticket are in the log and in the memtables. Any thread, in any
-    /// order. Everything the thread did before is visible to whoever then reads a
-    /// [`published`](Self::published) number that covers the ticket. If every earlier ticket was
-    /// finished before, the ticket is published when this returns.
+    /// Reports that the records of a ticket are in the log and in the memtables. Any thread, in any
+    /// order. A reader of a [`published`](Self::published) number that covers the ticket sees every
+    /// earlier write of this thread. If every earlier ticket is finished, the ticket is published
+    /// when this returns.
     pub fn finish(&self, ticket: Ticket) {
         let Ticket { index } = ticket;
         self.slot(index).done.store(index + 1, Ordering::Release);
@@ -130,7 +130,7 @@ impl Publisher {
         }
     }
 
-    /// The largest visible sequence number: everything up to it is finished. One atomic load.
+    /// The largest visible sequence number: all commits up to it are finished. One atomic load.
     #[must_use]
     #[inline]
     pub fn published(&self) -> u64 {
@@ -146,15 +146,15 @@ impl Publisher {
         &self.slots[index as usize & (self.slots.len() - 1)]
     }
 
-    /// Whether ticket `index` finds its slot free. The acquire, and the release of what is then
-    /// stored in the slot, let whoever reads that see that the tail has moved.
+    /// Returns true if the slot of ticket `index` is free. This acquire pairs with the release of
+    /// the next store to the slot, so a reader of that store sees that the tail has moved.
     fn has_slot(&self, index: u64) -> bool {
         let tail = self.done.tail.load(Ordering::Acquire);
         index.saturating_sub(tail) < self.slots.len() as u64
     }
 
-    /// Publishes every finished ticket from the tail on and moves the tail over it. Whether this
-    /// thread did any of it.
+    /// Publishes every finished ticket from the tail on and moves the tail over it. Returns true if
+    /// this thread moved it.
     fn advance(&self) -> bool {
         let mut advanced = false;
         loop {
@@ -163,12 +163,12 @@ impl Publisher {
             if slot.done.load(Ordering::Acquire) != tail + 1 {
                 return advanced;
             }
-            // If the tail has moved on, the slot may have a later ticket, and this its number.
+            // If the tail has moved, the slot may have a later ticket and its number.
             let last = slot.last.load(Ordering::Acquire);
             if self.done.tail.load(Ordering::Relaxed) != tail {
                 continue;
             }
-            // Before the tail moves, so that nobody has to wait for a thread that is interrupted
+            // Published before the tail moves, so that no thread waits for one that is interrupted
             // in between.
             self.done.published.fetch_max(last, Ordering::AcqRel);
             let moved = self.done.tail.compare_exchange(
@@ -183,7 +183,7 @@ impl Publisher {
 
     #[cold]
     fn wake(&self) {
-        // A waiter holds the lock from its last look until it sleeps, so it cannot miss this.
+        // A waiter holds the lock from its last check until it sleeps, so it cannot miss this.
         drop(self.parked.lock());
         self.moved.notify_all();
     }

@@ -1,11 +1,11 @@
-//! What a thread waits for until another gives it: the waker of a future that is waited for without a runtime.
+//! A signal that a thread waits for and another gives: the waker of a future without a runtime.
 
 use std::sync::Arc;
 use std::task::Wake;
 
 use crate::sync::{Condvar, Mutex};
 
-/// Given before it is waited for it counts, too, and given more than once it counts once.
+/// A signal. It counts even if it is given before the wait. Given several times, it counts once.
 #[derive(Debug)]
 pub struct Signal {
     is_given: Mutex<bool>,
@@ -13,7 +13,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// One that was not given.
+    /// A signal that is not given.
     pub fn new() -> Signal {
         Signal {
             is_given: Mutex::new(false),
@@ -21,13 +21,13 @@ impl Signal {
         }
     }
 
-    /// Gives it.
+    /// Gives the signal.
     pub fn give(&self) {
         *self.is_given.lock().unwrap_or_else(|e| e.into_inner()) = true;
         self.given.notify_one();
     }
 
-    /// Waits until it is given, and takes it.
+    /// Waits for the signal and takes it.
     pub fn wait(&self) {
         let mut is_given = self.is_given.lock().unwrap_or_else(|e| e.into_inner());
         while !*is_given {

@@ -1,5 +1,5 @@
-//! The atomics, locks and hints of the structures that loom explores: loom's own under
-//! `cfg(loom)`, the standard library's otherwise.
+//! The atomics, locks and hints of the structures that loom explores. They are loom's own under
+//! `cfg(loom)` and the standard library's otherwise.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -14,7 +14,7 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// Tells the processor that this is a spin loop; under loom, lets another thread run.
+/// Marks a spin loop for the processor. Under loom it lets another thread run.
 #[inline]
 pub(crate) fn spin_hint() {
     #[cfg(loom)]

@@ -1,46 +1,46 @@
 //! A bounded queue of tasks for one worker, filled by any number of threads.
 //!
-//! Tasks that find it full stand in *line*: they are accepted in the order in which they came as soon
-//! as there is room, and nobody gets past them. So the order of one thread's tasks is kept whether or
-//! not they had to wait, and who does not want to wait any more may leave the line.
+//! A task that finds the queue full stands in *line*. Tasks in line are accepted in the order of
+//! their arrival as soon as there is room, and no task overtakes them. So the order of one thread's
+//! tasks is kept even if some of them had to wait. A task may leave the line.
 //!
 //! ```text
 //! take <- [ accepted, at most `capacity` ] <- [ line, by ticket ] <- push
 //! ```
 //!
-//! Closed, it refuses new tasks; what it has is still taken. One lock, held for a few instructions: a worker that
-//! takes all there is exchanges its memory for the queue's. Nobody is woken who does not wait, which would be a
-//! system call for each task.
+//! A closed queue refuses new tasks. Its accepted tasks are still taken. There is one lock, held
+//! for a few instructions: a worker that takes all tasks swaps its memory with the queue's. Only
+//! waiting threads are woken, because each wake-up is a system call.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// Where a task went.
+/// The place of a pushed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the queue: it will be taken.
+    /// In the queue: the worker will take it.
     Accepted,
     /// In line, with this ticket.
     InLine(u64),
 }
 
-/// A task that was not taken on.
+/// A task that the queue refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused<T> {
-    /// There is no room.
+    /// The queue is full.
     Full(T),
-    /// The queue was closed.
+    /// The queue is closed.
     Closed(T),
 }
 
-/// See the module.
+/// A bounded queue; see the module.
 pub struct TaskQueue<T> {
     state: Mutex<State<T>>,
-    /// A task came, or the queue was closed.
+    /// Signals a new task, or the close of the queue.
     arrived: Condvar,
-    /// Tasks were taken.
+    /// Signals that tasks were taken.
     taken: Condvar,
     capacity: usize,
 }
@@ -50,9 +50,9 @@ struct State<T> {
     line: BTreeMap<u64, T>,
     next_ticket: u64,
     closed: bool,
-    /// Threads that wait for a task.
+    /// The number of threads that wait for a task.
     idle: usize,
-    /// Threads that wait until theirs is not in line any more.
+    /// The number of threads that wait for their task to leave the line.
     waiting: usize,
 }
 
@@ -80,10 +80,10 @@ impl<T> TaskQueue<T> {
         }
     }
 
-    /// Adds a task if there is room and nobody in line.
+    /// Adds a task if there is room and the line is empty.
     ///
     /// # Errors
-    /// The task.
+    /// Returns the task.
     pub fn try_push(&self, task: T) -> Result<(), Refused<T>> {
         let state = self.lock();
         if state.closed {
@@ -96,10 +96,10 @@ impl<T> TaskQueue<T> {
         Ok(())
     }
 
-    /// Adds a task, at the end of the line if there is no room.
+    /// Adds a task. If there is no room, the task goes to the end of the line.
     ///
     /// # Errors
-    /// The task, if the queue was closed.
+    /// Returns the task if the queue is closed.
     pub fn push(&self, task: T) -> Result<Place, T> {
         let mut state = self.lock();
         if state.closed {
@@ -137,7 +137,7 @@ impl<T> TaskQueue<T> {
         state.waiting -= 1;
     }
 
-    /// Takes a task back that is still in line.
+    /// Takes a task back if it is still in line.
     pub fn leave(&self, place: Place) -> Option<T> {
         let Place::InLine(ticket) = place else {
             return None;
@@ -145,12 +145,14 @@ impl<T> TaskQueue<T> {
         self.lock().line.remove(&ticket)
     }
 
-    /// Moves up to `count` tasks to the end of `tasks`, oldest first, and lets others in from the line.
+    /// Moves up to `count` tasks to the end of `tasks`, oldest first. Accepts tasks from the line
+    /// instead.
     pub fn take(&self, count: usize, tasks: &mut VecDeque<T>) {
         self.take_from(self.lock(), count, tasks);
     }
 
-    /// As [`TaskQueue::take`], once there is a task. False when the queue was closed and is empty.
+    /// Waits for a task and then takes as [`TaskQueue::take`] does. Returns false if the queue is
+    /// closed and empty.
     pub fn wait_and_take(&self, count: usize, tasks: &mut VecDeque<T>) -> bool {
         let mut state = self.lock();
         while state.accepted.is_empty() {
@@ -190,18 +192,18 @@ impl<T> TaskQueue<T> {
         }
     }
 
-    /// Refuses tasks from now on.
+    /// Closes the queue: it refuses new tasks from now on.
     pub fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
     }
 
-    /// Whether it refuses tasks.
+    /// Returns true if the queue refuses tasks.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// How many tasks are accepted, and how many in line.
+    /// The number of accepted tasks, and the number in line.
     pub fn depth(&self) -> (usize, usize) {
         let state = self.lock();
         (state.accepted.len(), state.line.len())

@@ -1,8 +1,8 @@
-//! Every interleaving, up to a number of preemptions, of small cases:
+//! Explores every interleaving of small cases up to a number of preemptions:
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hedgerow-mem --release --test loom`
 //!
-//! Nodes have three slots there, so that a fourth entry splits one.
+//! Nodes have three slots under loom, so a fourth entry splits a node.
 #![cfg(loom)]
 #![allow(
     clippy::print_stdout,
@@ -24,7 +24,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::thread;
 
-/// A case that takes longer is cut off, and says so with `--nocapture`.
+/// The time after which a case is cut off. `--nocapture` shows which cases are.
 const LONGEST: Duration = Duration::from_secs(45);
 
 #[expect(clippy::disallowed_methods, reason = "loom stops by real time")]
@@ -48,8 +48,8 @@ fn explore(preemptions: usize, case: impl Fn() + Send + Sync + 'static) {
     println!("{part} {} interleavings", runs.load(Ordering::Relaxed));
 }
 
-/// Runs two threads, neither of them the model's first: loom does not go back before a point at
-/// which the first thread only waits for others.
+/// Runs two threads besides the model's first one: loom does not go back before a point at which
+/// the first thread only waits for others.
 fn race(one: impl FnOnce() + 'static, other: impl FnOnce() + 'static) {
     let (one, other) = (thread::spawn(one), thread::spawn(other));
     one.join().unwrap();
@@ -64,7 +64,7 @@ fn map_of(keys: &[&str]) -> Arc<OrderedMap> {
     map
 }
 
-/// A map of `before`, into which one thread inserts `new` while another runs `reader`.
+/// Makes a map of `before`, inserts `new` in one thread, and runs `reader` in another.
 fn insert_beside(
     before: &[&str],
     new: &'static [&str],
@@ -113,7 +113,7 @@ fn check_get(map: &OrderedMap, key: &str) {
     assert_eq!(entry.value, key.as_bytes());
 }
 
-/// Not checked, but never lost: it meets nodes that are being split, and a root that is replaced.
+/// An approach is not checked, but it always ends: it meets splitting nodes and a replaced root.
 #[test]
 fn an_approach_comes_to_an_end_beside_splits() {
     explore(2, || {
@@ -251,8 +251,8 @@ fn backward(map: &Arc<OrderedMap>) -> Vec<String> {
     keys
 }
 
-/// A split for the smallest key yet once left the left leaf empty until the key was in it: a walk
-/// from the front found nothing in the whole map.
+/// A split for the smallest key must not leave the left leaf empty until the key is in it: a walk
+/// from the front would find nothing in the whole map.
 #[test]
 fn walks_find_everything_while_the_first_leaf_splits_in_front() {
     explore(2, || {
@@ -262,7 +262,8 @@ fn walks_find_everything_while_the_first_leaf_splits_in_front() {
     });
 }
 
-/// And one for the largest left the right leaf empty: a walk from the back found nothing.
+/// A split for the largest key must not leave the right leaf empty: a walk from the back would find
+/// nothing.
 #[test]
 fn walks_find_everything_while_the_last_leaf_splits_behind() {
     explore(2, || {
@@ -275,7 +276,7 @@ fn walks_find_everything_while_the_last_leaf_splits_behind() {
     });
 }
 
-/// The split frees slots of the left leaf, the later insertions fill them.
+/// The split frees slots of the left leaf. The later insertions fill them.
 #[test]
 fn a_slot_is_used_again_under_a_reader() {
     explore(2, || {
@@ -321,7 +322,7 @@ fn two_writers_split_one_leaf() {
 #[test]
 fn two_writers_split_neighbours_below_a_full_parent() {
     explore(2, || {
-        // Ascending: leaves of three, a full root.
+        // Ascending inserts make leaves of three and a full root.
         let map = map_of(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
         let (one, other) = (Arc::clone(&map), Arc::clone(&map));
         race(
@@ -361,7 +362,7 @@ fn cursors_go_back_while_a_leaf_splits() {
 }
 
 /// The leaf that begins at `sharedby1` gets an upper bound with the same first bytes when it
-/// splits, and leaves these out from then on. Too large to be explored completely.
+/// splits, and omits these bytes from then on. The case is too large to be explored completely.
 #[test]
 fn prefixes_are_rewritten_under_a_reader() {
     explore(1, || {
@@ -386,8 +387,8 @@ fn an_absent_key_passes_a_rewriting() {
 const SLAB_BYTES: usize = 32 << 10;
 const BLOCK_BYTES: usize = (4 << 10) - PAGE_HEADER_BYTES;
 
-/// Stands for the bytes of one slot, of which loom knows nothing: it complains of a write to the
-/// cell that does not come after every read. Not counted by an atomic, which would order them.
+/// The bytes of one slot, which loom does not know. loom reports a write to the cell that does not
+/// come after every read. An atomic count would order them, so there is none.
 #[derive(Clone)]
 struct Slot {
     start: *const u8,
@@ -395,7 +396,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Takes a page of the pool, and its slot.
+    /// Takes a page of the pool and its slot.
     fn take(pool: &PagePool) -> (Slot, PageRef) {
         let page = block(pool, 1);
         let bytes = Rc::new(UnsafeCell::new(()));
@@ -404,13 +405,13 @@ impl Slot {
         (Slot { start, bytes }, page)
     }
 
-    /// Reads the page as its owner, and ends to be one.
+    /// Reads the page as its owner and drops it.
     fn read_and_drop(&self, page: PageRef) {
         self.bytes.with(|_| assert_eq!(*page, [1; BLOCK_BYTES]));
         drop(page);
     }
 
-    /// Writes a new page, perhaps to the same memory.
+    /// Writes a new page. It may be in the same memory.
     fn write(&self, pool: &PagePool) -> PageRef {
         let page = block(pool, 2);
         if page.as_ptr() == self.start {
@@ -419,7 +420,7 @@ impl Slot {
         page
     }
 
-    /// All slots of the only slab are free, this one among them.
+    /// Checks that all slots of the only slab are free, this one included.
     fn check_free(&self, pool: &PagePool) {
         let pages: Vec<_> = (0..8).map(|_| self.write(pool)).collect();
         assert_eq!(pool.slabs(), 1);
@@ -478,7 +479,7 @@ fn a_slab_is_drained_while_its_last_page_is_dropped() {
             move || reader.read_and_drop(page),
             move || {
                 assert_eq!(drainer.drain_emptiest(1).first().copied(), slab);
-                // In another slab, or in one of the same number that came after it.
+                // The page is in another slab, or in a later one of the same number.
                 drop(slot.write(&drainer));
             },
         );
@@ -525,7 +526,7 @@ fn two_who_want_a_slab_get_different_pages() {
     });
 }
 
-/// The worker of a queue: takes until it is closed and empty.
+/// The worker of a queue. It takes tasks until the queue is closed and empty.
 fn work(queue: &TaskQueue<u32>) -> Vec<u32> {
     let (mut all, mut tasks) = (Vec::new(), VecDeque::new());
     while queue.wait_and_take(1, &mut tasks) {
@@ -555,7 +556,7 @@ fn tasks_of_a_thread_keep_their_order_in_a_full_queue() {
     });
 }
 
-/// Whatever was accepted is taken, whatever was refused is not, and the worker ends.
+/// Every accepted task is taken, no refused task is, and the worker ends.
 #[test]
 fn closing_a_queue_loses_no_task() {
     explore(3, || {
@@ -580,7 +581,7 @@ fn closing_a_queue_loses_no_task() {
     });
 }
 
-/// A call whose client waits for its result; given up, it ends, too.
+/// A call whose client waits for its result. A dropped call ends, too.
 struct Call {
     is_done: bool,
     ended: Arc<Mutex<Option<bool>>>,
@@ -594,7 +595,8 @@ impl Drop for Call {
     }
 }
 
-/// Makes a call, and waits as a future does: looks for the result, and if there is none waits to be woken.
+/// Makes a call and waits as a future does: it checks for the result and, without one, waits for a
+/// wake-up.
 fn call(queue: &TaskQueue<Call>) -> bool {
     let (ended, signal) = (Arc::new(Mutex::new(None)), Arc::new(Signal::new()));
     let pushed = queue.push(Call {
@@ -619,7 +621,8 @@ fn call(queue: &TaskQueue<Call>) -> bool {
     }
 }
 
-/// Whoever waits for a result is woken, also if the queue is closed meanwhile and by whoever closed it.
+/// Every client that waits for a result is woken, even if the queue is closed meanwhile, by any
+/// thread.
 #[test]
 fn every_call_ends_beside_a_shutdown() {
     explore(2, || {
@@ -648,7 +651,7 @@ fn every_call_ends_beside_a_shutdown() {
     });
 }
 
-/// A signal counts once, whenever it is given.
+/// A signal counts once, at whatever moment it is given.
 #[test]
 fn a_signal_is_not_lost() {
     explore(3, || {

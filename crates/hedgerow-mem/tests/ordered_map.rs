@@ -28,7 +28,7 @@ fn model_entry<'a>(found: Option<(&'a Place, &'a Stored)>) -> Option<EntryRef<'a
     })
 }
 
-/// Every way to go through the map agrees with the model.
+/// Checks that every walk through the map agrees with the model.
 fn check_all(map: &Arc<OrderedMap>, model: &Model) {
     let mut cursor = map.cursor();
     assert_eq!(cursor.entry(), None, "a new cursor stands nowhere");
@@ -50,7 +50,7 @@ fn check_all(map: &Arc<OrderedMap>, model: &Model) {
     assert_eq!(cursor.entry(), None, "an invalid cursor stays invalid");
 }
 
-/// Every way to ask for a place agrees with the model.
+/// Checks that every search for a position agrees with the model.
 fn check_at(map: &OrderedMap, cursor: &mut Cursor, model: &Model, key: &[u8], seqno_max: u64) {
     let place = (key.to_vec(), !seqno_max);
     let behind = || model.range(&place..);
@@ -95,14 +95,14 @@ fn check_at(map: &OrderedMap, cursor: &mut Cursor, model: &Model, key: &[u8], se
     }
 }
 
-/// A key drawn so that prefixes, ends and whole keys coincide often.
+/// Draws a key. Prefixes, ends and whole keys coincide often.
 fn draw_key(random: &mut Random, style: u64) -> Vec<u8> {
     match style {
-        // Short keys over two bytes, zeros among them: prefixes of each other.
+        // Short keys over two bytes, zeros among them. They are prefixes of each other.
         0 => (0..random.range(1, 12))
             .map(|_| random.below(2) as u8)
             .collect(),
-        // Decimal numbers that agree in their first eight bytes.
+        // Decimal numbers with equal first eight bytes.
         1 => format!("{:016}", random.below(100_000)).into_bytes(),
         // A long shared prefix, then a tail of any length.
         2 => {
@@ -317,7 +317,7 @@ fn a_pool_tells_once_that_it_is_short_of_chunks_and_prepares_some() {
     );
     assert!(pool.take_shortage());
 
-    // What may not be retained is not prepared.
+    // A chunk that may not be retained is not prepared.
     let pool = ChunkPool::new(64 << 10, 100 << 10);
     let map = OrderedMap::new(Arc::clone(&pool));
     for i in 0..400_u64 {
@@ -327,7 +327,8 @@ fn a_pool_tells_once_that_it_is_short_of_chunks_and_prepares_some() {
     assert_eq!(pool.retained_bytes(), 64 << 10);
 }
 
-/// Writers fill, readers and cursors check order, values and completeness of what was there.
+/// Writers fill the map. Readers and cursors check order, values and completeness of the earlier
+/// entries.
 #[test]
 fn writers_readers_and_cursors_at_once() {
     const WRITERS: u64 = 3;
@@ -381,8 +382,8 @@ fn writers_readers_and_cursors_at_once() {
     }
 }
 
-/// One walk through the whole map: strictly ordered, and no fewer entries of each writer than it
-/// had written before.
+/// Walks through the whole map. The entries are strictly ordered, and no writer's earlier entries
+/// are missing.
 fn check_walk(map: &Arc<OrderedMap>, before: &[u64], backward: bool) {
     let mut seen = vec![0; before.len()];
     let mut cursor = map.cursor();
@@ -402,7 +403,7 @@ fn check_walk(map: &Arc<OrderedMap>, before: &[u64], backward: bool) {
             );
         }
         last = Some(place);
-        // Entries from after the count was taken may be there or not.
+        // Entries written after the count may be there or not.
         if entry.seqno < before[usize::from(entry.tag)] {
             seen[usize::from(entry.tag)] += 1;
         }

@@ -1,7 +1,7 @@
-//! Pages, with threads and against a model. The interleavings are explored by `tests/loom.rs`.
+//! Pages, with threads and against a model. `tests/loom.rs` explores the interleavings.
 //!
-//! Slabs of 32 KiB come from the allocator, so that AddressSanitizer sees what is used after it was
-//! freed, and what is never freed.
+//! Slabs of 32 KiB come from the allocator, so that AddressSanitizer sees every use after free and
+//! every leak.
 #![allow(clippy::print_stdout, reason = "tests print their seeds")]
 
 mod common;
@@ -14,11 +14,11 @@ use common::{Random, seeds};
 use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
 
 const SLAB_BYTES: usize = 32 << 10;
-/// Fills a slot of 4 KiB, of which a slab has eight.
+/// The bytes of a page that fills a slot of 4 KiB. A slab has eight such slots.
 const BLOCK_BYTES: usize = (4 << 10) - PAGE_HEADER_BYTES;
 const SLOTS: u64 = 8;
 
-/// A page whose name says what every byte of it is.
+/// A page whose bytes all equal its name.
 fn filled(pool: &PagePool, bytes: usize, name: u64) -> PageRef {
     let mut page = pool.allocate(bytes, || {});
     assert_eq!(page.len(), bytes);
@@ -160,7 +160,7 @@ fn the_slab_with_fewest_pages_is_drained_and_its_slots_are_not_used() {
     let pool = PagePool::new(SLAB_BYTES);
     let mut pages = blocks(&pool, 2 * SLOTS);
     let slab = pages[10].slab().expect("a block lies in a slab");
-    // Two are left in the second.
+    // The second slab keeps two pages.
     pages.truncate(10);
     assert_eq!(pool.drain_emptiest(1), [slab]);
     assert_eq!(pool.slabs(), 1);
@@ -174,7 +174,7 @@ fn the_slab_with_fewest_pages_is_drained_and_its_slots_are_not_used() {
     pages.iter().chain(&more).for_each(check);
 }
 
-/// The number of a slab is given again when, and only when, it is gone.
+/// The number of a slab is reused if, and only if, the slab is freed.
 #[test]
 fn a_drained_slab_goes_with_its_last_page() {
     let pool = PagePool::new(SLAB_BYTES);
@@ -212,7 +212,7 @@ fn any_size(random: &mut Random) -> usize {
     }
 }
 
-/// What the pool is to know of its slabs: of each the bytes of its pages, and whether it is drained.
+/// The model of the pool's slabs: for each the bytes of its pages, and whether it is drained.
 #[derive(Default)]
 struct Model(BTreeMap<SlabId, (usize, bool)>);
 
@@ -287,7 +287,7 @@ fn slabs_are_as_the_model_says() {
     }
 }
 
-/// Pages of several threads, which hand them to each other by way of a board.
+/// Several threads hand pages to each other through a board.
 #[test]
 fn threads_share_pages_and_drain_slabs() {
     for seed in seeds(4) {

@@ -1,4 +1,4 @@
-//! Publication in order, with threads. The interleavings are explored by `tests/loom.rs`.
+//! Publication in order, with threads. `tests/loom.rs` explores the interleavings.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! The memtable of Vitillo's parallel LSM tree: a binary search tree without balancing, under one
-//! lock.
+//! The memtable of Vitillo's parallel LSM tree: an unbalanced binary search tree under one lock.
 
 use std::sync::Mutex;
 
@@ -14,7 +13,7 @@ struct Node {
     children: [u32; 2],
 }
 
-/// See the module.
+/// An unbalanced binary search tree; see the module.
 pub(crate) struct BinaryTree(Mutex<Vec<Node>>);
 
 fn goes_right(node: &Node, key: &[u8], seqno: u64) -> bool {
@@ -67,7 +66,7 @@ impl Structure for BinaryTree {
 
     fn scan(&self, key: &[u8], count: usize) -> usize {
         let nodes = self.0.lock().unwrap();
-        // The nodes on the way down from which the walk went left: the next ones in order.
+        // The nodes from which the walk went left: the next ones in order.
         let mut pending = Vec::new();
         let mut at = 0;
         while let Some(node) = nodes.get(at as usize) {

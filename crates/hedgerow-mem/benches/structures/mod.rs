@@ -1,4 +1,4 @@
-//! What a memtable could be made of, behind one interface.
+//! The candidate structures for a memtable behind one interface.
 
 mod binary_tree;
 mod pieces;
@@ -20,13 +20,13 @@ pub(crate) use pieces::Pieces;
 /// A structure under measurement. Keys are unique, so reads ask for the newest version.
 pub(crate) trait Structure: Sized + Sync {
     const NAME: &'static str;
-    /// Whether a fill in order takes quadratic time.
+    /// True if a fill in order takes quadratic time.
     const DEGENERATES: bool = false;
     fn new(pools: &Pools) -> Self;
     fn insert(&self, key: &[u8], seqno: u64, value: &[u8]);
-    /// The value's length, so that the entry is read.
+    /// Returns the value's length, so that the entry is read.
     fn get(&self, key: &[u8]) -> Option<usize>;
-    /// Reads up to `count` entries from `key` on; the sum of their values' lengths.
+    /// Reads up to `count` entries from `key` on. Returns the sum of their values' lengths.
     fn scan(&self, key: &[u8], count: usize) -> usize;
     fn memory_bytes(&self) -> usize;
 }
@@ -35,7 +35,7 @@ pub(crate) trait Structure: Sized + Sync {
 pub(crate) struct Pools {
     pub(crate) of_library: Arc<hedgerow_mem::ChunkPool>,
     pub(crate) of_bench: Arc<ChunkPool>,
-    /// With chunks small enough that a piece wastes little.
+    /// The pool with chunks small enough that a piece wastes little.
     pub(crate) of_pieces: Arc<ChunkPool>,
 }
 
@@ -123,8 +123,8 @@ impl Structure for SkipList {
     }
 }
 
-/// The skip list of the crossbeam project. Keys and values are allocations of their own, and a
-/// lookup has to allocate the key it looks for.
+/// The skip list of the crossbeam project. Keys and values are allocations of their own. A lookup
+/// has to allocate its key.
 pub(crate) struct Crossbeam(SkipMap<Place, Box<[u8]>>);
 
 type Place = (Box<[u8]>, Reverse<u64>);

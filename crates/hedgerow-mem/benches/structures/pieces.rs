@@ -1,5 +1,5 @@
-//! Pieces that fit the cache, merged in memory: entries go into a small tree; a full one becomes a
-//! sorted array, and arrays of one size class are merged four at a time.
+//! Pieces that fit the cache, merged in memory. Entries go into a small tree. A full tree becomes a
+//! sorted array. Arrays of one size class are merged four at a time.
 
 use std::sync::{Arc, RwLock};
 
@@ -9,24 +9,24 @@ use crate::entry::{Entry, Position, prefix};
 use crate::pool::ChunkPool;
 use crate::tree::{Run, Tree};
 
-/// Bytes of a piece: a quarter of the second-level cache.
+/// The bytes of a piece: a quarter of the second-level cache.
 const PIECE_BYTES: usize = 256 << 10;
-/// Arrays of one class before they are merged into one of the next.
+/// The number of arrays of one class that are merged into one of the next.
 const FAN_IN: usize = 4;
 
 type Array = Vec<(u64, Entry<'static>)>;
 
 struct State {
     active: Arc<Tree>,
-    /// Arrays by size class.
+    /// The arrays by size class.
     classes: Vec<Vec<Array>>,
-    /// Every full piece: the memory that the arrays point into.
+    /// The full pieces. The arrays point into their memory.
     full: Vec<Arc<Tree>>,
 }
 
-/// See the module.
+/// The pieces; see the module.
 pub(crate) struct Pieces {
-    // Declared before the pool, and the arrays inside before the trees they point into.
+    // Declared before the pool, and the arrays inside before the trees that they point into.
     state: RwLock<State>,
     pool: Arc<ChunkPool>,
 }

@@ -1,4 +1,4 @@
-//! The order of a map as a skip list: a tower of links per entry, linked in by compare and swap.
+//! The order of a map as a skip list: a tower of links per entry, linked by compare and swap.
 
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
@@ -9,11 +9,11 @@ use crate::entry::{Entry, Position, prefix};
 
 const HEIGHT_MAX: usize = 12;
 
-/// What stands before the links of a tower.
+/// The part of a tower before its links.
 #[repr(C)]
 struct Head {
     prefix: u64,
-    /// Null in the first tower, which stands before every entry.
+    /// The entry; null in the first tower, which is before every entry.
     entry: *mut u8,
 }
 
@@ -60,8 +60,8 @@ impl<'a> Node<'a> {
         unsafe { Entry::from_ptr(start) }
     }
 
-    /// The link at `level`, which must be below the tower's height: only links of the same level
-    /// lead to a tower, and `find` starts at the first, which has them all.
+    /// The link at `level`. `level` must be below the tower's height. Only links of the same level
+    /// lead to a tower, and `find` starts at the first tower, which has all levels.
     fn link(self, level: usize) -> &'a AtomicPtr<Head> {
         // SAFETY: the links begin behind the head of the same piece.
         let links = unsafe { self.start.add(1) }.cast::<AtomicPtr<Head>>();
@@ -182,7 +182,8 @@ impl List {
     }
 }
 
-/// From `at` along the links of `level`: the last tower before `position`, and its neighbour.
+/// Returns the last tower before `position` along the links of `level`, starting at `at`, and its
+/// neighbour.
 #[inline]
 fn last_before<'a>(
     mut at: Node<'a>,
@@ -198,8 +199,8 @@ fn last_before<'a>(
     }
 }
 
-/// Each level holds a quarter of the towers of the one below. Drawn from what is inserted, so that
-/// equal runs build equal lists.
+/// Draws a tower's height from its entry, so that equal runs build equal lists. Each level has a
+/// quarter of the towers of the one below.
 fn height_of(prefix: u64, seqno: u64) -> usize {
     let mixed = (prefix ^ seqno.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,19 +1,20 @@
 //! The order of a map: a B-link tree of small sorted nodes that readers walk without a lock.
 //!
-//! After Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees" (every node
-//! knows its right neighbour and where it begins, so that a walk survives a split), and Mao,
+//! After Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees" (every node knows
+//! its right neighbour and the neighbour's lower bound, so that a walk survives a split), and Mao,
 //! Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage" (an order word per
-//! node, versions instead of read locks). Simpler than both, as nothing is ever removed or moved
-//! out of memory.
+//! node, versions instead of read locks). It is simpler than both, because nothing is ever removed
+//! or moved.
 //!
-//! What an operation costs at half a million entries: six levels, of which the upper four stay in
-//! the cache, so two nodes of which it waits for about two cache lines each, and the entry.
+//! Cost of an operation at half a million entries: six levels. The upper four stay in the cache.
+//! The operation waits for about two cache lines of each of the other two nodes, and for the entry.
 //!
 //! Invariants, besides the rules in [`node`]:
 //!
-//! 1. A node holds the entries from its `low` (inclusive, fixed, and itself an entry of the leaf
-//!    and of every right neighbour's left bound) to its `high` (exclusive); `high` only decreases.
-//! 2. A node that splits, and its new right neighbour, stay locked until the parent knows the
+//! 1. A node holds the entries from its `low` (inclusive and fixed) to its `high` (exclusive).
+//!    `low` is itself an entry of a leaf and the `high` of the left neighbour. `high` only
+//!    decreases.
+//! 2. A splitting node and its new right neighbour stay locked until the parent knows the
 //!    neighbour. So a parent is at most one split of each child behind, and learns the splits of
 //!    one node in their order.
 //! 3. Locks are taken upwards only.
@@ -29,19 +30,21 @@ use crate::entry::{Entry, Position};
 use crate::sync::AtomicPtr;
 use node::{Item, Node, NodeRef, View};
 
-/// Entries in a node. An order word has room for 15; loom explores the protocol with fewer.
+/// The number of entries in a node. An order word has room for 15. loom explores the protocol with
+/// fewer.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
-/// The most levels: 7 entries in each node of a tree of 2^48 entries.
+/// The maximum of levels: a tree of 2^48 entries with 7 entries in each node has fewer.
 const LEVELS_MAX: usize = 20;
-/// Prefixes are rewritten when so many of their eight bytes say nothing.
+/// The number of shared prefix bytes, of eight, from which on prefixes are rewritten.
 const IDLE_BYTES_MAX: usize = 4;
 
-/// Which of two neighbours a position between them belongs to.
+/// The choice between two neighbours for a position between them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Looking for what is before a position: an entry at it does not count as passed.
+    /// The search is for the last entry before a position. An entry at the position is not passed.
     At,
-    /// Looking for what is at a position or behind it: an entry at it counts as passed.
+    /// The search is for the first entry at or behind a position. An entry at the position is
+    /// passed.
     Behind,
 }
 
@@ -55,20 +58,21 @@ impl Side {
     }
 }
 
-/// An ordered set of entries, in an arena that it owns.
+/// An ordered set of entries in an arena of its own.
 pub(crate) struct Tree {
     root: AtomicPtr<Node>,
-    /// The leaf with the smallest entries: it never changes, as splits make nodes to the right.
+    /// The leaf with the smallest entries. It never changes, because a split makes nodes to the
+    /// right.
     first_leaf: NonNull<Node>,
     arena: Arena,
 }
 
-// SAFETY: nodes and entries are memory of the arena, which moves with the tree.
+// SAFETY: nodes and entries are memory of the arena, and the arena moves with the tree.
 unsafe impl Send for Tree {}
 // SAFETY: nodes are shared by atomics alone, entries are immutable.
 unsafe impl Sync for Tree {}
 
-/// The views through which a walk came down, by level.
+/// The views of a walk down, by level.
 struct Path<'a>([Option<View<'a>>; LEVELS_MAX]);
 
 impl Tree {
@@ -95,9 +99,8 @@ impl Tree {
         unsafe { NodeRef::from_ptr(root) }.expect("a tree has a root")
     }
 
-    /// The node at `level` that `position` belongs to: the one in which an entry there would stand
-    /// ([`Side::Behind`]), or in which the last entry before it stands ([`Side::At`]). True while
-    /// the view holds.
+    /// The node at `level` that `position` belongs to. It has the place of an entry at the position
+    /// ([`Side::Behind`]), or the last entry before it ([`Side::At`]). True while the view holds.
     #[inline]
     fn descend<'a>(
         &'a self,
@@ -107,12 +110,12 @@ impl Tree {
         mut visit: impl FnMut(View<'a>),
     ) -> View<'a> {
         let mut at = View::new(self.root());
-        // The first node of a level, which the root is, leaves out no bytes.
+        // The root is the first node of its level, and such a node omits no bytes.
         let mut known = true;
         loop {
             if at.is_beyond(position, side, known) {
                 let next = at.node.next();
-                // The neighbour may have split since: nothing is known of the bytes it leaves out.
+                // The neighbour may have split since: the bytes that it omits are unknown.
                 known = false;
                 at = View::new(next.filter(|_| at.holds()).unwrap_or(at.node));
                 continue;
@@ -122,8 +125,9 @@ impl Tree {
             }
             let child = at.node.child(at.order, at.rank(position, side));
             let child = View::new(child);
-            // If the parent has not changed until the child's version was read, the position is
-            // between the bounds that the parent knows, for which the child's `skip` was made.
+            // If the parent was unchanged until the child's version was read, the position is
+            // between the bounds that the parent knows. The child's `skip` was made for these
+            // bounds.
             known = at.is_current();
             if known {
                 visit(at);
@@ -152,8 +156,8 @@ impl Tree {
         }
     }
 
-    /// Copies the leaf in which the first entry at or behind `position` stands, if there is one,
-    /// and stands on it.
+    /// Copies the leaf with the first entry at or behind `position` and stands on that entry, if
+    /// there is one.
     pub(crate) fn seek<'a>(&'a self, position: &Position<'_>, run: &mut Run<'a>) {
         loop {
             let leaf = self.descend(position, 0, Side::Behind, |_| ());
@@ -167,13 +171,13 @@ impl Tree {
         }
     }
 
-    /// Copies the leaf in which the last entry before `position` stands, and stands on it.
+    /// Copies the leaf with the last entry before `position` and stands on that entry.
     pub(crate) fn seek_before<'a>(&'a self, position: &Position<'_>, run: &mut Run<'a>) {
         loop {
             let leaf = self.descend(position, 0, Side::At, |_| ());
             let rank = leaf.rank(position, Side::At);
             let Some(rank) = rank.checked_sub(1) else {
-                // Only the first leaf may have nothing before the position.
+                // Only the first leaf can lack an entry before the position.
                 if leaf.holds() {
                     run.clear();
                     return;
@@ -187,7 +191,8 @@ impl Tree {
     }
 
     pub(crate) fn seek_first<'a>(&'a self, run: &mut Run<'a>) {
-        // SAFETY: the first leaf is a node of this tree's arena and was there before the tree.
+        // SAFETY: the first leaf is a node of this tree's arena and was written before the tree
+        // existed.
         let leaf = unsafe { NodeRef::from_ptr(self.first_leaf.as_ptr()) };
         let leaf = leaf.expect("the first leaf has an address");
         while !run.copy(&View::new(leaf), 0) {}
@@ -225,7 +230,7 @@ impl Tree {
         self.add(leaf, Item { entry, child: None }, &mut path);
     }
 
-    /// Adds an item to a locked node, by a split if it is full, and unlocks the node.
+    /// Adds an item to a locked node and unlocks the node. Splits the node if it is full.
     #[inline]
     fn add<'a>(&'a self, node: NodeRef<'a>, item: Item<'a>, path: &mut Path<'a>) {
         let rank = node.rank_locked(&item.entry.position());
@@ -250,15 +255,15 @@ impl Tree {
         node.unlock();
     }
 
-    /// Cuts a full, locked node in two and adds the item, which belongs at `rank`, to its part.
-    /// Returns the right part, locked.
+    /// Splits a full, locked node and adds the item, whose rank is `rank`, to its part. Returns the
+    /// right part, locked.
     #[cold]
     fn split<'a>(&'a self, node: NodeRef<'a>, rank: usize, item: Item<'a>) -> NodeRef<'a> {
         let order = node.order();
         let inner = usize::from(node.level() > 0);
-        // The item of rank `cut`, the new one counted in, goes right. Fills in ascending or
-        // descending order leave full nodes behind, or all but full: a node that readers can find
-        // is never empty, not even until the new item is in it (rule 4).
+        // The item of rank `cut`, counted with the new one, goes right. Fills in ascending or
+        // descending order leave full or almost full nodes. A reachable node is never empty, not
+        // even before it has the new item (rule 4).
         let cut = if rank == SLOTS && order.is_ascending() {
             SLOTS - inner
         } else if rank == 0 && node.low().is_none() {
@@ -272,7 +277,8 @@ impl Tree {
         } else {
             node.item(order.slot(keep))
         };
-        // An inner node's first item to go right moves up instead, its child becomes the first.
+        // In an inner node, the first item to go right moves up instead. Its child becomes the
+        // first child.
         let taken = keep + usize::from(inner == 1 && rank != cut);
         let skip = shared_bytes(Some(first.entry), node.high())
             .filter(|skip| *skip >= node.skip() + IDLE_BYTES_MAX)
@@ -301,11 +307,11 @@ impl Tree {
         right
     }
 
-    /// Adds the new right neighbour of `left` to the level above, growing a level if need be.
+    /// Adds the new right neighbour of `left` to the level above. Adds a level if needed.
     #[cold]
     fn tell_parent<'a>(&'a self, left: NodeRef<'a>, right: Item<'a>, path: &mut Path<'a>) {
         let level = left.level() + 1;
-        // Only who holds the lock of the root replaces it.
+        // Only the holder of the root's lock replaces the root.
         if self.root() == left {
             let root = NodeRef::new(&self.arena, level, 0, None, Some(left));
             root.put(0, right);
@@ -326,9 +332,9 @@ impl Tree {
     }
 }
 
-/// A way down to the leaf that a position belongs to, a node at a time, each of which was asked for by the step
-/// before: when many keys go down together, memory fetches a node for each of them at once. Beside a split it may end
-/// at a neighbour: what is read is not checked to belong together, and nothing depends on it.
+/// The way down to the leaf of a position, one node per step. Each step prefetches the node of the
+/// next one. So when many keys go down together, their misses overlap. Beside a split the way may
+/// end at a neighbour: the reads are not checked, and nothing depends on them.
 #[derive(Clone, Copy)]
 pub(crate) struct Approach<'a> {
     position: Position<'a>,
@@ -343,7 +349,7 @@ impl<'a> Approach<'a> {
         }
     }
 
-    /// Goes down by a node; false if it is at a leaf.
+    /// Goes down by a node. Returns false at a leaf.
     #[inline]
     pub(crate) fn step(&mut self) -> bool {
         if self.at.level() == 0 {
@@ -357,7 +363,7 @@ impl<'a> Approach<'a> {
     }
 }
 
-/// How many bytes the keys between two bounds share.
+/// The number of leading bytes that the keys between two bounds share.
 fn shared_bytes(low: Option<Entry<'_>>, high: Option<Entry<'_>>) -> Option<usize> {
     let (low, high) = (low?.key(), high?.key());
     Some(
@@ -368,13 +374,13 @@ fn shared_bytes(low: Option<Entry<'_>>, high: Option<Entry<'_>>) -> Option<usize
     )
 }
 
-/// The `skip` a node should have, if it is worth the rewriting.
+/// The best `skip` of a node, if it is worth the rewriting.
 fn better_skip(node: NodeRef<'_>) -> Option<usize> {
     shared_bytes(node.low(), node.high()).filter(|skip| *skip >= node.skip() + IDLE_BYTES_MAX)
 }
 
-/// A copy of a leaf's entries, and a place among them: what a cursor walks without looking at the
-/// tree until it leaves the leaf.
+/// A copy of a leaf's entries and a position among them. A cursor walks it without the tree until
+/// it leaves the leaf.
 pub(crate) struct Run<'a> {
     entries: [Option<Entry<'a>>; SLOTS],
     len: usize,
@@ -383,7 +389,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A place outside any tree.
+    /// A run outside any tree.
     pub(crate) fn new() -> Self {
         Self {
             entries: [None; SLOTS],
@@ -406,7 +412,7 @@ impl<'a> Run<'a> {
         self.next = None;
     }
 
-    /// Copies a leaf and stands on rank `at`. False if the view does not hold.
+    /// Copies a leaf and stands on rank `at`. Returns false if the view does not hold.
     #[inline]
     fn copy(&mut self, leaf: &View<'a>, at: usize) -> bool {
         self.len = leaf.order.count();
@@ -418,8 +424,8 @@ impl<'a> Run<'a> {
         leaf.holds()
     }
 
-    /// Goes on to the first entry of the following leaves that is `wanted`. (The neighbour may be
-    /// newer than the copy and hold some of the same entries.)
+    /// Advances to the first `wanted` entry of the following leaves. The neighbour may be newer
+    /// than the copy and hold some of the same entries.
     fn next_leaf(&mut self, wanted: impl Fn(Entry<'a>) -> bool) {
         while let Some(leaf) = self.next {
             while !self.copy(&View::new(leaf), 0) {}
@@ -467,7 +473,7 @@ mod tests {
     #[test]
     fn an_approach_ends_at_the_leaf_that_an_insertion_looks_for() {
         let tree = Tree::new(Arena::new(ChunkPool::new(4096, 0)));
-        // An odd multiplier draws every number once; every second one is a key.
+        // An odd multiplier draws every number once. Every second number is a key.
         let number = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let key = |i: u64| [b"user:", &number(i).to_be_bytes()[..]].concat();
         for i in 0..20_000 {

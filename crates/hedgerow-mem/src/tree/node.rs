@@ -1,22 +1,23 @@
 //! A node of the tree: a few sorted entries, found by eight bytes of their keys.
 //!
-//! Writers take the node's lock, a bit of its version. Readers take none: they note the version,
-//! read, and [ask](View::holds) whether what they read belongs together. These rules make it so.
+//! Writers take the node's lock, a bit of its version. Readers take no lock. A reader notes the
+//! version, reads, and [checks](View::holds) that its reads belong together. These rules make that
+//! sound.
 //!
-//! 1. *A filled slot never changes* while any order word that a reader may still hold names it: a
-//!    writer fills a free slot, then stores the order. Slots become free only in a split, and the
-//!    version goes up between the store of the shorter order and the next use of a slot.
-//! 2. *A split first links, then shrinks*: it stores `next`, `high_prefix`, `high` and the order,
-//!    in this order; a reader loads them in the opposite order. So whoever sees the shorter order
-//!    sees the lower bound that sends it to the right, and whoever sees the old order finds all
-//!    entries in their old slots.
-//! 3. *The first `skip` bytes* are the same in all keys between `low` and the upper bound that the
-//!    parent knows. `skip` only grows after the parent has learned the bound that allows it, and
-//!    while prefixes are rewritten the version says so: readers then compare whole keys, which
-//!    the rewriting does not touch.
-//! 4. *A node that can be found is not empty*, but for the only leaf of an empty tree: a split puts
-//!    the new item into the right part before it links it, and leaves an item in the left part. A
-//!    walk that meets a node takes it to have what its bounds promise.
+//! 1. *A filled slot never changes* while a reader may still hold an order word that names it. A
+//!    writer fills a free slot and then stores the order. Only a split frees slots. The version
+//!    increases between the store of the shorter order and the next use of a freed slot.
+//! 2. *A split first links, then shrinks.* It stores `next`, `high_prefix`, `high` and the order,
+//!    in this order. A reader loads them in the opposite order. So a reader of the shorter order
+//!    sees the bound that sends it to the right. A reader of the old order finds all entries in
+//!    their old slots.
+//! 3. *All keys between `low` and the upper bound that the parent knows share their first `skip`
+//!    bytes.* `skip` grows only after the parent knows the bound that allows it. While prefixes are
+//!    rewritten the version says so: readers then compare whole keys, which the rewriting does not
+//!    touch.
+//! 4. *A reachable node is not empty*, except the only leaf of an empty tree. A split puts the new
+//!    item into the right part before it links that part, and leaves an item in the left part. So a
+//!    walk may rely on the bounds of every node that it meets.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -30,32 +31,32 @@ use crate::entry::{Entry, Position, prefix};
 use crate::prefetch::prefetch_lines;
 use crate::sync::{AtomicPtr, AtomicU64, fence, spin_hint, yield_now};
 
-/// Bit of the version: a writer is in the node.
+/// Bit of the version: a writer holds the lock.
 const LOCKED: u64 = 1;
 /// Bit of the version: prefixes and `skip` do not belong together now.
 const REWRITING: u64 = 2;
-/// What the version goes up by.
+/// The increment of the version.
 const CHANGE: u64 = 4;
-/// How often a writer looks at a taken lock before it gives up its processor. The lock is held for
-/// some tens of nanoseconds, in a split a few hundred.
+/// The number of checks of a taken lock before a writer yields its processor. The lock is held for
+/// some tens of nanoseconds, in a split for a few hundred.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
-/// What leaves and inner nodes have in common. Five cache lines; a search touches the first three,
-/// then one for what it found.
+/// The common part of leaves and inner nodes. It has five cache lines. A search touches the first
+/// three, then one for the entry that it found.
 #[repr(C, align(64))]
 pub(super) struct Node {
     version: AtomicU64,
     order: AtomicU64,
-    /// The right neighbour, whose entries begin at `high`.
+    /// The right neighbour. Its entries begin at `high`.
     next: AtomicPtr<Node>,
-    /// The entry at which the right neighbour begins, null in the last node of a level.
+    /// The first entry of the right neighbour; null in the last node of a level.
     high: AtomicPtr<u8>,
     high_prefix: AtomicU64,
-    /// How many bytes of the keys the prefixes leave out.
+    /// The number of leading bytes of the keys that the prefixes omit.
     skip: AtomicU64,
-    /// The entry at which this node began and begins, null in the first node of a level.
+    /// The lower bound of this node, fixed; null in the first node of a level.
     low: *mut u8,
-    /// 0 in a leaf, one more in each level above.
+    /// The level: 0 in a leaf, one more in each level above.
     level: u32,
     prefixes: [AtomicU64; SLOTS],
     entries: [AtomicPtr<u8>; SLOTS],
@@ -65,7 +66,7 @@ pub(super) struct Node {
 #[repr(C)]
 struct Inner {
     node: Node,
-    /// The child before every entry.
+    /// The child before the first entry.
     first: AtomicPtr<Node>,
     children: [AtomicPtr<Node>; SLOTS],
 }
@@ -80,8 +81,8 @@ pub(super) struct NodeRef<'a> {
     lifetime: PhantomData<&'a Arena>,
 }
 
-// SAFETY: a shared reference to a node in all but name, and nodes may be read from any thread: what
-// changes in them is atomic, the rest is written before the reference exists.
+// SAFETY: this is a shared reference to a node in all but name, and any thread may read nodes. The
+// changing parts of a node are atomic. The rest is written before the reference exists.
 unsafe impl Send for NodeRef<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for NodeRef<'_> {}
@@ -97,12 +98,12 @@ impl Deref for NodeRef<'_> {
 
     #[inline]
     fn deref(&self) -> &Node {
-        // SAFETY: the invariant of the type; all that changes in a node is atomic.
+        // SAFETY: the invariant of the type; all changing parts of a node are atomic.
         unsafe { self.start.as_ref() }
     }
 }
 
-/// What goes into a slot: an entry, and in an inner node the child that begins at it.
+/// The content of a slot: an entry, and in an inner node the child that begins at it.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub(super) entry: Entry<'a>,
@@ -110,8 +111,8 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> NodeRef<'a> {
-    /// A new node, locked, empty, known to nobody else. `first` is its first child if it is an
-    /// inner node.
+    /// A new node, locked, empty, and known to nobody else. `first` is the first child of an inner
+    /// node.
     pub(super) fn new(
         arena: &'a Arena,
         level: u32,
@@ -165,7 +166,7 @@ impl<'a> NodeRef<'a> {
     ///
     /// # Safety
     /// `start` is null or came from [`as_ptr`](Self::as_ptr) of a node in an arena that outlives
-    /// `'a`, and reached this thread by way of a release and an acquire.
+    /// `'a`, and reached this thread through a release and an acquire.
     #[inline]
     pub(super) unsafe fn from_ptr(start: *mut Node) -> Option<Self> {
         Some(Self {
@@ -174,7 +175,7 @@ impl<'a> NodeRef<'a> {
         })
     }
 
-    /// Asks the processor for what all nodes have.
+    /// Prefetches the common part of the node.
     #[inline]
     pub(super) fn prefetch(self) {
         prefetch_lines(self.as_ptr().cast(), size_of::<Node>());
@@ -235,7 +236,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// The child at `rank`: how many entries of the node are at or before what is looked for.
+    /// The child at `rank`. The rank of a position is the number of entries at or before it.
     #[inline]
     pub(super) fn child(self, order: Order, rank: usize) -> Self {
         let inner = self.inner();
@@ -246,17 +247,17 @@ impl<'a> NodeRef<'a> {
         Self::load_node(link).expect("an inner node has a child before and at each entry")
     }
 
-    /// How many entries of `order` are before `position`, by their prefixes, or (`!by_prefix`) by
-    /// their whole keys. With [`Side::Behind`] an entry at `position` counts too.
+    /// The number of entries of `order` before `position`, by their prefixes or (`!by_prefix`) by
+    /// their whole keys. With [`Side::Behind`], an entry at `position` counts too.
     #[inline]
     fn rank(self, order: Order, by_prefix: bool, position: &Position<'_>, side: Side) -> usize {
         let mut from = 0;
         let mut to = order.count();
         if by_prefix {
             let wanted = prefix(position.key, self.skip());
-            // All slots, filled or not, in slot order: no branch to mispredict, and the loads do
-            // not wait for each other. A free slot holds a prefix from above `high` or the
-            // largest, so it does not count, unless a writer is about to make it a filled one.
+            // Compares all slots in slot order, filled or not. So no branch mispredicts, and the
+            // loads overlap. A free slot holds a prefix from above `high` or the largest one. So it
+            // does not count, unless a writer is about to fill it.
             let below = self
                 .prefixes
                 .iter()
@@ -289,7 +290,7 @@ impl<'a> NodeRef<'a> {
         self.prefixes[order.slot(rank)].load(Ordering::Relaxed)
     }
 
-    /// As [`View::rank`], for the thread that holds the lock.
+    /// The rank as [`View::rank`] computes it, for the thread that holds the lock.
     pub(super) fn rank_locked(self, position: &Position<'_>) -> usize {
         self.rank(self.order(), true, position, Side::At)
     }
@@ -313,7 +314,7 @@ impl<'a> NodeRef<'a> {
             .store(order.with_next_at(rank).word(), Ordering::Release);
     }
 
-    /// Copies everything from rank `from` on to `right`, a new node that nobody can find yet. The
+    /// Copies every item from rank `from` on to `right`, a new node that nobody can reach yet. The
     /// caller holds the lock.
     pub(super) fn copy_to(self, right: Self, from: usize) {
         let order = self.order();
@@ -338,8 +339,8 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Makes `right`, which has everything from rank `keep` on, the right neighbour, and keeps what
-    /// comes before. The caller holds the lock.
+    /// Makes `right` the right neighbour and keeps the items before rank `keep`; `right` has the
+    /// others. The caller holds the lock.
     pub(super) fn link(self, right: Self, keep: usize) {
         debug_assert!(keep > 0 && right.order().count() > 0, "rule 4");
         let high = right.low().expect("a right neighbour has a lower bound");
@@ -350,12 +351,12 @@ impl<'a> NodeRef<'a> {
         self.high.store(high.as_ptr(), Ordering::Release);
         self.order
             .store(self.order().truncated(keep).word(), Ordering::Release);
-        // Rule 1: from here on the slots that became free may be used.
+        // Rule 1: from here on the freed slots may be used.
         self.change(0);
     }
 
-    /// Leaves out `skip` bytes from now on. The caller holds the lock, and the parent knows the
-    /// bounds that allow it.
+    /// Omits `skip` bytes from now on. The caller holds the lock, and the parent knows the bounds
+    /// that allow it.
     pub(super) fn rewrite(self, skip: usize) {
         self.change(REWRITING);
         let order = self.order();
@@ -376,12 +377,12 @@ impl<'a> NodeRef<'a> {
         self.change(0);
     }
 
-    /// Tells readers that what they read so far does not belong to what they read from now on.
+    /// Separates for readers the reads before from the reads after.
     fn change(self, state: u64) {
         let version = self.version.load(Ordering::Relaxed) & !REWRITING;
         self.version
             .store(version.wrapping_add(CHANGE) | state, Ordering::Release);
-        // What is stored next is seen only by readers who, behind their own fence, see this.
+        // A reader that sees the next stores sees this store, too, behind its own fence.
         fence(Ordering::Release);
     }
 
@@ -396,11 +397,11 @@ impl<'a> NodeRef<'a> {
 fn load_entry<'a>(start: *mut u8) -> Option<Entry<'a>> {
     let start = NonNull::new(start)?;
     // SAFETY: nodes name only entries of their own arena, stored with release and loaded with
-    // acquire, and a node reference does not outlive the arena.
+    // acquire. A node reference does not outlive the arena.
     Some(unsafe { Entry::from_ptr(start) })
 }
 
-/// A reader's look at a node: what it found there belongs together if the view still
+/// A reader's view of a node. The reads through it belong together if the view still
 /// [holds](Self::holds) afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -424,14 +425,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether nothing that was read through the view has been replaced. (Added to, maybe.)
+    /// Returns true if nothing that was read through the view has been replaced. Entries may have
+    /// been added.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         fence(Ordering::Acquire);
         self.node.version.load(Ordering::Relaxed) & !LOCKED == self.version
     }
 
-    /// Whether the view [`holds`](Self::holds) and nothing was added either.
+    /// Returns true if the view [`holds`](Self::holds) and no entry was added.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         self.holds() && self.node.order.load(Ordering::Relaxed) == self.order.word()
@@ -442,14 +444,14 @@ impl<'a> View<'a> {
         self.version & REWRITING == 0
     }
 
-    /// Where the right neighbour begins.
+    /// The first entry of the right neighbour.
     #[inline]
     pub(super) fn high(&self) -> Option<Entry<'a>> {
         load_entry(self.high)
     }
 
-    /// Whether `position` belongs to a node further right. `known` says that it shares the bytes
-    /// which the prefixes of this node leave out.
+    /// Returns true if `position` belongs to a node further right. If `known`, the position shares
+    /// the bytes that the prefixes of this node omit.
     #[inline]
     pub(super) fn is_beyond(&self, position: &Position<'_>, side: Side, known: bool) -> bool {
         let Some(high) = self.high() else {
@@ -465,20 +467,20 @@ impl<'a> View<'a> {
         side.counts(high.cmp_position(position))
     }
 
-    /// How many entries are before `position`; with [`Side::Behind`], before or at it.
+    /// The number of entries before `position`; with [`Side::Behind`], before or at it.
     #[inline]
     pub(super) fn rank(&self, position: &Position<'_>, side: Side) -> usize {
         self.node.rank(self.order, self.by_prefix(), position, side)
     }
 
-    /// Whether the entry in `slot` certainly has another key than `key`.
+    /// Returns true if the entry in `slot` surely has another key than `key`.
     #[inline]
     pub(super) fn differs(&self, slot: usize, key: &[u8]) -> bool {
         self.by_prefix()
             && self.node.prefixes[slot].load(Ordering::Relaxed) != prefix(key, self.node.skip())
     }
 
-    /// Locks the node if the view holds, waiting for another writer if need be.
+    /// Locks the node if the view holds. Waits for another writer.
     #[inline]
     pub(super) fn lock(&self) -> bool {
         let mut spins = 0;

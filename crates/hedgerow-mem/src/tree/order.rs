@@ -1,5 +1,5 @@
-//! Which slots of a node are filled, and in what order: one word, so that a filled slot becomes
-//! part of the node by one store.
+//! The filled slots of a node and their order in one word. So one store makes a filled slot part of
+//! the node.
 //!
 //! ```text
 //! bits    60..64   ...   8..12    4..8    0..4
@@ -8,12 +8,12 @@
 
 use super::SLOTS;
 
-/// The word. Every slot stands in it exactly once.
+/// The order word. Every slot is in it exactly once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order(u64);
 
 impl Order {
-    /// No slot filled, slot 0 the first to be.
+    /// The word of an empty node. Slot 0 is the first to be filled.
     pub(super) const EMPTY: Self = Self(0xedcb_a987_6543_2100);
 
     #[inline]
@@ -26,29 +26,30 @@ impl Order {
         self.0
     }
 
-    /// How many slots are filled.
+    /// The number of filled slots.
     #[inline]
     pub(super) fn count(self) -> usize {
         (self.0 & 15) as usize
     }
 
-    /// The slot at `rank` in order; from `count` on, the free ones.
+    /// The slot at `rank` in order. From `count` on these are the free ones.
     #[inline]
     pub(super) fn slot(self, rank: usize) -> usize {
         (self.0 >> (4 + 4 * rank) & 15) as usize
     }
 
-    /// Whether the slots were filled in ascending order only.
+    /// Returns true if the slots were filled only in ascending order.
     pub(super) fn is_ascending(self) -> bool {
         (0..self.count()).all(|rank| self.slot(rank) == rank)
     }
 
-    /// The first free slot put in at `rank`, which is at most `count`, which is below [`SLOTS`].
+    /// Inserts the first free slot at `rank`. Requires `rank` <= `count` < [`SLOTS`].
     #[inline]
     pub(super) fn with_next_at(self, rank: usize) -> Self {
         let (count, slot) = (self.count(), self.slot(self.count()) as u64);
         debug_assert!(rank <= count && count < SLOTS, "rank {rank} of {count}");
-        // Ranks below stay, ranks from `rank` to `count` move up by one, over the slot's place.
+        // Ranks below `rank` stay. Ranks from `rank` to `count` move up by one, over the place of
+        // the slot.
         let below = (1 << (4 + 4 * rank)) - 1;
         let moved = ((1u64 << (4 + 4 * count)) - 1) & !below;
         let above = !(below | moved | (15 << (4 + 4 * count)));
@@ -57,7 +58,7 @@ impl Order {
         Self(word + 1)
     }
 
-    /// Only the first `count` slots in order stay filled.
+    /// Keeps only the first `count` slots in order filled.
     pub(super) fn truncated(self, count: usize) -> Self {
         debug_assert!(count <= self.count(), "{count} of {}", self.count());
         Self(self.0 & !15 | count as u64)

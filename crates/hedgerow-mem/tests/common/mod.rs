@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers of the tests.
 
 #![allow(dead_code, reason = "no test uses everything")]
 
@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// The seeds to try: `HEDGEROW_SEED` alone if it is set, to replay a failure.
+/// The seeds to try. If `HEDGEROW_SEED` is set, it is the only one, to replay a failure.
 pub(crate) fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("HEDGEROW_SEED") {
         Ok(seed) => vec![seed.parse().expect("HEDGEROW_SEED is a number")],
