@@ -2,7 +2,7 @@
 //! on the first result while the device reads the others.
 //!
 //! ```text
-//! begin(a) begin(b) begin(c)   next -> b   begin(d)   next -> a   next -> d   next -> c   next -> none
+//! begin(a) begin(b) begin(c)  next -> b  begin(d)  next -> a  next -> d  next -> c  next -> none
 //! ```
 
 use std::collections::VecDeque;

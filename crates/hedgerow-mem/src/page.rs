@@ -310,8 +310,9 @@ impl PagePool {
             self.0.add_slab(class)
         });
         let home = Some((self.0.clone(), slot.slab));
-        // SAFETY: a slot has the size of its class, in which the page fits, is aligned like its slab
-        // and was initialized with its slab; taken from the free ones it has no other owner.
+        // SAFETY: a slot has the size of its class, and the page fits in it. It is aligned like its
+        // slab and was initialized with its slab. A slot taken from the free ones has no other
+        // owner.
         unsafe { PageMut::begin(slot.start, bytes, SLOT_BYTES[class], home) }
     }
 
