@@ -1,5 +1,5 @@
-//! The entries of a block or bucket, whatever the format of its table: for whoever goes over whole
-//! tables to verify or to show them.
+//! The entries of a block or bucket, independent of the table's format. Verification and inspection
+//! walk them.
 
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::base::options::TableSpec;
 use super::stored::Place;
 use super::{block_based, htable};
 
-/// One entry as it is stored.
+/// A stored entry.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
     /// The order key.
@@ -22,7 +22,7 @@ pub(super) struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// Where the value is, if not here.
+    /// The place of the value, if it is out of line.
     pub(super) fn place(&self) -> Result<Option<Place>> {
         self.out_of_line
             .then(|| Place::decode(self.value))
@@ -30,10 +30,11 @@ impl Contents<'_> {
     }
 }
 
-/// Hands over all entries of a block, in order, each after a check that the format's own search finds it.
+/// Passes all entries of a block to `see`, in order. Checks first that the format's own search
+/// finds each of them.
 ///
 /// # Errors
-/// `Corruption` if it is no block; what `see` returns.
+/// `Corruption` if it is not a block; the errors of `see`.
 pub(super) fn walk(
     table: TableSpec,
     order: &dyn Order,
@@ -46,7 +47,7 @@ pub(super) fn walk(
     }
 }
 
-/// The search of a block does not find what is in it.
+/// The error that the search of a block misses one of its entries.
 pub(super) fn not_found(key: &[u8], seqno: SeqNo) -> Error {
     Error::corruption(format!(
         "expected the search to find {key:?} at {seqno:?}, found something else"

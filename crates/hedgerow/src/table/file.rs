@@ -1,4 +1,4 @@
-//! What an open table of every format has: its file, and what the end of that says.
+//! The parts of an open table of every format: its file, its footer and its facts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::footer::{Footer, Tail};
 use super::{Reader, block_based, htable, page_io};
 use crate::base::table_meta::TableMeta;
 
-/// What of a table is kept in memory; the rest is asked for page by page.
+/// The parts of a table that are kept in memory. The rest is read page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidencyChoice {
     pub(crate) index_resident: bool,
     pub(crate) filter_resident: bool,
 }
 
-/// Opens a table of whatever format; `seqno_override` is what the manifest says of it. Cost: one read
-/// for the end of the file, one for a resident index, one for a resident filter, and one more if the
-/// end of the file does not reach back to the index's top.
+/// Opens a table of any format. `seqno_override` comes from the manifest. Cost: one read for the
+/// end of the file, one for a resident index, one for a resident filter, and one more if the end of
+/// the file does not include the index's top.
 ///
 /// # Errors
-/// `Corruption` when the file is not the table `id` as it was written; `FormatVersion` when a newer
+/// `Corruption` if the file is not the table `id` as it was written; `FormatVersion` if a newer
 /// version wrote it.
 pub(crate) fn open(
     file: Arc<dyn RandomRead>,
@@ -47,7 +47,8 @@ pub(crate) fn open(
     })
 }
 
-/// What a table file says of itself, whatever its number: for `repair`. Cost: one read, or two.
+/// Reads the facts and the footer of a table file with any number, for `repair`. Cost: one read, or
+/// two.
 pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta, Footer)> {
     let tail = Tail::read(file, path)?;
     Ok((tail.meta(file, path)?, tail.footer))
@@ -56,17 +57,18 @@ pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta
 /// The file of an open table.
 #[derive(Debug)]
 pub(super) struct TableFile {
-    /// Only for indexes, filters, hashes and `verify`; everything else gets its pages from the caller.
+    /// The file, for indexes, filters, hashes and `verify` only. All other pages come from the
+    /// caller.
     pub(super) file: Arc<dyn RandomRead>,
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
-    /// The number that every entry has, whatever its block says.
+    /// The number of every entry, whatever its block says.
     seqno_override: Option<SeqNo>,
 }
 
 impl TableFile {
-    /// The file, and the top of its index.
+    /// Opens the file. Returns the top of its index, too.
     pub(super) fn open(
         file: Arc<dyn RandomRead>,
         path: &Path,
@@ -93,14 +95,15 @@ impl TableFile {
         Ok((file, top))
     }
 
-    /// The number of an entry that has `stored` in its block.
+    /// The number of an entry with the number `stored` in its block.
     #[inline]
     pub(super) fn seqno(&self, stored: SeqNo) -> SeqNo {
         self.seqno_override.unwrap_or(stored)
     }
 
-    /// What to look for in blocks to find what is numbered at most `seqno`: where one number stands
-    /// for all, either any or none, since nothing is stored with the number 0.
+    /// The bound for a search in blocks that finds the entries numbered at most `seqno`. If one
+    /// number stands for all, the search finds either any entry or none: no entry is stored with
+    /// the number 0.
     #[inline]
     pub(super) fn stored_bound(&self, seqno: SeqNo) -> SeqNo {
         match self.seqno_override {
@@ -118,12 +121,12 @@ impl TableFile {
         }
     }
 
-    /// An error, with the place of what it is about.
+    /// Adds the place of a page to an error.
     pub(super) fn at(&self, error: Error, handle: Handle) -> Error {
         error.at(&self.path, Some(handle.offset))
     }
 
-    /// The filter of the whole table, if it has one that is asked; in memory or paged.
+    /// The filter of the whole table, in memory or paged, if it has one that is probed.
     pub(super) fn filter(&self, resident: bool) -> Result<Option<Box<dyn Probe>>> {
         match self.footer.filter {
             None => Ok(None),
@@ -132,14 +135,14 @@ impl TableFile {
         }
     }
 
-    /// Cost: one read.
+    /// Loads a filter of the whole table. Cost: one read.
     pub(super) fn load_filter(&self, description: Description) -> Result<Box<dyn Probe>> {
         self.read_filter(description, |pages| {
             description.resident(self.meta.id, pages)
         })
     }
 
-    /// The filters of its buckets, if it has them; in memory or paged.
+    /// The filters of the buckets, in memory or paged, if the table has them.
     pub(super) fn bucket_filters(&self, resident: bool) -> Result<Option<BucketBlooms>> {
         let Some(description @ Description::Buckets(buckets)) = self.footer.filter else {
             return Ok(None);
@@ -153,7 +156,7 @@ impl TableFile {
         filters.map(Some)
     }
 
-    /// The hashes of its keys, ascending, if it has them. Cost: one read.
+    /// The hashes of the keys, ascending, if the table has them. Cost: one read.
     pub(super) fn key_hashes(&self) -> Result<Option<Vec<u64>>> {
         let Some(description @ Description::Hashes(hashes)) = self.footer.filter else {
             return Ok(None);
@@ -162,14 +165,14 @@ impl TableFile {
         read.map(|hashes| Some(hashes.0))
     }
 
-    /// What is made of all the pages of a filter. Cost: one read.
+    /// Makes a filter from all of its pages. Cost: one read.
     pub(super) fn read_filter<F>(
         &self,
         description: Description,
         make: impl FnOnce(&mut dyn Iterator<Item = Result<&[u8]>>) -> Result<F>,
     ) -> Result<F> {
         let (file, path) = (&*self.file, &self.path);
-        // Before room is made for as many pages as the footer says.
+        // Checked before memory is allocated for the pages that the footer claims.
         if description.file_bytes() > file.bytes() {
             return Err(Error::corruption(format!(
                 "expected a filter of {} bytes in a file of {}",
@@ -192,7 +195,7 @@ impl TableFile {
         make(&mut pages).map_err(|e| e.at(path, Some(description.offset())))
     }
 
-    /// Reads pages that lie close together with one read.
+    /// Reads neighbouring pages with one read.
     pub(super) fn read_pages(&self, ids: &[PageId]) -> Result<Vec<Page>> {
         let handles: Vec<Handle> = ids.iter().map(|id| id.handle).collect();
         let (offset, bytes) = extent(&handles);
@@ -211,7 +214,7 @@ impl TableFile {
     }
 }
 
-/// From the first page's offset to the last one's end.
+/// The range from the first page's offset to the last page's end.
 fn extent(handles: &[Handle]) -> (u64, usize) {
     let (Some(first), Some(last)) = (handles.first(), handles.last()) else {
         return (0, 0);

@@ -1,5 +1,5 @@
-//! The last bytes of a table file: what it is and where everything else is. The format is in
-//! `docs/format/block_based_table.md`; tables of every format end with one.
+//! The last bytes of a table file: the identity of the table and the places of its parts. The
+//! format is in `docs/format/block_based_table.md`. Tables of every format end with a footer.
 
 use std::path::Path;
 
@@ -23,8 +23,8 @@ use crate::base::table_meta::TableMeta;
 pub(super) const BYTES: usize = 96;
 const MAGIC: [u8; 8] = *b"hedgeTBL";
 const VERSION: u32 = 0;
-/// The features that this version knows, per word. Files with an unknown incompatible one are
-/// refused; tables are never changed, so an unknown read-only compatible one is none of our concern.
+/// The known features of each word. Files with an unknown incompatible feature are refused. Tables
+/// never change, so unknown read-only compatible features do not matter.
 const INCOMPATIBLE_KNOWN: u32 = 0;
 const INDEX_FENCE: u8 = 0;
 const INDEX_THREE_LEVEL: u8 = 1;
@@ -35,27 +35,27 @@ const FILTER_BLOOM: u8 = 1;
 const FILTER_CUCKOO: u8 = 2;
 const FILTER_HASHES: u8 = 3;
 const FILTER_BUCKETS: u8 = 4;
-/// What is read at once when a table is opened: footer, facts, and nearly always the top of the
-/// index, which for a table of 64 MiB is about half a kilobyte.
+/// The bytes that the open of a table reads at once: footer, facts, and nearly always the top of
+/// the index. For a table of 64 MiB the top is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
 
-/// What a footer says.
+/// The content of a footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Footer {
     /// The number of the table.
     pub id: TableId,
-    /// Where the facts are.
+    /// The place of the facts.
     pub meta: Handle,
-    /// Its format.
+    /// The format of the table.
     pub table: TableSpec,
-    /// Which block index it has, if it is block-based: an HTable has HashMarks instead.
+    /// The block index of a block-based table. An HTable has HashMarks instead.
     pub index: IndexSpec,
-    /// Where the top of the block index is.
+    /// The place of the top of the block index.
     pub index_top: Handle,
-    /// Where the filter is, if there is one.
+    /// The description of the filter, if there is one.
     pub filter: Option<Description>,
-    /// The seed of the keys' hashes, for whoever has lost the manifest and for `verify`.
+    /// The seed of the keys' hashes, for `verify` and for a repair without the manifest.
     pub hash_seed: u64,
     /// The order of the keys.
     pub key_order: KeyOrder,
@@ -67,12 +67,12 @@ impl Footer {
         self.order().decode(order_key)
     }
 
-    /// What makes order keys of user keys.
+    /// The key order of the table.
     pub(super) fn order(&self) -> Box<dyn Order> {
         key_order::open(self.key_order, self.hash_seed)
     }
 
-    /// The footer that ends the file, `offset` being where it begins.
+    /// Encodes the footer that ends the file. `offset` is its place.
     pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
         let mut buckets_per_page = 0;
@@ -118,8 +118,8 @@ impl Footer {
         out
     }
 
-    /// Decodes the footer that begins at `offset`. The checksum is looked at before anything that
-    /// could be refused for another reason than damage.
+    /// Decodes the footer at `offset`. Checks the checksum before anything that is refused for
+    /// another reason than damage.
     pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Footer> {
         let (Some((rest, magic)), true) = (bytes.split_last_chunk::<8>(), bytes.len() == BYTES)
         else {
@@ -239,7 +239,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Cost: one read.
+    /// Reads the end of a file. Cost: one read.
     pub(super) fn read(file: &dyn RandomRead, path: &Path) -> Result<Tail> {
         let file_bytes = file.bytes();
         if file_bytes < BYTES as u64 {
@@ -260,7 +260,7 @@ impl Tail {
         })
     }
 
-    /// A page that is probably within the tail; else it is read.
+    /// Returns a page from the tail, or else reads it.
     pub(super) fn page(
         &self,
         file: &dyn RandomRead,
@@ -283,7 +283,7 @@ impl Tail {
         }
     }
 
-    /// What the file says of itself, checked against the footer and the size of the file.
+    /// Reads the facts and checks them against the footer and the size of the file.
     pub(super) fn meta(&self, file: &dyn RandomRead, path: &Path) -> Result<TableMeta> {
         let handle = self.footer.meta;
         let page = self.page(file, path, handle)?;

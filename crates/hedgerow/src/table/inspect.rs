@@ -1,5 +1,5 @@
-//! A table as it lies in its file, page by page, also when some of them are damaged: what cannot be
-//! read is told in its place, and what does not depend on it goes on.
+//! The contents of a table file, page by page, even if some pages are damaged. A page that cannot
+//! be read gives an error in its place. Pages that do not depend on it follow.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use super::footer::{Footer, Tail};
 use super::page_io::FilePages;
 use crate::base::table_meta::TableMeta;
 
-/// A table file whose footer could be read.
+/// A table file with a readable footer.
 pub struct InspectedTable {
     pages: FilePages,
     tail: Tail,
@@ -27,7 +27,7 @@ pub struct InspectedTable {
     index: Result<Box<dyn Index>>,
 }
 
-/// What a page of a table holds.
+/// The content of a page of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Part {
@@ -49,13 +49,13 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InspectedPage {
-    /// What it holds.
+    /// The content of the page.
     pub part: Part,
-    /// Where it is in the file.
+    /// The place of the page in the file.
     pub handle: Handle,
-    /// Its bytes when decompressed.
+    /// The decompressed size in bytes.
     pub raw_bytes: usize,
-    /// The entries of a block; nothing for other parts.
+    /// The entries of a block; empty for other parts.
     pub entries: Vec<StoredEntry>,
 }
 
@@ -65,11 +65,11 @@ pub struct InspectedPage {
 pub struct StoredEntry {
     /// The user key.
     pub key: Vec<u8>,
-    /// Its sequence number.
+    /// The sequence number.
     pub seqno: SeqNo,
     /// A put, or the tombstone of a delete.
     pub kind: Kind,
-    /// Its value.
+    /// The value.
     pub value: StoredValue,
 }
 
@@ -77,22 +77,22 @@ pub struct StoredEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoredValue {
-    /// It is in the block. Empty for a tombstone.
+    /// The bytes, in the block. Empty for a tombstone.
     Inline(Vec<u8>),
-    /// It is a page of its own.
+    /// A page of its own.
     OutOfLine {
-        /// Where that is.
+        /// The place of the page.
         page: Handle,
-        /// The bytes of the value.
+        /// The size of the value in bytes.
         bytes: u32,
     },
 }
 
 impl InspectedTable {
-    /// Opens a table file, whatever its name and whoever uses it. Cost: one read, or up to three.
+    /// Opens a table file of any name, even one in use. Cost: one to three reads.
     ///
     /// # Errors
-    /// `Io`; `Corruption` and `FormatVersion` if the footer does not tell where everything is.
+    /// `Io`; `Corruption` and `FormatVersion` if the footer does not name the places of the parts.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<InspectedTable> {
         let file = storage
             .open(path, ReadMode::Pread)
@@ -113,30 +113,30 @@ impl InspectedTable {
         })
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &PathBuf {
         &self.pages.path
     }
 
-    /// Its size.
+    /// The size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.pages.file.bytes()
     }
 
-    /// What the last bytes of the file say.
+    /// The footer of the file.
     pub fn footer(&self) -> &Footer {
         &self.tail.footer
     }
 
-    /// The properties of the table.
+    /// The facts of the table.
     ///
     /// # Errors
-    /// `Corruption` and `FormatVersion` if the page that has them cannot be read.
+    /// `Corruption` and `FormatVersion` if their page cannot be read.
     pub fn meta(&self) -> Result<&TableMeta> {
         self.meta.as_ref().map_err(Clone::clone)
     }
 
-    /// How many blocks it has.
+    /// The number of blocks.
     ///
     /// # Errors
     /// `Corruption` if the top of the index cannot be read.
@@ -145,15 +145,15 @@ impl InspectedTable {
         Ok(index.blocks())
     }
 
-    /// All pages in the order of the file, read one after another. A page that is damaged is an
-    /// error that names the file and the offset; so is a page of the index in front of the blocks
-    /// that cannot be found without it.
+    /// All pages in the order of the file, read one after another. A damaged page is an error with
+    /// the file and the offset. A damaged page of the index is also an error in the place of its
+    /// blocks, which cannot be found without it.
     pub fn pages(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         let mut index_page = None;
         let mut told = None;
         let blocks = (0..self.blocks().unwrap_or(0)).flat_map(move |number| {
             let mut pages = self.block(number, &mut index_page);
-            // Every block below a damaged page of the index fails in the same way.
+            // Every block below a damaged page of the index fails with the same error.
             if let [Err(error)] = &pages[..] {
                 let again = told == error.offset();
                 told = error.offset();
@@ -166,7 +166,7 @@ impl InspectedTable {
         blocks.chain(self.filter()).chain(self.end())
     }
 
-    /// A block behind its values out of line.
+    /// The values out of line of a block, then the block.
     fn block(
         &self,
         number: usize,
@@ -197,7 +197,7 @@ impl InspectedTable {
         })
     }
 
-    /// A block as it is, and where it is.
+    /// A block and its place.
     pub(super) fn block_page(
         &self,
         number: usize,
@@ -231,7 +231,7 @@ impl InspectedTable {
         Ok(described(Part::Value, handle, &page))
     }
 
-    /// A value out of line.
+    /// The page of a value out of line.
     pub(super) fn value_page(&self, handle: Handle, bytes: u32) -> Result<Page> {
         let page = self.page(Part::Value, handle)?;
         if page.len() != bytes as usize {
@@ -244,7 +244,7 @@ impl InspectedTable {
     }
 
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
-        // A filter of more pages than the file has room for has none that can be read.
+        // A filter of more pages than the file holds has no readable pages.
         let fits = |filter: &crate::table::filter::of_table::Description| {
             filter.file_bytes() <= self.bytes()
         };
@@ -263,7 +263,7 @@ impl InspectedTable {
         too_large.into_iter().chain(self.plain(pages))
     }
 
-    /// What follows the filter.
+    /// The pages behind the filter.
     fn end(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         let footer = self.tail.footer;
         let index = self.index.iter().flat_map(|index| index.page_ids());
@@ -272,7 +272,7 @@ impl InspectedTable {
             (Part::IndexTop, footer.index_top),
             (Part::Facts, footer.meta),
         ];
-        // Read in `open`: their checksums may be right and what they say wrong.
+        // `open` has read these pages: their checksums may be right and their content wrong.
         let wrong = [self.index.as_ref().err(), self.meta.as_ref().err()];
         let rest = rest.into_iter().zip(wrong).map(|(place, wrong)| {
             let (part, handle) = place;
@@ -338,7 +338,7 @@ fn stored_value(entry: &Contents<'_>) -> Result<StoredValue> {
     })
 }
 
-/// The index whose top page this is, paged.
+/// Opens the paged index with this top page.
 fn open_index(footer: &Footer, top: &Page) -> Result<Box<dyn Index>> {
     match footer.table {
         TableSpec::BlockBased => of_table::paged(footer.index, footer.id, top),

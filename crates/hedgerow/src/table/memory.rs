@@ -1,16 +1,17 @@
-//! How one memory budget is divided.
+//! The division of one memory budget.
 //!
-//! | part | share | why |
-//! |---|---|---|
-//! | memtables | up to 3/8 | a quarter of it active, so that three sealed ones can wait for a slow flush |
-//! | resident indexes and filters | up to 1/4 | what does not fit is paged through the cache; filters go first for half of it, indexes for an eighth |
-//! | filters over several runs | up to 1/2, with the others | they are asked for every key; what does not fit is not built |
-//! | buffers of flushes and merges | 1/16 while any run | more for tables of very many entries |
-//! | pinned pages | what is pinned | long values and open cursors |
-//! | page cache | the rest | grows when the others take less |
+//! - Memtables: up to 3/8. A quarter of it is active, so that three sealed memtables can wait for a
+//!   slow flush.
+//! - Resident indexes and filters: up to 1/4. The rest of them is paged through the cache. Filters
+//!   come first for half of the share, indexes for an eighth.
+//! - Filters over several runs: up to 1/2, with the other filters. They are probed for every key. A
+//!   filter that does not fit is not built.
+//! - Buffers of flushes and merges: 1/16 while any run, and more for tables of very many entries.
+//! - Pinned pages: all of them, for long values and open cursors.
+//! - The page cache: the rest. It grows when the others take less.
 //!
-//! While there are writes, an active memtable counts as full: it may be any moment. A database that
-//! is only read lends that memory to the page cache.
+//! While there are writes, an active memtable counts as full, because it soon may be. A database
+//! without writes lends that memory to the page cache.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,12 +31,12 @@ pub(crate) struct MemoryPlan {
     pub(crate) merges: u64,
 }
 
-/// The smallest budget that can be asked for, in bytes.
+/// The smallest valid budget, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
-/// What the page cache has even when a user pins more than the whole budget, in bytes: a few pages
-/// for whoever reads now.
+/// The least memory of the page cache, in bytes, even if a user pins more than the whole budget: a
+/// few pages for the current reads.
 const CACHE_BYTES_MIN: u64 = 64 << 10;
-/// The budget of a database that does not say, in bytes.
+/// The default budget of a database, in bytes.
 pub(crate) const BUDGET_BYTES_DEFAULT: u64 = 256 << 20;
 
 impl MemoryPlan {
@@ -48,27 +49,27 @@ impl MemoryPlan {
         }
     }
 
-    /// What indexes have of their share before filters.
+    /// The part of the share that indexes have before filters.
     fn indexes_first(&self) -> u64 {
         self.resident / 8
     }
 
-    /// What active memtables may hold together before the largest is sealed.
+    /// The limit on all active memtables together. Beyond it the largest is sealed.
     pub(crate) fn active(&self) -> u64 {
         self.memtables / 4
     }
 
-    /// What memtables that are flushed leave behind for the next ones, at most.
+    /// The limit on the chunks that flushed memtables leave for the next ones.
     pub(crate) fn retained(&self) -> u64 {
         self.active() / 2
     }
 
-    /// The page cache hears of others when they have changed by this much.
+    /// The change of the others' memory after which the budget is divided again.
     fn step(&self) -> u64 {
         self.budget / 128
     }
 
-    /// The capacity of the page cache beside what others hold.
+    /// The capacity of the page cache beside the memory of the others.
     fn cache_bytes(&self, held: Held) -> u64 {
         let coming = if held.writing {
             self.active().saturating_sub(held.active) + self.retained()
@@ -80,24 +81,24 @@ impl MemoryPlan {
     }
 }
 
-/// What is in memory beside the page cache, in bytes.
+/// The memory beside the page cache, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     /// Indexes, filters, descriptions of tables, buffers of flushes and merges, and pages that
     /// values and cursors keep.
     others: u64,
-    /// All memtables as they are, those among them that only cursors still hold.
+    /// All memtables at their current size, those included that only cursors still hold.
     memtables: u64,
-    /// Chunks of former ones that are kept for the next: a memtable that a reader held may be dropped long after the
-    /// last write.
+    /// The chunks of dropped memtables that are kept for the next. A reader may drop a memtable
+    /// long after the last write.
     retained: u64,
-    /// What was written to the active ones.
+    /// The written bytes of the active memtables.
     active: u64,
-    /// There are writes, or were a moment ago.
+    /// True if there are writes, or were a moment ago.
     writing: bool,
 }
 
-/// Sums over all tables, those that somebody still reads after they were replaced among them.
+/// Sums over all tables. Replaced tables count while they are still read.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) entries: AtomicU64,
@@ -105,43 +106,43 @@ pub(crate) struct Stored {
     pub(crate) filter_bytes: AtomicU64,
 }
 
-/// The memory of a database: who holds how much, the page cache, which gets the rest, and the
+/// The memory of a database: the counts of every part, the page cache, which gets the rest, and the
 /// chunks of memtables.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) plan: MemoryPlan,
     pub(crate) cache: PageCache,
     pub(crate) pool: Arc<ChunkPool>,
-    /// Bytes of indexes, of filters, and of descriptions of tables.
+    /// The bytes of indexes, of filters, and of descriptions of tables.
     pub(crate) indexes: AtomicU64,
     pub(crate) filters: AtomicU64,
     pub(crate) tables: AtomicU64,
-    /// What all tables consist of, open or not.
+    /// The sums over all tables, open or not.
     pub(crate) stored: Stored,
-    /// Bytes of memtables that writes go to, each of which changes it.
+    /// The bytes of active memtables. Every write changes them.
     pub(crate) active: Apart<AtomicU64>,
-    /// Bytes of those that wait to be flushed.
+    /// The bytes of memtables that wait for a flush.
     pub(crate) sealed: AtomicU64,
-    /// Bytes that values and cursors keep in memory.
+    /// The bytes that values and cursors keep in memory.
     pub(crate) pinned: Arc<AtomicUsize>,
-    /// Flushes and merges that run, bytes of their buffers, and these with those that wait for the page cache to
-    /// make room.
+    /// The number of running flushes and merges, the bytes of their buffers, and these bytes with
+    /// the buffers that wait for room in the page cache.
     merging: AtomicUsize,
     merges: AtomicU64,
     claimed: AtomicU64,
-    /// False when no write has come between two times that the memory was divided.
+    /// False if no write came between the last two divisions.
     writing: AtomicBool,
-    /// What all but the page cache held, and the active memtables in it, when the memory was divided last.
+    /// The memory beside the page cache at the last division, and the active memtables in it.
     balanced: AtomicU64,
     balanced_active: AtomicU64,
-    /// One division at a time: an older one must not come last.
+    /// Allows one division at a time: an older one must not come last.
     balancing: Mutex<()>,
 }
 
 impl Memory {
     pub(crate) fn new(budget: u64) -> Memory {
         let plan = MemoryPlan::new(budget);
-        // Small chunks where memtables are small, so that an empty one costs little.
+        // Small memtables get small chunks, so that an empty one costs little.
         let chunk_bytes = (plan.active() / 16)
             .next_power_of_two()
             .clamp(16 << 10, 2 << 20) as usize;
@@ -166,7 +167,8 @@ impl Memory {
         }
     }
 
-    /// Whether a filter of `bytes` more may stay in memory, beside the indexes that are to be there first.
+    /// Returns true if a filter of `bytes` more may stay in memory beside the indexes, which come
+    /// first.
     pub(crate) fn has_room_for_filter(&self, bytes: u64) -> bool {
         let coming = self.stored.index_bytes.load(Ordering::Relaxed);
         let indexes = self.indexes.load(Ordering::Relaxed);
@@ -175,8 +177,9 @@ impl Memory {
         held.saturating_add(bytes) <= self.plan.resident
     }
 
-    /// Whether a filter over several runs of `bytes` more may be built. The last eighth of what such filters may
-    /// take is for small ones: each run that a filter knows saves the same reads, however small it is.
+    /// Returns true if a filter over several runs of `bytes` more may be built. The last eighth of
+    /// the share of such filters is for small ones: every run in a filter saves the same reads,
+    /// however small it is.
     pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
         let share = self.plan.budget / 2;
         let of_large = if bytes > share / 8 { share / 8 } else { 0 };
@@ -184,10 +187,11 @@ impl Memory {
         filters.saturating_add(bytes) <= share - of_large
     }
 
-    /// Whether an index of `bytes` more may stay in memory. A small one goes first: it saves as many reads
-    /// as the filter beside it, and the entropy-coded index has a twentieth of its bits. Filters go before a large
-    /// one, for up to half of the share: a page of an index serves so many more keys than one of a filter
-    /// that it is nearly always in the page cache.
+    /// Returns true if an index of `bytes` more may stay in memory. A small index comes before
+    /// filters: it saves as many reads as the filter beside it, and the entropy-coded index has a
+    /// twentieth of its bits. Filters come before a large index, for up to half of the share: a
+    /// page of an index serves so many more keys than a page of a filter that it is nearly always
+    /// in the page cache.
     pub(crate) fn has_room_for_index(&self, bytes: u64) -> bool {
         let indexes = self.indexes.load(Ordering::Relaxed);
         let indexes = indexes.saturating_add(bytes);
@@ -197,9 +201,9 @@ impl Memory {
         fits || indexes <= self.plan.indexes_first()
     }
 
-    /// The bits per key with which the filters of all tables would be resident: what indexes leave of
-    /// the share of both, at least half of it. A tenth is left alone for tables that merges
-    /// have replaced and somebody still reads.
+    /// The bits per key with which the filters of all tables fit into memory: the rest that indexes
+    /// leave of the share of both, at least half of it. A tenth is left for tables that merges have
+    /// replaced and readers still hold.
     pub(crate) fn filter_bits_per_key(&self) -> f64 {
         let share = self.plan.resident;
         let indexes = self.stored.index_bytes.load(Ordering::Relaxed);
@@ -207,39 +211,39 @@ impl Memory {
         8.0 * left / self.stored.entries.load(Ordering::Relaxed).max(1) as f64
     }
 
-    /// How much of the memory of memtables is in use, sealed and active ones together: at 1 there is
-    /// none for another write.
+    /// The used part of the memory of memtables, sealed and active ones together. At 1 there is no
+    /// room for another write.
     pub(crate) fn memtables_fill(&self) -> f64 {
         let used = self.sealed.load(Ordering::Relaxed) + self.active.load(Ordering::Relaxed);
         used as f64 / self.plan.memtables as f64
     }
 
-    /// So many bytes more are in active memtables, counted here and for their keyspace.
+    /// Adds `bytes` to the active memtables, here and for their keyspace.
     #[inline]
     pub(crate) fn add_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
         self.active.fetch_add(bytes, Ordering::Relaxed);
         of_keyspace.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A memtable of so many bytes is active no more.
+    /// Subtracts a memtable of `bytes` bytes that is not active any more.
     pub(crate) fn remove_active(&self, of_keyspace: &AtomicU64, bytes: u64) {
         self.active.fetch_sub(bytes, Ordering::Relaxed);
         of_keyspace.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A write is about to come. True if the memory has to be divided again for it.
+    /// Reports that a write begins. Returns true if the memory must be divided again for it.
     #[inline]
     pub(crate) fn begin_writing(&self) -> bool {
         !self.writing.load(Ordering::Relaxed) && !self.writing.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether there are writes, or were a moment ago.
+    /// Returns true if there are writes, or were a moment ago.
     pub(crate) fn is_being_written(&self) -> bool {
         self.writing.load(Ordering::Relaxed)
     }
 
-    /// Pins, indexes, filters or buffers have changed. Looks at memtables, too: while all threads merge,
-    /// nobody else sees them grow.
+    /// Reports that pins, indexes, filters or buffers have changed. Checks memtables, too: while
+    /// all threads merge, nobody else notices their growth.
     #[inline]
     pub(crate) fn note(&self) {
         let held = self.others() + self.pool.held_bytes() as u64;
@@ -261,7 +265,7 @@ impl Memory {
             + self.tables.load(Ordering::Relaxed)
     }
 
-    /// Gives the page cache what the others leave.
+    /// Gives the page cache the memory that the others leave.
     pub(crate) fn balance(&self) {
         let _one = self
             .balancing
@@ -287,12 +291,12 @@ impl Memory {
         }));
     }
 
-    /// Bytes of the buffers of flushes and merges.
+    /// The bytes of the buffers of flushes and merges.
     pub(crate) fn merge_bytes(&self) -> u64 {
         self.merges.load(Ordering::Relaxed)
     }
 
-    /// Buffers of a flush or merge, counted until they are dropped.
+    /// The buffers of a flush or merge. They count until they are dropped.
     pub(crate) fn buffers(&self, bytes: usize) -> Buffers<'_> {
         let mut buffers = Buffers {
             memory: self,
@@ -302,7 +306,7 @@ impl Memory {
         buffers
     }
 
-    /// Sets memory aside for a flush or a merge, until the guard is dropped.
+    /// Reserves memory for a flush or a merge until the guard is dropped.
     pub(crate) fn merge(&self) -> MergeMemory<'_> {
         self.merging.fetch_add(1, Ordering::Relaxed);
         self.balance();
@@ -322,7 +326,7 @@ impl Buffers<'_> {
         self.bytes
     }
 
-    /// There are about to be so many bytes: the page cache makes room before they count.
+    /// Announces `bytes` bytes: the page cache makes room before they count.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let memory = self.memory;
         let more = bytes.saturating_sub(self.bytes) as u64;

@@ -1,9 +1,9 @@
 //! Tables: immutable sorted files.
 //!
-//! A table format is a writer, which takes entries in order, and a reader, which answers point
-//! lookups as a state machine that asks for pages instead of reading them, and iterates. Every
-//! table says in its footer what it is, so that tables of several formats live side by side and a
-//! lost manifest can be rebuilt.
+//! A table format is a writer and a reader. The writer takes entries in order. The reader iterates,
+//! and it answers point lookups as a state machine that names the pages it needs instead of reading
+//! them. The footer of every table names its format. So tables of several formats live side by
+//! side, and a lost manifest can be rebuilt.
 
 pub(crate) mod block_based;
 pub(crate) mod block_index;
@@ -47,7 +47,7 @@ use crate::base::table_meta::TableMeta;
 use crate::table::filter::Probe;
 use crate::table::iter::{Entry, InternalIter};
 
-/// What a point lookup asks for: the newest version of `key` numbered at most `seqno`.
+/// A point lookup: the newest version of `key` numbered at most `seqno`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query<'a> {
     /// The order key.
@@ -57,7 +57,7 @@ pub(crate) struct Query<'a> {
     pub(crate) seqno: SeqNo,
 }
 
-/// The bytes of a value that a lookup found.
+/// The bytes of a found value.
 #[derive(Debug, Clone)]
 pub(crate) enum FoundValue {
     /// In the entry's block.
@@ -66,11 +66,11 @@ pub(crate) enum FoundValue {
     OutOfLine { page: PageId, bytes: u32 },
 }
 
-/// What one table says of one key.
+/// The answer of one table for one key.
 #[derive(Debug, Clone)]
 pub(crate) enum Lookup {
-    /// The newest version within the query's bound. A Merge or ValueRef kind is reported as it is:
-    /// the caller decides whether to go on to older tables.
+    /// The newest version within the query's bound. A Merge or ValueRef kind is returned as it is:
+    /// the caller decides whether to search older tables.
     Found {
         seqno: SeqNo,
         tag: Tag,
@@ -79,24 +79,24 @@ pub(crate) enum Lookup {
     Absent,
 }
 
-/// How far one lookup in one table has come. Starts as `GetState::default()`; the reader moves it
-/// on. One per table asked, so that several lookups can be in flight.
+/// The progress of one lookup in one table. It starts as `GetState::default()`, and the reader
+/// advances it. Each probed table has its own, so that several lookups can be in flight.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GetState {
     pub(crate) phase: Phase,
-    /// The table has a filter, and it was asked.
+    /// True if the table has a filter and it was probed.
     pub(crate) filter_asked: bool,
-    /// The filter was asked and let the key pass.
+    /// True if the filter was probed and let the key pass.
     pub(crate) filter_passed: bool,
-    /// The blocks still to look into; `start` is the current one.
+    /// The blocks still to search; `start` is the current one.
     pub(crate) blocks: std::ops::Range<usize>,
-    /// Pages asked for so far, by [`PageClass`]: data and value, index, filter.
+    /// The pages requested so far, by [`PageClass`]: data and value, index, filter.
     pub(crate) pages_asked: u32,
 }
 
 impl GetState {
-    /// Asks the filter of a whole table, if there is one: the step of the lookup, unless that is to look
-    /// further.
+    /// Probes the filter of a whole table, if there is one. Returns `None` if the lookup must
+    /// continue, or else its step.
     fn ask_filter(
         &mut self,
         filter: Option<&dyn Probe>,
@@ -116,8 +116,8 @@ impl GetState {
     }
 }
 
-/// The next thing a lookup does. An HTable knows the bucket first, and then asks a filter, perhaps only
-/// that of the bucket.
+/// The next step of a lookup. An HTable finds the bucket first and then probes a filter, perhaps
+/// only that of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     #[default]
@@ -129,33 +129,35 @@ pub(crate) enum Phase {
 
 /// An open table.
 pub(crate) trait Reader: Send + Sync {
-    /// One step of a point lookup. The first call has a default state and no page; when the answer
-    /// is `Step::Read`, the caller fetches that page and calls again with it.
-    /// Cost: at most one page each for a paged filter and a paged index, and one per block that
-    /// holds versions of the key (one, unless a key has very many).
+    /// Makes one step of a point lookup. The first call has a default state and no page. If the
+    /// result is `Step::Read`, the caller fetches that page and calls again with it. Cost: at most
+    /// one page each for a paged filter and a paged index, and one page per block with versions of
+    /// the key (one, unless a key has very many).
     fn get(
         &self,
         query: &Query<'_>,
         state: &mut GetState,
         page: Option<Page>,
     ) -> Result<Step<Lookup>>;
-    /// Fetches from memory what its filter will look at for this hash, without waiting for it.
+    /// Prefetches the cache lines that the filter will probe for this hash, without waiting for
+    /// them.
     fn touch(&self, _hash: KeyHash) {}
     /// An iterator over all entries.
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter>;
-    /// What the footer says.
+    /// The facts in the footer.
     fn meta(&self) -> &TableMeta;
-    /// Bytes held in memory by the index and by the filter.
+    /// The bytes of memory of the index and of the filter.
     fn memory_bytes(&self) -> (usize, usize);
-    /// The page of a block. `None` behind the last one, and where only a page of the index could tell.
+    /// The page of a block. `None` behind the last block, and if only an unread page of the index
+    /// knows it.
     fn block_id(&self, block: usize) -> Option<PageId>;
-    /// The hashes of its keys that filters over several runs are built of, ascending, if it has them.
-    /// Cost: one read, of about 4 bytes per key.
+    /// The hashes of the table's keys, ascending, if it stores them. Filters over several runs are
+    /// built of them. Cost: one read of about 4 bytes per key.
     fn key_hashes(&self) -> Result<Option<Vec<u64>>>;
-    /// Some keys that cut the table into about `pieces` pieces of similar size, for splitting a
-    /// merge over threads. Reads no pages; may return fewer.
+    /// Some keys that cut the table into about `pieces` pieces of similar size, so that threads
+    /// share a merge. Reads no pages and may return fewer keys.
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
-    /// Checks every page and every invariant: checksums, order, counts and bounds against the
+    /// Checks every page and every invariant: checksums, the order, the counts and bounds of the
     /// footer, the index against the blocks, the filter against the keys.
     fn verify(&self, pages: &dyn PageSource) -> Result<()>;
 }
@@ -174,14 +176,14 @@ pub(crate) fn writer(
 
 /// A table being written. Entries come in order.
 pub(crate) trait Writer: Send {
-    /// Appends an entry whose value is at hand. `hash` is the hash of the user key.
+    /// Appends an entry with its value. `hash` is the hash of the user key.
     fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()>;
-    /// The size so far in bytes, roughly what the file would have if it were finished now.
+    /// The size so far in bytes: about that of the file if it were finished now.
     fn estimated_bytes(&self) -> u64;
     fn entries(&self) -> u64;
-    /// Bytes held in memory until the table is finished: the block being filled, the index, the
+    /// The bytes of memory until the table is finished: the block being filled, the index, the
     /// hashes for the filter.
     fn memory_bytes(&self) -> usize;
-    /// Writes index, filter and footer and makes the file durable (its name is not).
+    /// Writes index, filter and footer and makes the file durable, but not its name.
     fn finish(self: Box<Self>) -> Result<TableMeta>;
 }

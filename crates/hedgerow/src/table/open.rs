@@ -1,4 +1,4 @@
-//! A table as the tree holds it: its facts, and its reader once somebody needed it.
+//! A table of the tree: its facts, and its reader from the first use on.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) fn table_number(name: &str) -> Option<u64> {
         .ok()
 }
 
-/// A table file. When the last holder of an obsolete one lets go, the file is removed.
+/// A table file. An obsolete file is removed when its last holder drops it.
 pub(crate) struct Table {
     meta: TableMeta,
     pages: PagedFile,
@@ -46,13 +46,13 @@ pub(crate) struct Table {
     opening: Mutex<()>,
 }
 
-/// Roughly what a table takes that is not open.
+/// The approximate memory of a table that is not open, in bytes.
 fn described_bytes(meta: &TableMeta) -> u64 {
     let keys = meta.smallest_key.capacity() + meta.largest_key.capacity();
     (keys + 1024) as u64
 }
 
-/// Adds what a table consists of to the sums over all, or takes it away.
+/// Adds the parts of a table to the sums over all tables, or subtracts them.
 fn count(stored: &Stored, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
     change(&stored.entries, meta.entries);
     change(&stored.index_bytes, meta.index_bytes);
@@ -95,7 +95,7 @@ impl Table {
         self.pages.path()
     }
 
-    /// Its file, for who has its reader.
+    /// The file, for a holder of its reader.
     pub(crate) fn pages(&self) -> &PagedFile {
         &self.pages
     }
@@ -104,8 +104,8 @@ impl Table {
         self.pages.context()
     }
 
-    /// The reader. The first call opens the file: two or three reads, and those of index and
-    /// filter if they are to be resident.
+    /// The reader. The first call opens the file: two or three reads, and those of index and filter
+    /// if they are to be resident.
     #[inline]
     pub(crate) fn reader(&self) -> Result<&Arc<dyn Reader>> {
         match self.opened.get() {
@@ -114,7 +114,7 @@ impl Table {
         }
     }
 
-    /// As [`Reader::touch`], if the table is open.
+    /// Prefetches as [`Reader::touch`] does, if the table is open.
     #[inline]
     pub(crate) fn touch(&self, hash: KeyHash) {
         if let Some(opened) = self.opened.get() {
@@ -122,7 +122,7 @@ impl Table {
         }
     }
 
-    /// Whether the reader is there, so that asking for it reads nothing.
+    /// Returns true if the table is open, so that `reader` reads nothing.
     pub(crate) fn is_open(&self) -> bool {
         self.opened.get().is_some()
     }
@@ -162,7 +162,7 @@ impl Table {
         }))
     }
 
-    /// The value out of line in a page of its own, whose size the entry tells.
+    /// Checks a page that holds a value out of line. The entry knows its size.
     pub(crate) fn value(&self, page: Page, id: PageId, bytes: u32) -> Result<PageSlice> {
         if page.len() != bytes as usize {
             let found = page.len();
@@ -174,7 +174,7 @@ impl Table {
         Ok(page.slice(all))
     }
 
-    /// The page from the file, not by way of the cache.
+    /// Reads a page from the file, past the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         self.reader()?;
         self.pages.read_page(id)
@@ -186,7 +186,7 @@ impl Table {
         Ok(reader.iter(self.clone()))
     }
 
-    /// The file is to be removed when nobody holds it any more. The edit that drops it is durable.
+    /// Marks the file for removal by its last holder. The edit that drops it must be durable.
     pub(crate) fn mark_obsolete(&self) {
         self.pages.mark_obsolete();
     }
@@ -213,7 +213,7 @@ impl Drop for Table {
     }
 }
 
-/// By way of the cache.
+/// Reads pages through the cache.
 impl PageSource for Table {
     fn page(&self, id: PageId) -> Result<Page> {
         self.pages.page(id)
@@ -242,14 +242,14 @@ impl SharedPages for Table {
     }
 }
 
-/// How much a merge reads ahead at once from each input, at most: a device reads so much in about
-/// the time that one random read takes.
+/// The most that a merge reads ahead from each input, in bytes. A device reads it in about the time
+/// of one random read.
 pub(crate) const STREAM_BYTES_MAX: usize = 256 << 10;
-/// And at least, however many inputs share the memory of merges.
+/// The least that a merge reads ahead from each input, however many inputs share the memory.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 10;
 
-/// The pages of one table from front to back, read in long pieces. Those of a merge are not kept in the cache. Pages
-/// out of order are read one by one.
+/// The pages of one table from front to back, read in long pieces. A merge does not keep them in
+/// the cache. Pages out of order are read one by one.
 pub(crate) struct StreamedPages {
     table: Arc<Table>,
     stream_bytes: usize,
@@ -260,7 +260,7 @@ pub(crate) struct StreamedPages {
 struct Window {
     start: u64,
     bytes: usize,
-    /// As large as the largest part that was read.
+    /// A buffer of the size of the longest piece so far.
     buffer: PageMut,
 }
 
@@ -285,7 +285,7 @@ impl Window {
 }
 
 impl StreamedPages {
-    /// Reads `stream_bytes` at once.
+    /// Reads pieces of `stream_bytes` bytes.
     pub(crate) fn new(table: Arc<Table>, stream_bytes: usize) -> StreamedPages {
         StreamedPages {
             table,
@@ -300,8 +300,8 @@ impl StreamedPages {
 }
 
 impl StreamedPages {
-    /// Brings a block into the cache, where it is not yet. False where the index, as it is in memory,
-    /// knows of no such block.
+    /// Reads a block into the cache unless it is there. Returns false if the resident part of the
+    /// index knows of no such block.
     pub(crate) fn cache_block(&self, block: usize) -> Result<bool> {
         let table = &self.table;
         let Some(id) = table.reader()?.block_id(block) else {
@@ -317,7 +317,7 @@ impl StreamedPages {
     fn read(&self, id: PageId, allocate: impl Fn(usize) -> PageMut) -> Result<Page> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if window.of(id.handle).is_none() {
-            // A value out of line lies anywhere: it must not move the window.
+            // A value out of line may be anywhere: it must not move the window.
             if id.class == PageClass::Value || id.handle.bytes as usize > self.stream_bytes {
                 return self.table.read_page(id);
             }
@@ -334,7 +334,7 @@ impl StreamedPages {
             Some(bytes) => {
                 page_io::decode_into(bytes, id, allocate).map_err(|e| e.at(self.table.path(), None))
             }
-            // It ends behind the file.
+            // The page ends behind the file.
             None => self.table.read_page(id),
         }
     }

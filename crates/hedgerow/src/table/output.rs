@@ -1,5 +1,4 @@
-//! A table file being written: what makes pages of bytes, and what comes behind the entries in every
-//! format.
+//! A table file being written: its pages, and the part behind the entries that every format has.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +18,12 @@ use super::footer::Footer;
 use super::page_io;
 use crate::base::table_meta::TableMeta;
 
-/// A gap before a page takes at most this part of the page, and of a page of the device.
+/// A gap before a page is at most one eighth of the page and of a device page.
 const GAP_PART: u64 = 8;
-/// Footer and facts without keys, about, for the estimate of the file's size.
+/// The approximate bytes of footer and facts without keys, to estimate the file's size.
 pub(super) const TAIL_BYTES: u64 = 256;
 
-/// What a table is written for and how.
+/// The identity of a table to be written, and the way to write it.
 #[derive(Debug, Clone)]
 pub(crate) struct TableOptions {
     pub(crate) id: TableId,
@@ -32,22 +31,23 @@ pub(crate) struct TableOptions {
     pub(crate) partition: u32,
     pub(crate) level: u8,
     pub(crate) run: u64,
-    /// Which of the keyspace's paths the file is on.
+    /// The keyspace's path that holds the file.
     pub(crate) path: u8,
-    /// The seed of the keyspace's key hashes; recorded so that it outlives the manifest.
+    /// The seed of the keyspace's key hashes. The table records it so that it outlives the
+    /// manifest.
     pub(crate) hash_seed: u64,
-    /// The order of its keys; recorded likewise.
+    /// The order of the keys. The table records it likewise.
     pub(crate) key_order: KeyOrder,
     /// The target size of a block before compression, or the size of a bucket.
     pub(crate) block_bytes: u32,
     pub(crate) compression: Compression,
     pub(crate) table: TableSpec,
-    /// Of a block-based table.
+    /// The index of a block-based table.
     pub(crate) index: IndexSpec,
     /// See [`TableMeta::seqno_override`].
     pub(crate) seqno_override: Option<SeqNo>,
-    /// Every reader sees what is numbered up to this, and nothing older of the table's keys is
-    /// anywhere: puts that old are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
+    /// Every reader sees all entries numbered up to this, and nothing older of the table's keys
+    /// exists. So puts up to this number are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
     pub(crate) settled: Option<SeqNo>,
     pub(crate) filter: Option<of_table::Spec>,
 }
@@ -62,7 +62,7 @@ impl TableOptions {
     }
 }
 
-/// The file, and what makes pages of bytes.
+/// The file and the encoder of its pages.
 pub(super) struct Output {
     file: Box<dyn SequentialWrite>,
     path: PathBuf,
@@ -94,7 +94,7 @@ impl Output {
         self.write_marked(raw, 0)
     }
 
-    /// As [`Output::write_page`], with a mark beside the compression.
+    /// Appends a page as [`Output::write_page`] does, with a mark beside the compression.
     pub(super) fn write_marked(&mut self, raw: &[u8], mark: u8) -> Result<Handle> {
         let compression = self.compressor.compress(raw, &mut self.stored);
         if compression == compress::RAW {
@@ -109,8 +109,8 @@ impl Output {
         self.write_stored()
     }
 
-    /// Appends a page that takes `page_bytes` in memory and, with a gap, in the file; a larger one if
-    /// it has to be.
+    /// Appends a page that takes `page_bytes` in memory and, with a gap, in the file. Larger
+    /// content gets a larger page.
     pub(super) fn write_fixed_page(&mut self, raw: &[u8], page_bytes: u32) -> Result<Handle> {
         let content_bytes = page_bytes as usize - PAGE_OVERHEAD_BYTES;
         if raw.len() + compress::SIZE_BYTES > content_bytes {
@@ -123,15 +123,15 @@ impl Output {
         self.write_stored()
     }
 
-    /// Leaves a gap before a page that would lie in two pages of the device and need not: it is read
-    /// with half the bytes, and takes half the room in the system's cache. A compressed page would
-    /// lose by gaps what compression gained. `unit` is the size of a page of the device, or else of all
-    /// blocks.
+    /// Leaves a gap before a page that would needlessly lie in two pages of the device. A page in
+    /// one of them costs half the bytes per read and half the room in the system's cache. A
+    /// compressed page has no gap, because gaps would cost what compression gained. `unit` is the
+    /// size of a device page or of all blocks.
     fn align_stored(&mut self, unit: u64) -> Result<()> {
         self.align(self.stored.len() as u64 + u64::from(TRAILER_BYTES), unit)
     }
 
-    /// As [`Output::align_stored`], before a page of so many bytes with its trailer.
+    /// Aligns as [`Output::align_stored`] does, for a page of `bytes` bytes with its trailer.
     pub(super) fn align(&mut self, bytes: u64, unit: u64) -> Result<()> {
         let gap = self.offset.next_multiple_of(unit) - self.offset;
         if bytes <= unit && gap < bytes && gap <= bytes.min(DEVICE_PAGE_BYTES) / GAP_PART {
@@ -143,7 +143,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends a page as it is: indexes and filters would not shrink, and a table must know the
+    /// Appends a page uncompressed. Indexes and filters would not shrink, and a table must know the
     /// size of its facts before it writes them.
     pub(super) fn write_raw_page(&mut self, raw: &[u8]) -> Result<Handle> {
         self.stored.clear();
@@ -205,7 +205,7 @@ impl Output {
 }
 
 impl TableMeta {
-    /// Of a table without entries.
+    /// The facts of a table without entries.
     pub(super) fn new(options: &TableOptions, format: u16) -> TableMeta {
         TableMeta {
             id: options.id,
@@ -233,7 +233,7 @@ impl TableMeta {
         }
     }
 
-    /// Counts an entry, which comes in order.
+    /// Counts an entry. Entries come in order.
     pub(super) fn count(&mut self, entry: &Entry<'_>, value_bytes: usize, order: KeyOrder) {
         if self.entries == 0 {
             self.smallest_key = entry.key.to_vec();

@@ -1,10 +1,10 @@
-//! The cache of pages, shared by all tables of a database, with a capacity in bytes that follows
-//! what the rest of the memory budget leaves.
+//! The cache of pages, shared by all tables of a database. Its capacity in bytes is the rest of the
+//! memory budget.
 //!
-//! A hash table of small sets, each with a lock of its own in the one cache line that the set fills:
-//! a hit touches that line and the page, whose name tells whether it is the one. Pages are evicted
-//! by a clock whose hand goes round the sets. A page that was hit since the hand last came by stays,
-//! up to three rounds for three hits; one that never was, like those of a long scan, goes first.
+//! It is a hash table of small sets. Each set fills one cache line and has a lock of its own in it.
+//! A hit touches that line and the page, whose name confirms it. A clock evicts pages, and its hand
+//! goes round the sets. A page that was hit since the hand last passed stays, up to three rounds
+//! for three hits. A page without a hit, as in a long scan, goes first.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,34 +13,35 @@ use hedgerow_mem::{PageMut, PagePool};
 
 use crate::base::page::{Page, PageId, TableId};
 
-/// Pages of a set that need no memory beside it: as many as fit a cache line.
+/// The pages that a set holds without more memory: as many as fit a cache line.
 const WAYS: usize = 5;
-/// Sets are so many that with blocks of this size there are 3 pages in each.
+/// The number of sets is chosen so that each has 3 pages with blocks of this size.
 const SET_BYTES: u64 = 3 * 4096;
-/// Too small for huge pages, on purpose: hits are not faster with them, and where memory is in pieces the
-/// system takes milliseconds to find one, in the middle of a get.
+/// The largest slab. It is too small for huge pages on purpose: they do not make hits faster, and
+/// in fragmented memory the system takes milliseconds to find one, in the middle of a get.
 const SLAB_BYTES_MAX: u64 = 1 << 20;
-/// Slabs beyond the capacity that are kept: of each size of pages one may be half empty.
+/// The number of slabs kept beyond the capacity: one slab of each page size may be half empty.
 const SPARE_SLABS: usize = 4;
 
-/// Pages of removed tables are looked for when these had this part of the capacity: the look costs a
-/// miss of the processor's caches for every page that is cached.
+/// The part of the capacity that removed tables' pages may have before they are searched for. The
+/// search costs a miss of the processor's caches for every cached page.
 const GONE_PART: u64 = 16;
 
-/// The low bits of a page's mark tell most other pages of its set apart, the high ones count hits.
+/// The low bits of a page's mark distinguish it from most other pages of its set. The high bits
+/// count hits.
 const TAG_BITS: u32 = 6;
 const HITS_MAX: u8 = 3;
 
-/// Pages that were read, by table and offset.
+/// The pages that were read, by table and offset.
 pub(crate) struct PageCache {
     sets: Box<[Line]>,
     pool: PagePool,
     /// The next set to evict from.
     hand: AtomicUsize,
-    /// What the cached pages take.
+    /// The bytes of memory of the cached pages.
     held_bytes: AtomicU64,
     capacity_bytes: AtomicU64,
-    /// Tables whose pages are of no use any more.
+    /// The tables whose pages are of no use any more.
     gone: Mutex<Gone>,
 }
 
@@ -50,7 +51,7 @@ struct Gone {
     bytes: u64,
 }
 
-/// A set begins where a cache line begins: an allocator would not see to that.
+/// A set at the beginning of a cache line. An allocator alone would not align it.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(Mutex<Set>);
@@ -62,7 +63,7 @@ struct Set {
     marks: [u8; WAYS],
 }
 
-/// The pages that a set has no way for: many where blocks are small.
+/// The pages that a set has no way for. They are many if blocks are small.
 #[derive(Default)]
 struct More(Vec<(u8, Option<Page>)>);
 
@@ -70,7 +71,7 @@ struct More(Vec<(u8, Option<Page>)>);
 const _: () = assert!(size_of::<Line>() == 64, "a set fills a cache line");
 
 impl PageCache {
-    /// A cache that never holds more than `capacity_bytes_max`, and that much for now.
+    /// A cache that never holds more than `capacity_bytes_max`. This is also its first capacity.
     pub(crate) fn new(capacity_bytes_max: u64) -> PageCache {
         let sets = capacity_bytes_max.div_ceil(SET_BYTES).max(16);
         let slab_bytes = (capacity_bytes_max / 128).next_power_of_two();
@@ -84,14 +85,14 @@ impl PageCache {
         }
     }
 
-    /// Cost: the lock of one set.
+    /// Returns a cached page. Cost: the lock of one set.
     #[inline]
     pub(crate) fn get(&self, id: PageId) -> Option<Page> {
         let (set, tag) = self.place(id);
         lock(set).hit(tag, id)
     }
 
-    /// Memory for a page that is about to be read, for which others are evicted.
+    /// Allocates memory for a page to be read, and evicts other pages for it.
     pub(crate) fn allocate(&self, bytes: usize) -> PageMut {
         self.evict_down_to(self.capacity_bytes().saturating_sub(bytes as u64));
         self.pool.allocate(bytes, || {
@@ -101,13 +102,13 @@ impl PageCache {
         })
     }
 
-    /// Asks the processor for the place where the page would be found.
+    /// Prefetches the set that may hold the page.
     #[inline]
     pub(crate) fn prefetch_set(&self, id: PageId) {
         hedgerow_mem::prefetch(self.place(id).0);
     }
 
-    /// Asks the processor for the front of the page, if it is here. Cost: the lock of one set.
+    /// Prefetches the front of a cached page. Cost: the lock of one set.
     #[inline]
     pub(crate) fn prefetch_page(&self, id: PageId) {
         let (set, tag) = self.place(id);
@@ -123,7 +124,7 @@ impl PageCache {
     pub(crate) fn insert(&self, id: PageId, page: &Page) {
         let (set, tag) = self.place(id);
         let mut set = lock(set);
-        // Two readers may have missed it at the same time.
+        // Two readers may have missed the page at the same time.
         if set.hit(tag, id).is_none() {
             set.add(tag, page.clone());
             let bytes = page.memory_bytes() as u64;
@@ -131,13 +132,13 @@ impl PageCache {
         }
     }
 
-    /// Whether pages of so many bytes more fit without evicting others.
+    /// Returns true if `bytes` more bytes of pages fit without an eviction.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.held_bytes.load(Ordering::Relaxed) + bytes <= self.capacity_bytes()
     }
 
-    /// Nobody will ask for pages of these tables again, which have so many bytes together. They go
-    /// when there may be enough of them to be worth a look at every page.
+    /// Reports tables, of `bytes` bytes together, whose pages nobody will read again. The pages are
+    /// dropped when they may be numerous enough to justify a search of every page.
     pub(crate) fn forget(&self, tables: impl IntoIterator<Item = TableId>, bytes: u64) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.tables.extend(tables);
@@ -153,7 +154,7 @@ impl PageCache {
         }
     }
 
-    /// The pages are evicted that a smaller capacity has no room for.
+    /// Sets the capacity and evicts the pages that do not fit any more.
     pub(crate) fn set_capacity_bytes(&self, bytes: u64) {
         self.capacity_bytes.store(bytes, Ordering::Relaxed);
         let spare = self.spare_slabs();
@@ -163,7 +164,7 @@ impl PageCache {
         self.evict_down_to(self.capacity_bytes());
     }
 
-    /// What the cached pages and the cache itself take.
+    /// The bytes of the cached pages and of the cache itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed) + size_of_val(&*self.sets) as u64
     }
@@ -181,7 +182,7 @@ impl PageCache {
     }
 
     fn evict_down_to(&self, bytes: u64) {
-        // Pages that are hit all the time go after so many rounds at the latest.
+        // A page that is hit all the time is evicted after this many rounds.
         let rounds = usize::from(HITS_MAX) + 1;
         for _ in 0..rounds * self.sets.len() {
             if self.held_bytes.load(Ordering::Relaxed) <= bytes {
@@ -196,7 +197,7 @@ impl PageCache {
         }
     }
 
-    /// Slabs that the pages would not need if they lay close together.
+    /// The number of slabs that the pages would not need if they were packed.
     fn spare_slabs(&self) -> usize {
         let needed = self
             .capacity_bytes()
@@ -204,7 +205,8 @@ impl PageCache {
         self.pool.slabs().saturating_sub(needed as usize)
     }
 
-    /// Evicts all pages of the slabs that have fewest. Those still in use elsewhere keep theirs.
+    /// Evicts all pages of the `count` slabs with the fewest pages. Other owners of these pages
+    /// keep them.
     #[cold]
     fn give_back_slabs(&self, count: usize) {
         let drained = self.pool.drain_emptiest(count);
@@ -277,8 +279,8 @@ fn has_tag(mark: u8, tag: u8) -> bool {
     mark & ((1 << TAG_BITS) - 1) == tag
 }
 
-/// Two numbers, mixed by two multiplications. The same in every process, so that a simulated run
-/// evicts the same pages each time.
+/// Mixes two numbers by multiplications. The result is the same in every process, so that a
+/// simulated run always evicts the same pages.
 fn hash(id: PageId) -> u64 {
     let [table, offset] = id.name();
     let mixed = table.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset;

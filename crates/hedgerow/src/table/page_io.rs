@@ -1,8 +1,8 @@
-//! Pages as they are stored: bytes, perhaps compressed, then a trailer. The format is in
+//! Stored pages: bytes, perhaps compressed, then a trailer. The format is in
 //! `docs/format/block_based_table.md`.
 //!
-//! A page's checksum is seeded with its table and offset, so that a page that was written elsewhere,
-//! or read from elsewhere, does not verify. Every page is checked each time it is read from storage.
+//! A page's checksum is seeded with its table and offset, so that a page that was written or read
+//! at another place fails. Every page is checked each time it is read from storage.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::base::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId
 use super::block_based::short_keys;
 use super::block_based::short_keys::SHORT_KEYS;
 
-/// The largest page, decompressed: one value of the largest size, or one block that was cut too
-/// late by the largest entry; the second is far smaller.
+/// The largest decompressed page. It is one value of the largest size, or a block that its largest
+/// entry made too long; the latter is far smaller.
 pub(crate) const PAGE_BYTES_MAX: usize = VALUE_BYTES_MAX + 4 * KEY_BYTES_MAX;
 
 /// Appends the trailer of a page stored at `offset`.
@@ -31,7 +31,7 @@ pub(crate) fn seal(stored: &mut Vec<u8>, compression: u8, table: TableId, offset
     stored.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks the bytes read for a page against its trailer: the stored bytes and their compression.
+/// Checks the bytes of a page against its trailer. Returns the stored bytes and their compression.
 pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8], u8)> {
     let (Some((body, sum)), true) = (
         bytes.split_last_chunk::<4>(),
@@ -52,12 +52,12 @@ pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8],
     Ok((&body[..body.len() - 1], body[body.len() - 1]))
 }
 
-/// Verifies and decompresses the bytes read for a page. Cost: one allocation.
+/// Verifies and decompresses the bytes of a page. Cost: one allocation.
 pub(crate) fn decode(bytes: &[u8], id: PageId) -> Result<Page> {
     decode_into(bytes, id, PageMut::allocate)
 }
 
-/// As [`decode`], into memory from `allocate`, which is given the size.
+/// Decodes as [`decode`] does, into memory of the given size from `allocate`.
 pub(crate) fn decode_into(
     bytes: &[u8],
     id: PageId,
@@ -68,11 +68,11 @@ pub(crate) fn decode_into(
         .map_err(|e| e.at_offset(id.handle.offset))
 }
 
-/// Reads, verifies and decompresses a page, into memory from `allocate`, which is given the size.
-/// Cost: one read; one allocation if it is not compressed, else two.
+/// Reads, verifies and decompresses a page, into memory of the given size from `allocate`. Cost:
+/// one read, and one allocation if the page is not compressed, else two.
 ///
 /// # Errors
-/// `Corruption` when the bytes are not the page that was written, with file and offset.
+/// `Corruption`, with file and offset, if the bytes are not the page that was written.
 pub(crate) fn read(
     file: &dyn RandomRead,
     path: &Path,
@@ -87,7 +87,7 @@ pub(crate) fn read(
     decode_stored(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }
 
-/// Checks, before a page is read, that a file has it and that it is not too large.
+/// Checks before a read that the file has the page and that the page is not too large.
 pub(crate) fn check_place(file: &dyn RandomRead, path: &Path, id: PageId) -> Result<()> {
     let Handle { offset, bytes } = id.handle;
     check_range(file, path, offset, bytes as usize)?;
@@ -100,7 +100,7 @@ pub(crate) fn check_place(file: &dyn RandomRead, path: &Path, id: PageId) -> Res
     Ok(())
 }
 
-/// Verifies and decompresses what was read for a page into memory of somebody else.
+/// Verifies and decompresses a page that was read into borrowed memory.
 pub(crate) fn copy(
     read: io::Result<&[u8]>,
     path: &Path,
@@ -112,7 +112,7 @@ pub(crate) fn copy(
     decode_into(stored, id, allocate).map_err(|e| e.at(path, Some(offset)))
 }
 
-/// The pages of one file, each read when it is asked for.
+/// The pages of one file. Every access reads.
 pub(crate) struct FilePages {
     pub(crate) file: Arc<dyn RandomRead>,
     pub(crate) path: PathBuf,
@@ -124,7 +124,7 @@ impl PageSource for FilePages {
     }
 }
 
-/// A page that is stored as it is needs no other memory.
+/// Decodes a page in place if it is stored uncompressed.
 fn decode_stored(
     mut stored: PageMut,
     id: PageId,
@@ -153,7 +153,7 @@ fn decompress(
     Ok(Page::of_table(raw, id))
 }
 
-/// A block that is stored with user keys.
+/// Restores a block that is stored with user keys.
 fn restore(
     stored: &[u8],
     compression: u8,
@@ -179,7 +179,7 @@ fn check_range(file: &dyn RandomRead, path: &Path, offset: u64, bytes: usize) ->
     Ok(())
 }
 
-/// Reads `bytes` bytes, after a check that the file has them.
+/// Reads `bytes` bytes after a check that the file has them.
 pub(crate) fn read_range(
     file: &dyn RandomRead,
     path: &Path,

@@ -1,5 +1,5 @@
-//! A file of checked pages, of a table or of a cluster of filters: opened when somebody needs it, read by way of the
-//! database's page cache, together with others where many pages are wanted.
+//! A file of checked pages, of a table or of a cluster of filters. The first use opens it. Reads go
+//! through the database's page cache, and several reads overlap.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,32 @@ use crate::table::memory::Memory;
 
 use super::page_io;
 
-/// What all tables of a database share.
+/// The shared state of all tables of a database.
 #[derive(Debug)]
 pub(crate) struct TableContext {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) read_mode: ReadMode,
     pub(crate) memory: Arc<Memory>,
     pub(crate) stats: Arc<Stats>,
-    /// Obsolete files that nobody reads any more: removing a large file takes too long to be done by
-    /// the reader that happened to be the last.
+    /// The obsolete files that nobody reads any more. The removal of a large file takes too long
+    /// for the reader that happens to be the last.
     pub(crate) graveyard: Mutex<Vec<Obsolete>>,
-    /// How many clusters of filters were found damaged.
+    /// The number of clusters of filters that were found damaged.
     pub(crate) damaged_clusters: AtomicU64,
 }
 
-/// A file that is to be removed, of a table or of a filter over several runs.
+/// A file to be removed, of a table or of a filter over several runs.
 #[derive(Debug)]
 pub(crate) struct Obsolete {
     /// Filters are numbered with tables.
     pub(crate) id: TableId,
     pub(crate) path: PathBuf,
-    /// Of its pages, the most that may be in the cache.
+    /// The maximum of its bytes in the cache.
     pub(crate) cached_bytes_max: u64,
 }
 
-/// See the module. When the last holder of an obsolete one lets go, the file is removed.
+/// A file of checked pages; see the module. An obsolete file is removed when its last holder drops
+/// it.
 #[derive(Debug)]
 pub(crate) struct PagedFile {
     id: TableId,
@@ -52,7 +53,7 @@ pub(crate) struct PagedFile {
 }
 
 impl PagedFile {
-    /// One of `bytes` bytes.
+    /// A file of `bytes` bytes.
     pub(crate) fn new(
         id: TableId,
         path: PathBuf,
@@ -81,7 +82,7 @@ impl PagedFile {
         self.bytes
     }
 
-    /// It has been written, and is so large.
+    /// Sets the size of a file that has been written.
     pub(crate) fn set_bytes(&mut self, bytes: u64) {
         self.bytes = bytes;
     }
@@ -90,7 +91,7 @@ impl PagedFile {
         &self.context
     }
 
-    /// The file is to be removed when nobody holds it any more: nothing durable names it.
+    /// Marks the file for removal by its last holder. No durable edit may name it.
     pub(crate) fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
@@ -120,7 +121,7 @@ impl PagedFile {
         Ok(self.opened.get_or_init(|| file))
     }
 
-    /// The page, from the cache or else from the file, verified.
+    /// Returns a verified page, from the cache or else from the file.
     pub(crate) fn page(&self, id: PageId) -> Result<Page> {
         self.context.stats.pages_asked.add(1);
         if let Some(page) = self.cached(id) {
@@ -131,7 +132,7 @@ impl PagedFile {
         Ok(page)
     }
 
-    /// Whether asking for the page reads nothing, as things are.
+    /// Returns true if the page is in the cache now, so that `page` reads nothing.
     pub(crate) fn has_cached(&self, id: PageId) -> bool {
         self.cached(id).is_some()
     }
@@ -141,14 +142,14 @@ impl PagedFile {
         self.context.memory.cache.get(id)
     }
 
-    /// The page if asking for it takes no read.
+    /// The page if it takes no read. Counts it as requested.
     pub(crate) fn at_hand(&self, id: PageId) -> Option<Page> {
         let page = self.cached(id)?;
         self.context.stats.pages_asked.add(1);
         Some(page)
     }
 
-    /// The system hears that the page will be needed.
+    /// Prefetches the page into the system's cache.
     pub(crate) fn prefetch(&self, id: PageId) {
         if let Some(file) = self.opened.get() {
             let start = id.handle.offset;
@@ -156,7 +157,7 @@ impl PagedFile {
         }
     }
 
-    /// The page from the file, not by way of the cache.
+    /// Reads the page from the file, past the cache.
     pub(crate) fn read_page(&self, id: PageId) -> Result<Page> {
         self.context.stats.device_reads.add(1);
         page_io::read(&**self.file()?, &self.path, id, |bytes| {
@@ -164,7 +165,7 @@ impl PagedFile {
         })
     }
 
-    /// Begins to read the page among others that are under way, not by way of the cache.
+    /// Begins to read the page, past the cache. The read overlaps with others.
     pub(crate) fn begin_read(&self, id: PageId, reads: &mut dyn Reads, tag: usize) -> Result<()> {
         let file = self.file()?;
         page_io::check_place(&**file, &self.path, id)?;
@@ -173,14 +174,14 @@ impl PagedFile {
         Ok(())
     }
 
-    /// The page, of what was read for it, verified; the cache has it from now on.
+    /// Verifies a page that was read, and puts it into the cache.
     pub(crate) fn end_read(&self, id: PageId, read: io::Result<&[u8]>) -> Result<Page> {
         let page = page_io::copy(read, &self.path, id, |bytes| self.allocate(bytes))?;
         self.context.memory.cache.insert(id, &page);
         Ok(page)
     }
 
-    /// Memory for a page that the cache may keep.
+    /// Allocates memory for a page that the cache may keep.
     pub(crate) fn allocate(&self, bytes: usize) -> PageMut {
         self.context.memory.cache.allocate(bytes)
     }

@@ -1,9 +1,9 @@
-//! What can still be read of a damaged table: whole blocks in the order of the file, and the values
-//! out of line that are there, so that `repair` merges them as it merges any table.
+//! The readable part of a damaged table: whole blocks in the order of the file, and the readable
+//! values out of line. `repair` merges it like any table.
 //!
-//! A block that cannot be read, or whose entries are not in their place, is passed over; so is an entry
-//! whose value cannot be read. The index and the facts have to be there. Without the facts, what the
-//! manifest says of the table will do. The filter is not needed.
+//! A block is skipped if it cannot be read or if its entries are out of order. An entry is skipped
+//! if its value cannot be read. The index and the facts must be readable. The manifest's
+//! description can replace the facts. The filter is not needed.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -21,29 +21,29 @@ use super::contents::Contents;
 use super::inspect::InspectedTable;
 use crate::base::table_meta::TableMeta;
 
-/// A damaged table of which something can be read.
+/// A damaged table with a readable part.
 pub(crate) struct Salvage {
     table: InspectedTable,
     meta: TableMeta,
     blocks: usize,
 }
 
-/// What a damaged table does not give back.
+/// The loss of a damaged table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loss {
-    /// How many entries were read.
+    /// The number of readable entries.
     pub(crate) read: u64,
-    /// The order keys between which entries are missing.
+    /// The ranges of order keys in which entries are missing.
     pub(crate) ranges: Vec<RangeInclusive<Vec<u8>>>,
-    /// What was wrong first.
+    /// The first error.
     pub(crate) reason: Option<Error>,
 }
 
 impl Salvage {
-    /// `known` is what the manifest says of the table, if it says something.
+    /// Opens a damaged table. `known` is its description in the manifest, if there is one.
     ///
     /// # Errors
-    /// `Corruption` if there is no index, or nobody knows the facts.
+    /// `Corruption` if there is no index, or if the facts are unknown.
     pub(crate) fn of(table: InspectedTable, known: Option<&TableMeta>) -> Result<Salvage> {
         let facts = table.meta().cloned();
         let meta = match known {
@@ -66,7 +66,7 @@ impl Salvage {
         self.table.footer()
     }
 
-    /// Reads all of it. Cost: one read for each block and each value.
+    /// Reads the whole table. Cost: one read for each block and each value.
     pub(crate) fn loss(self: &Arc<Self>) -> Loss {
         let mut iter = self.iter();
         iter.load_next();
@@ -74,7 +74,7 @@ impl Salvage {
         iter.loss
     }
 
-    /// From front to back only.
+    /// An iterator that only goes forward.
     pub(crate) fn iter(self: &Arc<Self>) -> SalvageIter {
         SalvageIter {
             order: self.footer().order(),
@@ -97,23 +97,23 @@ struct Held {
     value: Vec<u8>,
 }
 
-/// See [`Salvage::iter`].
+/// An iterator over the readable entries; see [`Salvage::iter`].
 pub(crate) struct SalvageIter {
     table: Arc<Salvage>,
     order: Box<dyn Order>,
     next_block: usize,
     index_page: Option<(PageId, Page)>,
-    /// Those of the current block from the current one on.
+    /// The entries of the current block from the current one on.
     entries: VecDeque<Held>,
     /// The last entry of the blocks read.
     last: Option<(Vec<u8>, SeqNo)>,
-    /// Where the entries of blocks begin that were passed over.
+    /// The first possible key of the skipped blocks' entries.
     missing_from: Option<Vec<u8>>,
     loss: Loss,
 }
 
 impl SalvageIter {
-    /// Goes on to the next entry; false behind the last one.
+    /// Advances to the next entry. Returns false behind the last one.
     fn next(&mut self) -> bool {
         self.entries.pop_front();
         if self.entries.is_empty() {
@@ -122,7 +122,7 @@ impl SalvageIter {
         !self.entries.is_empty()
     }
 
-    /// The entries of the next block that has some.
+    /// Loads the entries of the next block that has some.
     fn load_next(&mut self) {
         while self.entries.is_empty() && self.next_block < self.table.blocks {
             let number = self.next_block;
@@ -181,7 +181,7 @@ impl SalvageIter {
         Ok(())
     }
 
-    /// An entry that may be in this table.
+    /// Checks that an entry may be in this table, and copies it.
     fn held(&self, entry: &Contents<'_>) -> Result<Held> {
         let (key, meta) = (entry.key, &self.table.meta);
         let user_key = self.order.decode(key);

@@ -1,12 +1,12 @@
-//! The parts of an entry that blocks and buckets store alike: its tag, and the place of a value out of
-//! line.
+//! The parts of an entry that blocks and buckets store alike: its tag, and the place of a value out
+//! of line.
 
 use crate::base::codec::{ByteReader, packed, varint};
 use crate::base::entry::{Flags, Kind, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::page::Handle;
 
-/// The two low bits of a tag; the rest is the sequence number above that of the block's base.
+/// The two low bits of a tag. The other bits are the sequence number above the block's base.
 pub(super) mod code {
     /// Put, no flags, the value inline.
     pub(crate) const PUT: u64 = 0;
@@ -14,18 +14,18 @@ pub(super) mod code {
     pub(crate) const DELETE: u64 = 1;
     /// Put, no flags, the value out of line.
     pub(crate) const PUT_OUT_OF_LINE: u64 = 2;
-    /// Anything else: a byte of kind, flags and place of the value follows the tag.
+    /// Any other entry. A byte of kind, flags and place of the value follows the tag.
     pub(crate) const OTHER: u64 = 3;
     pub(crate) const BITS: u32 = 2;
 
-    /// In the byte that follows: kind in bits 0..3, flags in 3..7, out of line in 7.
+    /// The layout of that byte: kind in bits 0..3, flags in 3..7, out of line in 7.
     pub(super) const KIND_MASK: u8 = 7;
     pub(super) const FLAGS_SHIFT: u32 = 3;
     pub(super) const FLAGS_MASK: u8 = 15;
     pub(super) const OUT_OF_LINE: u8 = 0x80;
 }
 
-/// The bytes of each tag among entries with these sequence numbers.
+/// The number of bytes of each tag among entries with these sequence numbers.
 pub(super) fn tag_bytes(base: SeqNo, largest: SeqNo) -> usize {
     packed::width_for(((largest.0 - base.0) << code::BITS) | code::OTHER)
 }
@@ -39,12 +39,12 @@ fn code_of(tag: Tag, out_of_line: bool) -> u64 {
     }
 }
 
-/// The bytes that follow a tag.
+/// The number of bytes that follow a tag.
 pub(super) fn other_bytes(tag: Tag, out_of_line: bool) -> usize {
     usize::from(code_of(tag, out_of_line) == code::OTHER)
 }
 
-/// Appends a tag in so many bytes, and what follows it.
+/// Appends a tag in `bytes` bytes, and the byte that may follow it.
 pub(super) fn put_tag(
     out: &mut Vec<u8>,
     tag: Tag,
@@ -60,7 +60,7 @@ pub(super) fn put_tag(
     }
 }
 
-/// Where a value out of line is stored, and its size in bytes.
+/// The place of a value out of line, and its size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) handle: Handle,
@@ -88,7 +88,8 @@ impl Place {
     }
 }
 
-/// A varint that is a length, at most 32 bits: sums of a few of them do not overflow.
+/// Decodes a varint that is a length of at most 32 bits. Sums of a few such lengths do not
+/// overflow.
 #[inline(always)]
 pub(super) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let first = *bytes.get(*at)?;
@@ -101,7 +102,7 @@ pub(super) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     Some(u32::try_from(value).ok()? as usize)
 }
 
-/// What the byte behind a tag says, of code [`code::OTHER`].
+/// Decodes the byte behind a tag of code [`code::OTHER`].
 #[cold]
 pub(super) fn other_tag(byte: u8) -> Option<(Tag, bool)> {
     let flags = (byte >> code::FLAGS_SHIFT) & code::FLAGS_MASK;

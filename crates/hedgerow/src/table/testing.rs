@@ -11,7 +11,7 @@ use super::page_io;
 use crate::base::error::Result;
 use crate::base::page::{Page, PageClass, PageId, PageSource};
 
-/// A file being written, which the test keeps a second handle of.
+/// A file being written. The test keeps a second handle of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryWrite(Arc<Mutex<Vec<u8>>>);
 
@@ -63,7 +63,7 @@ impl RandomRead for MemoryRead {
     }
 }
 
-/// Reads every page from the file, and counts.
+/// Reads every page from the file and counts the reads.
 #[derive(Debug)]
 pub(crate) struct FilePages {
     file: Arc<dyn RandomRead>,
@@ -91,7 +91,7 @@ impl PageSource for FilePages {
     }
 }
 
-/// The bytes of a worked example: the lines of the code block that `` ```hex NAME `` opens, each
+/// The bytes of a worked example. The code block begins with `` ```hex NAME ``. Each line is
 /// hexadecimal up to a semicolon.
 pub(crate) fn documented_bytes(document: &str, name: &str) -> Vec<u8> {
     document
@@ -104,7 +104,7 @@ pub(crate) fn documented_bytes(document: &str, name: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Compares, and shows what was found in a form that can be pasted into the document.
+/// Compares bytes, and prints the found ones in a form for the document.
 pub(crate) fn assert_bytes(found: &[u8], documented: &[u8]) {
     if found != documented {
         let lines: Vec<String> = found
@@ -118,7 +118,7 @@ pub(crate) fn assert_bytes(found: &[u8], documented: &[u8]) {
     }
 }
 
-/// Where golden files are.
+/// The directory of the golden files.
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("testdata/format")
@@ -134,7 +134,7 @@ impl crate::table::iter::ValueSource<'_> {
         }
     }
 
-    /// A copy of the value, read if it is out of line.
+    /// Copies the value. Reads it if it is out of line.
     pub(crate) fn read(&self, pages: &dyn PageSource) -> Result<Vec<u8>> {
         match self {
             crate::table::iter::ValueSource::Inline(bytes) => Ok(bytes.to_vec()),

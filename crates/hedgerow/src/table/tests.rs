@@ -32,7 +32,7 @@ const PAGED: ResidencyChoice = ResidencyChoice {
     filter_resident: false,
 };
 
-/// Entries in the order of a table.
+/// The entries of a table in its order.
 type Entries = BTreeMap<(Vec<u8>, Reverse<u64>), (Tag, Vec<u8>)>;
 
 fn options(block_bytes: u32) -> TableOptions {
@@ -88,14 +88,14 @@ fn open_numbered(
     Ok((table, FilePages::new(file)))
 }
 
-/// A block-based table, with what is inside of it.
+/// A block-based table with access to its parts.
 fn block_based(bytes: Vec<u8>, residency: ResidencyChoice) -> TableReader {
     let file = Arc::new(MemoryRead(bytes));
     let (file, top) = TableFile::open(file, Path::new("t"), TableId(4)).unwrap();
     TableReader::open(file, &top, residency).unwrap()
 }
 
-/// A lookup with all the pages that it asks for; of sorted keys, or without a filter.
+/// Looks up a sorted key, or any key without a filter, and reads the requested pages.
 fn get(
     table: &dyn Reader,
     pages: &FilePages,
@@ -105,7 +105,7 @@ fn get(
     get_in(KeyOrder::Sorted, table, pages, key, seqno)
 }
 
-/// As [`get`], of order keys of any order.
+/// Looks up as [`get`] does, for a key of any order.
 fn get_in(
     order: KeyOrder,
     table: &dyn Reader,
@@ -147,7 +147,7 @@ fn owned(entry: Option<Entry<'_>>, pages: &FilePages) -> Option<(Vec<u8>, u64, T
     Some((entry.key.to_vec(), entry.seqno.0, entry.tag, value))
 }
 
-/// Reproducible numbers (splitmix64).
+/// Draws reproducible numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -222,7 +222,8 @@ fn number_of_the_manifest_stands_for_those_of_the_entries() {
                 iter.seek(key, SeqNo(all)).unwrap();
                 let here = Some((key.clone(), all, *tag, value.clone()));
                 assert_eq!(owned(iter.entry(), &pages), here);
-                // An older reader's position is behind the entry, and from there backwards on it.
+                // The position of an older reader is behind the entry. A step back from there is on
+                // it.
                 iter.seek(key, SeqNo(all - 1)).unwrap();
                 assert_ne!(iter.entry().map(|entry| entry.key), Some(&key[..]));
                 iter.seek_before(key, SeqNo(all - 1)).unwrap();
@@ -253,7 +254,7 @@ fn a_put_that_everybody_sees_gives_up_its_number() {
         &entries,
     );
     assert!(bytes.len() < plain.len());
-    // The facts know the numbers that the entries had.
+    // The facts keep the numbers that the entries had.
     assert_eq!(meta.smallest_seqno, SeqNo(1 << 30));
     assert_eq!(meta.largest_seqno, SeqNo((1 << 30) + 1999));
     let (table, pages) = open_bytes(bytes, RESIDENT).unwrap();
@@ -279,7 +280,7 @@ fn a_block_that_fits_a_page_of_the_device_lies_in_one() {
                 true => 5000,
                 false => value_bytes,
             };
-            // What does not shrink is stored as it is.
+            // An incompressible block is stored as it is.
             let value = (0..bytes).map(|_| random.next() as u8).collect();
             entries.insert((i.to_be_bytes().to_vec(), Reverse(20)), (Tag::PUT, value));
         }
@@ -301,8 +302,8 @@ fn a_block_that_fits_a_page_of_the_device_lies_in_one() {
             handle.offset / 4096 != (end - 1) / 4096
         };
         let straddling = (0..table.index.blocks()).filter(straddles).count();
-        // The last block is short. What follows a value out of line is aligned again where the gap
-        // is small by chance.
+        // The last block is short. The block behind a value out of line is aligned again only if
+        // the gap is small by chance.
         let expected = if out_of_line.is_some() { 100 } else { 1 };
         assert!(
             straddling <= expected,

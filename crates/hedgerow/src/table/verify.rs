@@ -1,8 +1,7 @@
-//! Checking a whole table: that all bytes are what was written, and that what was written agrees
-//! with itself.
+//! The check of a whole table: all bytes are those written, and they agree with each other.
 //!
-//! The pages follow each other without gaps from the first byte of the file to the last. This walk
-//! goes over all of them in that order, so that no byte is left out.
+//! The pages follow each other without gaps from the first byte of the file to the last. The walk
+//! visits all of them in that order, so it leaves out no byte.
 
 use crate::base::entry::{KeyHash, Kind, SeqNo};
 use crate::base::error::{Error, Result};
@@ -26,7 +25,7 @@ use crate::base::table_meta::TableMeta;
 /// Checks the table of a file and its index.
 ///
 /// # Errors
-/// `Corruption`, with file and, where there is one, offset.
+/// `Corruption`, with the file and, if there is one, the offset.
 pub(super) fn verify(file: &TableFile, index: &dyn Index, pages: &dyn PageSource) -> Result<()> {
     let walk = || -> Result<()> {
         let mut walk = Walk::new(file, index, pages)?;
@@ -39,7 +38,7 @@ pub(super) fn verify(file: &TableFile, index: &dyn Index, pages: &dyn PageSource
     walk().map_err(|e| e.at(&file.path, None))
 }
 
-/// The filter as it is in the file now, all of it: keys ask for its lines in no order.
+/// The whole filter as it is in the file now. Keys probe its lines in no order.
 enum Filter {
     None,
     OfTable(Box<dyn Probe>),
@@ -50,15 +49,15 @@ struct Walk<'a> {
     file: &'a TableFile,
     index: &'a dyn Index,
     pages: &'a dyn PageSource,
-    /// Where the pages seen so far end.
+    /// The end of the pages seen so far.
     end: u64,
     /// The last entry.
     key: Vec<u8>,
     seqno: SeqNo,
-    /// Counts and bounds of the entries seen.
+    /// The counts and bounds of the entries seen.
     found: TableMeta,
     index_page: Option<(PageId, Page)>,
-    /// What made order keys of the user keys, and what it makes of one.
+    /// The order of the keys, and a buffer for one order key.
     order: Box<dyn Order>,
     order_key: Vec<u8>,
     filter: Filter,
@@ -100,8 +99,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Reads the page that must come next in the file: without a gap, or at a multiple of a page of
-    /// the device, or of its own size in memory.
+    /// Reads the page that must come next in the file: without a gap, at a multiple of a device
+    /// page, or at a multiple of its own size in memory.
     fn page(&mut self, handle: Handle, class: PageClass) -> Result<Page> {
         let units = [1, DEVICE_PAGE_BYTES, handle.memory_bytes()];
         let mut places = units
@@ -120,7 +119,7 @@ impl<'a> Walk<'a> {
 
     fn block(&mut self, number: usize) -> Result<()> {
         let handle = self.ask_index(|index, page| index.handle(number, page))?;
-        // The values out of line come before their block: it is read first, out of turn.
+        // The values out of line precede their block in the file, but the block is read first.
         let page = self
             .pages
             .page(self.file.page_id(handle, PageClass::Data))?;
@@ -154,7 +153,7 @@ impl<'a> Walk<'a> {
         Ok(page.len())
     }
 
-    /// Order, counts, index and filter.
+    /// Checks the order, the counts, the index and the filter.
     fn entry(&mut self, number: usize, entry: &Contents<'_>, value_bytes: usize) -> Result<()> {
         let Contents {
             key, seqno, tag, ..
@@ -197,7 +196,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The key is what the order makes of a user key.
+    /// Checks that the order makes this key of its user key.
     fn in_order(&mut self, key: &[u8]) -> Result<()> {
         let user_key = self.order.decode(key);
         let expected = self.order.borrow(user_key, &mut self.order_key);
@@ -237,11 +236,11 @@ impl<'a> Walk<'a> {
         block_index::ask(self.index, self.pages, &mut self.index_page, question)
     }
 
-    /// What was counted is what the file says.
+    /// Checks the counts against the facts in the file.
     fn facts(&mut self) -> Result<()> {
         self.found.largest_key = std::mem::take(&mut self.key);
         let (found, facts) = (&mut self.found, &self.file.meta);
-        // Entries that gave up their numbers count with what these were.
+        // Entries that gave up their numbers count with their former ones.
         if found.smallest_seqno == SeqNo::SETTLED && found.largest_seqno <= facts.largest_seqno {
             found.smallest_seqno = facts.smallest_seqno;
             found.largest_seqno = facts.largest_seqno;
@@ -255,7 +254,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The pages behind the blocks, and the footer as it is in the file now.
+    /// Checks the pages behind the blocks, and the footer as it is in the file now.
     fn tail(&mut self) -> Result<()> {
         let file = self.file;
         if let Some(filter) = file.footer.filter {

@@ -1,14 +1,14 @@
 //! A block: the entries of a narrow range of keys, the unit of reading. The format is in
 //! `docs/format/block_based_table.md`.
 //!
-//! Restart points and heads (lengths, tag, key) come first, then all values: what a search reads
-//! lies side by side, and can be asked for before anything of it is known.
+//! Restart points and heads (lengths, tag, key) come first, then all values. So the bytes that a
+//! search reads are neighbours, and can be prefetched before any of them is known.
 //!
-//! A key is stored as how much it shares with the key before it and the rest; every 16th is a
-//! *restart point*, stored whole. A lookup compares integers with integers to find the restart
-//! point to begin at, and then walks at most 16 entries without putting a key together: what an
-//! entry shares with its predecessor says, nearly always without looking at bytes, on which side
-//! of the wanted key it is.
+//! A key is stored as the length that it shares with the key before it, and the rest. Every 16th
+//! key is a *restart point*, stored whole. A lookup compares integers to find the restart point to
+//! begin at, and then walks at most 16 entries without assembling a key. The length that an entry
+//! shares with its predecessor nearly always decides on which side of the wanted key it is, without
+//! a look at bytes.
 
 mod builder;
 mod entry;
@@ -27,18 +27,19 @@ use crate::base::error::{Error, Result};
 use crate::table::stored::{code, other_tag, take_varint};
 use entry::{Head, LENGTH_ESCAPE};
 
-/// Entries from one restart point to the next. Measured with keys of 16 and values of 100 bytes:
-/// with 8 an entry costs 6.7 bytes of overhead and a warm get 240 ns, with 16 6.0 bytes and 258 ns.
+/// The number of entries from one restart point to the next. Measured with keys of 16 and values of
+/// 100 bytes: with 8 an entry costs 6.7 bytes of overhead and a warm get 240 ns, with 16 6.0 bytes
+/// and 258 ns.
 const RESTART_ENTRIES: usize = 16;
-/// An integer of a restart point: four bytes after the block's shared ones nearly always tell the
-/// few restart keys of a block apart.
+/// The bytes of a restart point's integer. Four bytes after the block's shared ones nearly always
+/// distinguish the few restart keys of a block.
 const PREFIX_BYTES: usize = 4;
 /// An entry that a search found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     pub(super) at: Cursor,
     pub(super) entry: RawEntry,
-    /// Its key is the wanted one.
+    /// True if its key is the wanted one.
     pub(super) same_key: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Block<B> {
     heads: Range<u32>,
     values_end: u32,
     restarts: usize,
-    /// Where the arrays of restart points are.
+    /// The places of the arrays of restart points.
     offsets: usize,
     prefixes: usize,
     tag_bytes: usize,
@@ -59,7 +60,7 @@ pub(super) struct Block<B> {
 }
 
 impl<B: Deref<Target = [u8]>> Block<B> {
-    /// Parses the front and checks that all parts are within the page.
+    /// Parses the front and checks that all parts are inside the page.
     #[inline]
     pub(super) fn parse(page: B) -> Result<Self> {
         let mut reader = ByteReader::new(&page);
@@ -111,7 +112,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         }
     }
 
-    /// Behind the last entry.
+    /// The position behind the last entry.
     #[inline]
     pub(super) fn end(&self) -> Cursor {
         Cursor {
@@ -124,7 +125,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.restarts
     }
 
-    /// Where a restart point is; where the entries end for the one after the last.
+    /// The place of a restart point. The one after the last is the end of the entries.
     #[inline]
     pub(super) fn restart(&self, i: usize) -> Result<Cursor> {
         if i == self.restarts {
@@ -166,15 +167,15 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.try_entry(at).ok_or_else(|| self.bad_entry(at))
     }
 
-    /// The entry at `at`, if there is a whole one.
+    /// The entry at `at`; `None` if it is not whole.
     #[inline]
     pub(super) fn try_entry(&self, at: Cursor) -> Option<RawEntry> {
         let head = self.head(at.head as usize)?;
         self.entry_of(at, &head)
     }
 
-    /// Goes over all entries from front to back, each with its key put together, and checks that
-    /// they end where the block says.
+    /// Walks all entries from front to back, each with its assembled key. Checks that they end
+    /// where the block's front says.
     pub(super) fn walk_all(
         &self,
         mut see: impl FnMut(Cursor, RawEntry, &[u8]) -> Result<()>,
@@ -204,7 +205,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         Ok(())
     }
 
-    /// Decodes what a walk needs of every entry, and no more.
+    /// Decodes the part of an entry that every walk needs.
     #[inline(always)]
     fn head(&self, mut at: usize) -> Option<Head> {
         let heads = self.page.get(..self.heads.end as usize)?;
@@ -273,7 +274,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         ))
     }
 
-    /// The first entry at or after `(key, seqno)`; `None` when all are before it.
+    /// The first entry at or after `(key, seqno)`; `None` if all are before it.
     pub(super) fn find(&self, key: &[u8], seqno: SeqNo) -> Result<Option<Position>> {
         let Some(restart) = self.last_restart_before(key, seqno)? else {
             return Ok(None);
@@ -281,8 +282,8 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.walk(restart, key, seqno)
     }
 
-    /// The last restart point before `(key, seqno)`, or the first of all. `None` when the block's
-    /// shared bytes say that everything is before it.
+    /// The last restart point before `(key, seqno)`, or the first of all. `None` if by the block's
+    /// shared bytes everything is before it.
     fn last_restart_before(&self, key: &[u8], seqno: SeqNo) -> Result<Option<usize>> {
         if self.shared > 0 {
             let first = self.entry(self.restart(0)?)?;
@@ -324,7 +325,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         prefix.map_or(0, |bytes| u64::from(u32::from_be_bytes(*bytes)))
     }
 
-    /// How many restart points from `start` on have integers for which `holds` is true.
+    /// The number of restart points from `start` on whose integers satisfy `holds`.
     #[inline]
     fn count_restarts(&self, start: usize, holds: impl Fn(u64) -> bool) -> usize {
         let (mut at, mut size) = (start, self.restarts - start);
@@ -340,12 +341,12 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         at - start
     }
 
-    /// The first entry at or after `(key, seqno)` from a restart point on, the next restart point
-    /// being at or after it.
+    /// The first entry at or after `(key, seqno)`, from a restart point on. The next restart point
+    /// is at or after it.
     ///
-    /// `matched` is how many bytes the entry before shares with the wanted key, below which it is.
-    /// An entry that shares more than that with its predecessor is below, too, and one that shares
-    /// less is above: only equality makes it necessary to look at bytes.
+    /// `matched` is the number of bytes that the previous entry, which is below the wanted key,
+    /// shares with that key. An entry that shares more with its predecessor is below, too. One that
+    /// shares less is above. Only if both are equal are bytes compared.
     fn walk(&self, restart: usize, key: &[u8], seqno: SeqNo) -> Result<Option<Position>> {
         let mut at = self.restart(restart)?;
         let limit = self.restart(restart + 1)?;
@@ -382,9 +383,9 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.position(limit, &head, same_key).map(Some)
     }
 
-    /// How an entry that shares at most `matched` bytes with its predecessor compares with
-    /// `(key, seqno)`: `Less` is before it, `Equal` is at or after it with the same key. Before it,
-    /// `matched` becomes what the entry shares with the key.
+    /// Compares an entry with `(key, seqno)`. The entry shares at most `matched` bytes with its
+    /// predecessor. `Less` is before it, `Equal` is at or after it with the same key. If the entry
+    /// is before it, `matched` becomes the number of bytes that the entry shares with the key.
     #[inline(always)]
     fn compare(&self, head: &Head, key: &[u8], matched: &mut usize, seqno: SeqNo) -> Ordering {
         if head.shared < *matched {

@@ -1,8 +1,8 @@
 //! Iterating over a table in both directions.
 //!
-//! Forwards an entry is decoded where it lies and only its key is put together, in a buffer that is
-//! kept. Backwards the entries of one restart interval are decoded together and remembered, so that
-//! a scan backwards is linear, too.
+//! Going forward, an entry is decoded in place, and only its key is assembled, in a buffer that is
+//! reused. Going backward, the entries of one restart interval are decoded together and kept, so
+//! that a backward scan is linear, too.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use crate::table::stored::Place;
 use super::block::{Block, Cursor, Position, RawEntry};
 use super::reader::TableReader;
 
-/// Where a scan ends within so many blocks after its first they are read together: more would be too many for who
-/// wants the first entry only.
+/// The most blocks behind the first one that a short scan reads together with it. More would
+/// be too many for a caller that wants only the first entry.
 const AHEAD_BLOCKS: usize = 4;
 
 pub(super) struct TableIter {
     table: Arc<TableReader>,
     pages: Arc<dyn PageSource>,
-    /// The last page of the index asked for, when it is paged: neighbours are in it.
+    /// The last page of the index, if it is paged. Neighbouring blocks are in it.
     index_page: Option<(PageId, Page)>,
     block: Option<Block<Page>>,
     block_number: usize,
-    /// The entry here; `None` is nowhere.
+    /// The current entry; `None` is nowhere.
     current: Option<Current>,
     key: Vec<u8>,
-    /// The entries of the restart interval of the current entry up to it: filled by `retreat`.
+    /// The entries of the current restart interval up to the current entry. `retreat` fills it.
     behind: Behind,
-    /// Where a seek looks that comes next, to what is in `key` until then.
+    /// The search range of the announced seek. Its key is in `key` until then.
     prepared: Option<Bracket>,
-    /// Where the caller stops, and the first block behind it, once it was asked for.
+    /// The caller's limit, and the first block behind it once it is known.
     limit: Option<(Vec<u8>, Option<usize>)>,
 }
 
@@ -47,7 +47,7 @@ struct Current {
     value: Place,
 }
 
-/// Decoded entries of one interval, the current one last.
+/// The decoded entries of one interval, the current one last.
 #[derive(Debug, Default)]
 struct Behind {
     entries: Vec<(Cursor, RawEntry, usize)>,
@@ -60,7 +60,7 @@ impl Behind {
         self.keys.clear();
     }
 
-    /// Appends an entry whose key continues that of the last one.
+    /// Appends an entry whose key extends a part of the last one's.
     fn push(&mut self, at: Cursor, entry: RawEntry, rest: &[u8]) -> Result<()> {
         let end = self.keys.len();
         let start = self.entries.last().map_or(end, |last| last.2);
@@ -73,7 +73,7 @@ impl Behind {
         Ok(())
     }
 
-    /// Forgets the last entry; the one before, if any, is then the current one.
+    /// Drops the last entry. The one before, if any, is then the current one.
     fn pop(&mut self) {
         if let Some((_, _, key_start)) = self.entries.pop() {
             self.keys.truncate(key_start);
@@ -86,7 +86,8 @@ impl Behind {
     }
 }
 
-/// Why an iterator that prepares a seek knows nothing of a page: it is wanted, or damaged, which the seek will tell.
+/// The reason why a prepared seek lacks a page: it must be read, or it is damaged. The seek reports
+/// damage.
 struct NotAtHand;
 
 impl From<Error> for NotAtHand {
@@ -95,7 +96,7 @@ impl From<Error> for NotAtHand {
     }
 }
 
-/// The page if that takes no read; else it is wanted.
+/// The page if it takes no read. Otherwise adds it to `wanted`.
 fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut Wanted) -> Option<Page> {
     let page = pages.at_hand(id);
     if page.is_none() {
@@ -135,7 +136,7 @@ impl TableIter {
         }
     }
 
-    /// The first block with nothing of use in it.
+    /// The first block without entries of use for the caller.
     fn end(&mut self) -> Result<usize> {
         match self.limit.take() {
             None => Ok(self.table.index.blocks()),
@@ -150,7 +151,7 @@ impl TableIter {
         }
     }
 
-    /// Asks the index, getting it the page that it wants.
+    /// Queries the index and reads the page that it needs.
     fn ask_index<T>(
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
@@ -163,7 +164,7 @@ impl TableIter {
         )
     }
 
-    /// Asks the index what it can tell without a read; else the page is wanted that it wants.
+    /// Queries the index without a read. Otherwise adds the page that it needs to `wanted`.
     fn ask_index_at_hand<T>(
         &mut self,
         wanted: &mut Wanted,
@@ -173,8 +174,8 @@ impl TableIter {
         block_index::ask_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
     }
 
-    /// The block in which a key would be, unless it is the current one, if that takes no read; else it is wanted, with
-    /// those after it up to the limit, if they are few.
+    /// The block that would hold a key, unless it is the current one, if it takes no read.
+    /// Otherwise adds it to `wanted`, with the blocks after it up to the limit if they are few.
     fn look_for(&mut self, key: &[u8], wanted: &mut Wanted) -> Option<Block<Page>> {
         let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
         self.key.clear();
@@ -192,17 +193,17 @@ impl TableIter {
             self.look_ahead(number + 1, wanted);
             return None;
         };
-        // A damaged one is read again, and told of.
+        // A damaged block is read again by the seek, which reports it.
         Block::parse(page).ok()
     }
 
-    /// The name of a block, if the index can tell without a read.
+    /// The name of a block, if the index knows it without a read.
     fn block_at_hand(&mut self, number: usize, wanted: &mut Wanted) -> Option<PageId> {
         let handle = self.ask_index_at_hand(wanted, |index, page| index.handle(number, page))?;
         Some(self.table.file.page_id(handle, PageClass::Data))
     }
 
-    /// The blocks from here to the limit are wanted, if they are few.
+    /// Adds the blocks from `first` to the limit to `wanted`, if they are few.
     fn look_ahead(&mut self, first: usize, wanted: &mut Wanted) -> Option<()> {
         let (limit, known) = self.limit.take()?;
         let ask = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
@@ -217,7 +218,7 @@ impl TableIter {
         Some(())
     }
 
-    /// Makes a block the current one; the position is nowhere until an entry is chosen.
+    /// Makes a block the current one. The position is nowhere until an entry is chosen.
     fn load(&mut self, number: usize) -> Result<()> {
         self.current = None;
         self.prepared = None;
@@ -239,7 +240,7 @@ impl TableIter {
         self.block.as_ref().expect("a position is in a block")
     }
 
-    /// Goes to the entry at `at`, whose predecessor's key is in the buffer.
+    /// Positions on the entry at `at`. The key of its predecessor is in the buffer.
     fn go_to(&mut self, at: Cursor) -> Result<()> {
         let entry = self.block().entry(at)?;
         self.set(at, entry)
@@ -262,7 +263,7 @@ impl TableIter {
         Ok(())
     }
 
-    /// The common case of `advance`: an entry with its value inline follows in the same block.
+    /// The common case of `advance`: the next entry is in the same block and its value is inline.
     #[inline]
     fn advance_within_block(&mut self) -> bool {
         let (Some(block), Some(current)) = (&self.block, &mut self.current) else {
@@ -301,7 +302,7 @@ impl TableIter {
         self.last_before(restart, self.block().end().head)
     }
 
-    /// Goes to the last entry before `end`, from a restart point before it.
+    /// Positions on the last entry before `end`, from a restart point before it.
     fn last_before(&mut self, restart: usize, end: u32) -> Result<()> {
         self.behind.clear();
         let block = self.block.as_ref().expect("a position is in a block");
@@ -314,7 +315,7 @@ impl TableIter {
         self.take_behind()
     }
 
-    /// Goes to the last entry behind.
+    /// Positions on the last entry of `behind`.
     fn take_behind(&mut self) -> Result<()> {
         let Some((at, entry, key)) = self.behind.last() else {
             return Err(Error::corruption("expected entries after a restart point"));
@@ -342,8 +343,8 @@ impl TableIter {
             self.load(number)?;
             match self.block().find(key, seqno)? {
                 Some(found) if number == first || self.is_at(number, likely, &found) => {
-                    // What the found entry shares with its predecessor, it shares with the wanted
-                    // key.
+                    // The bytes that the found entry shares with its predecessor are those of the
+                    // wanted key.
                     self.key.clear();
                     self.key.reserve(key.len());
                     self.key
@@ -364,8 +365,9 @@ impl TableIter {
         Ok(())
     }
 
-    /// Whether what was found in a block is the first at or after the key: something before it in the
-    /// block is not, or it is the key itself, where the index expects it.
+    /// Returns true if the found entry of a block is the first at or after the key. It is if an
+    /// entry before it in the block is not, or if it has the key in the block that the index
+    /// expects.
     fn is_at(&self, number: usize, likely: usize, found: &Position) -> bool {
         found.at != self.block().first() || (number == likely && found.same_key)
     }
@@ -391,7 +393,7 @@ impl TableIter {
         }
     }
 
-    /// After an error the position is nowhere; the error names the file.
+    /// After an error the position is nowhere. Adds the file to the error.
     fn settle(&mut self, result: Result<()>) -> Result<()> {
         result.map_err(|e| {
             self.current = None;
@@ -427,7 +429,7 @@ impl InternalIter for TableIter {
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        // The entry here may be behind the limit, and has to be found for that.
+        // The current entry may be behind the limit, and the seek must find it.
         let limit = self.limit.take();
         let sought = self.seek(key, seqno);
         self.limit = limit;

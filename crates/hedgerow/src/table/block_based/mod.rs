@@ -5,12 +5,12 @@
 //! values and blocks, in the order of keys | filter | index pages | index top | facts | footer
 //! ```
 //!
-//! Blocks hold about `block_bytes` of entries; versions of one key stay in one block up to four
+//! Blocks hold about `block_bytes` of entries. Versions of one key stay in one block up to four
 //! times that, so that a lookup reads one block. A value of over 2 KiB is a page of its own before
 //! its block: skipping its entry does not read it.
 //!
-//! Cost of a lookup that finds: one page when index and filter are resident, three when they are
-//! paged. Cost of one that does not: none or one page, but for the filter's false positives.
+//! Cost of a lookup that finds: one page if index and filter are resident, three if they are paged.
+//! Cost of a lookup that does not: none or one page, except for the filter's false positives.
 
 mod block;
 mod iter;

@@ -1,4 +1,4 @@
-//! An open table: point lookups as a state machine that asks for the pages it needs.
+//! An open table: point lookups as a state machine that names the pages it needs.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct TableReader {
 }
 
 impl TableReader {
-    /// From its file and the top of its index.
+    /// Opens a table from its file and the top of its index.
     pub(in crate::table) fn open(
         file: TableFile,
         top: &Page,
@@ -47,7 +47,7 @@ impl TableReader {
         })
     }
 
-    /// Looks for the query in one block: an answer, or nothing if the next block may have it.
+    /// Searches one block. `None` if the next block may have the answer.
     fn look_in(&self, query: &Query<'_>, page: &Page) -> Result<Option<Lookup>> {
         let block = Block::parse(&page[..])?;
         let bound = self.file.stored_bound(query.seqno);
@@ -96,7 +96,7 @@ impl TableReader {
                     Step::Done(blocks) if blocks.is_empty() => {
                         return Ok(Step::Done(Lookup::Absent));
                     }
-                    // The page, if there was one, also has the places of these blocks.
+                    // If there was a page, it also has the places of these blocks.
                     Step::Done(blocks) => {
                         state.blocks = blocks;
                         state.phase = Phase::Handle;
@@ -182,7 +182,7 @@ impl crate::table::Reader for TableReader {
     }
 }
 
-/// Reads the pages of the index, which lie between its first page and its top.
+/// Reads the pages of the index. They are between its first page and its top.
 fn load_index(file: &TableFile, index: &mut dyn Index) -> Result<()> {
     let ids = index.page_ids();
     let pages = file.read_pages(&ids)?;
@@ -191,8 +191,8 @@ fn load_index(file: &TableFile, index: &mut dyn Index) -> Result<()> {
     loaded.map_err(|e| e.at(&file.path, ids.first().map(|id| id.handle.offset)))
 }
 
-/// The entries of a block, in order, after a check of its restart points and that its search finds
-/// them.
+/// Walks the entries of a block in order. Checks first its restart points, and that its search
+/// finds the entries.
 pub(in crate::table) fn walk(
     page: &[u8],
     see: &mut dyn FnMut(&Contents<'_>) -> Result<()>,

@@ -1,9 +1,8 @@
-//! Blocks as they are stored where order keys begin with hashes: with user keys alone, because the
-//! hashes follow from them. The format is in `docs/format/block_based_table.md`.
+//! The stored form of blocks whose order keys begin with hashes. It has user keys alone, because
+//! the hashes follow from them. The format is in `docs/format/block_based_table.md`.
 //!
-//! A block is made whole again when it is read from its file, like one that is decompressed, so
-//! that everything else sees order keys. What that costs and saves is in
-//! `docs/design/0010-key-orders.md`.
+//! A block is restored when it is read from its file, as a compressed one is decompressed. So all
+//! other code sees order keys. The cost and the gain are in `docs/design/0010-key-orders.md`.
 
 use crate::base::codec::ByteReader;
 use crate::base::error::Result;
@@ -13,13 +12,13 @@ use crate::base::options::KeyOrder;
 
 use super::block::{Block, BlockBuilder};
 
-/// Of a page's compression: what is compressed is a block of user keys.
+/// The mark beside a page's compression: the page is a block of user keys.
 pub(crate) const SHORT_KEYS: u8 = 0x80;
 
-/// Makes blocks short, one after the other.
+/// Shortens blocks, one after the other.
 pub(super) struct Shortening {
     order: Box<dyn Order>,
-    /// What a short block begins with: order and seed.
+    /// The front of a short block: order and seed.
     front: Vec<u8>,
     builder: BlockBuilder,
     body: Vec<u8>,
@@ -27,7 +26,7 @@ pub(super) struct Shortening {
 }
 
 impl Shortening {
-    /// `None` for an order whose order keys are the user keys.
+    /// The shortening of a key order. `None` if its order keys are the user keys.
     pub(super) fn of(key_order: KeyOrder, seed: u64) -> Option<Shortening> {
         let order = key_order::open(key_order, seed);
         let (code, parameter) = key_order::code(key_order);
@@ -43,7 +42,7 @@ impl Shortening {
         })
     }
 
-    /// The block with user keys for order keys.
+    /// Returns the block with user keys instead of order keys.
     pub(super) fn shorten(&mut self, whole: &[u8]) -> Result<&[u8]> {
         let builder = &mut self.builder;
         Block::parse(whole)?.walk_all(|_, entry, key| {
@@ -58,7 +57,7 @@ impl Shortening {
     }
 }
 
-/// The block with order keys that a short one stands for.
+/// Restores the block with order keys from a short one.
 pub(crate) fn restore(short: &[u8]) -> Result<Vec<u8>> {
     let mut reader = ByteReader::new(short);
     let code = reader.u8("key order of a block")?;
@@ -89,7 +88,7 @@ mod tests {
 
     const ORDERS: [KeyOrder; 2] = [KeyOrder::SemiSorted(PrefixRule::Bytes(3)), KeyOrder::Hashed];
 
-    /// A block of keys with and without values, some of several versions, one out of line.
+    /// A block of keys with and without values, some with several versions, one out of line.
     fn block(order: KeyOrder, keys: u32) -> Vec<u8> {
         let order = key_order::open(order, 9);
         let mut order_keys: Vec<Vec<u8>> = (0..keys)

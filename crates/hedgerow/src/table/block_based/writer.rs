@@ -1,9 +1,9 @@
-//! Writing a table from front to back. Memory: one block, 8 bytes per key for the filter, 2 to 12
+//! Writes a table from front to back. Memory: one block, 8 bytes per key for the filter, 2 to 12
 //! bytes per block for the index.
 //!
-//! For fence pointers, blocks are cut where they are full and compressed. For an index of hashes they
-//! are pages of one size, and not cut between entries of equal hashes: such *twins* move to the next
-//! page together, and share larger pages if they fill more than one.
+//! For fence pointers, full blocks are cut and compressed. For an index of hashes, blocks are pages
+//! of one size, and entries of equal hashes are not separated: such *twins* move to the next page
+//! together. Twins that fill more than one page share a larger one.
 
 use std::path::Path;
 
@@ -23,13 +23,13 @@ use crate::table::output::{Output, TAIL_BYTES, TableOptions};
 use super::block::BlockBuilder;
 use super::short_keys::{SHORT_KEYS, Shortening};
 
-/// Values larger than this are stored out of line. Half of the default block: a larger value would
-/// leave its block to fewer than two entries, and a page of its own costs at most one more read of
-/// a size for which the read itself no longer dominates.
+/// The largest value stored in a block; larger values are out of line. It is half of the default
+/// block. A larger value would leave its block to fewer than two entries. A page of its own costs
+/// at most one more read, and at this size the transfer dominates the read.
 pub(super) const INLINE_VALUE_BYTES_MAX: usize = 2048;
-/// Versions of one key, and twins, stay together in a block of up to this many times the target.
+/// Versions of one key, and twins, stay together in a block of up to this multiple of the target.
 const BLOCK_STRETCH: usize = 4;
-/// Whether blocks have one size, which an index of hashes wants.
+/// Returns true if blocks have one size, as an index of hashes requires.
 fn has_fixed_pages(options: &TableOptions) -> bool {
     options.index != IndexSpec::Fence
 }
@@ -39,13 +39,13 @@ pub(in crate::table) struct Writer {
     out: Output,
     options: TableOptions,
     block: BlockBuilder,
-    /// Takes the hashes out of blocks, if there are any.
+    /// Removes the hashes from blocks, if there are any.
     shortening: Option<Shortening>,
     /// The number of the current block.
     block_number: usize,
-    /// How many entries at its end are twins.
+    /// The number of twins at the block's end.
     twins: usize,
-    /// It goes on with the twins that the block before ended with.
+    /// True if the block begins with the twins that end the block before.
     continues: bool,
     index: block_index::of_table::Builder,
     filter: Option<of_table::Builder>,
@@ -66,7 +66,7 @@ impl Writer {
             meta: TableMeta::new(&options, super::FORMAT),
             filter: options.filter.map(of_table::Builder::new),
             index: block_index::of_table::Builder::new(options.index),
-            // Fixed pages would not be smaller.
+            // Fixed pages would not become smaller.
             shortening: match has_fixed_pages(&options) {
                 false => Shortening::of(options.key_order, options.hash_seed),
                 true => None,
@@ -80,7 +80,7 @@ impl Writer {
         }
     }
 
-    /// The bytes of a block without what its page takes beside them.
+    /// The size of a block without the overhead of its page.
     fn target_bytes(&self) -> usize {
         let bytes = self.options.block_bytes as usize - PAGE_OVERHEAD_BYTES;
         match has_fixed_pages(&self.options) {
@@ -89,7 +89,7 @@ impl Writer {
         }
     }
 
-    /// The largest value that is stored in a block; with pages of one size, two of them share one.
+    /// The largest value stored in a block. Two such values fit a page of fixed size.
     fn inline_bytes_max(&self) -> usize {
         match has_fixed_pages(&self.options) {
             true => INLINE_VALUE_BYTES_MAX.min(self.target_bytes() / 2),
@@ -97,7 +97,7 @@ impl Writer {
         }
     }
 
-    /// Makes room for an entry: finishes the block if the entry should not go into it.
+    /// Makes room for an entry: finishes the block if the entry must not go into it.
     fn cut_before(&mut self, key: &[u8], seqno: SeqNo, value_bytes: usize) -> Result<()> {
         if self.block.is_empty() {
             return Ok(());
@@ -139,7 +139,7 @@ impl Writer {
             None => self.out.write_page(&self.raw)?,
             Some(it) => self.out.write_marked(it.shorten(&self.raw)?, SHORT_KEYS)?,
         };
-        // Only now it is clear that the last key stays.
+        // Only now the last key is known to stay.
         self.index.add(self.block.last_key(), self.block_number);
         self.index.finish_block(self.block_number, handle);
         self.block_number += 1;
@@ -147,7 +147,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the index and the filter: where its top and they are.
+    /// Writes the index and the filter. Returns the place of the index's top and the description of
+    /// the filter.
     fn write_index_and_filter(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
         let out = &mut self.out;
         let blocks_end = out.offset;

@@ -1,5 +1,6 @@
-//! What every block index does: it finds the blocks of every key of the table, and of a key that
-//! is not there the block from which an iterator goes on; from memory and from pages alike.
+//! The contract of every block index. It finds the blocks of every key of the table. For an absent
+//! key it finds the block from which an iterator continues. From memory and from pages the answers
+//! are the same.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use std::ops::Range;
 use super::{Bracket, Builder, Index};
 use crate::base::page::{Handle, Page, Step, TableId};
 
-/// Makes the forms of one index. A builder is filled by the suite.
+/// Makes the forms of one index. The suite fills the builder.
 pub(super) trait Subject {
     type Builder: Builder;
     fn builder(&self) -> Self::Builder;
@@ -15,21 +16,20 @@ pub(super) trait Subject {
     fn order_key(&self, key: &[u8]) -> Vec<u8> {
         key.to_vec()
     }
-    /// Whether a table with this index ends a block between two order keys.
+    /// Returns true if a table with this index may end a block between two order keys.
     fn may_cut(&self, before: &[u8], after: &[u8]) -> bool {
         let _ = (before, after);
         true
     }
-    /// The block that the index searches a key in, whether it exists or not, is the one where it
-    /// would be.
+    /// True if the index searches every key, present or absent, in the block of its place.
     fn is_exact(&self) -> bool {
         true
     }
-    /// How many blocks the index may name for a key beside those that hold it.
+    /// The maximum of blocks that the index may name for a key beside those that hold it.
     fn excess_max(&self) -> usize {
         1
     }
-    /// The index in memory, and the same paged with its pages by offset.
+    /// Returns the index in memory, and the same index paged with its pages by offset.
     fn finish(&self, builder: Self::Builder) -> Forms;
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    /// Asks both forms; a paged one may read one page.
+    /// Queries both forms. The paged one may read one page.
     fn ask<T: PartialEq + std::fmt::Debug>(
         &self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Step<T>,
@@ -80,7 +80,7 @@ pub(super) fn page_of(bytes: &[u8]) -> Page {
     .unwrap()
 }
 
-/// The keys of each block; versions of a key may be in several.
+/// The keys of each block. Versions of a key may be in several blocks.
 type Blocks = Vec<Vec<Vec<u8>>>;
 
 fn random(state: &mut u64) -> u64 {
@@ -91,7 +91,7 @@ fn random(state: &mut u64) -> u64 {
     word.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 7
 }
 
-/// Cuts keys, sorted, into blocks of 1 to `block_keys_max` keys, or more where there may be no cut.
+/// Cuts sorted keys into blocks of 1 to `block_keys_max` keys, or more where no cut is allowed.
 fn cut<S: Subject>(subject: &S, mut keys: Vec<Vec<u8>>, block_keys_max: u64) -> Blocks {
     keys.sort();
     let state = &mut 3;
@@ -136,7 +136,7 @@ fn subjects<S: Subject>(subject: &S) -> Vec<(&'static str, Blocks)> {
     let decimal = (0..30_000)
         .map(|i| format!("user{:016}", i * 7).into_bytes())
         .collect();
-    // Every key many times: blocks that begin and end with one key.
+    // Every key has many versions, so blocks begin and end with one key.
     let hot: Vec<_> = unique(200, 4, 3)
         .into_iter()
         .flat_map(|key| vec![key; 1 + random(&mut 77) as usize % 40])
@@ -159,7 +159,7 @@ fn subjects<S: Subject>(subject: &S) -> Vec<(&'static str, Blocks)> {
 
 /// Runs the suite.
 pub(super) fn check<S: Subject>(subject: &S) {
-    // Blocks of one size that follow each other, of several sizes, and with gaps between them.
+    // Blocks of one size without gaps, of several sizes, and with gaps between them.
     for gaps in [None, Some(0), Some(1000)] {
         for (name, blocks) in subjects(subject) {
             check_blocks(subject, name, &blocks, gaps);
@@ -225,8 +225,8 @@ fn check_blocks<S: Subject>(subject: &S, name: &str, blocks: &Blocks, gaps: Opti
     }
 }
 
-/// The bracket has the block where the first entry at or after `key` is, or the one before it:
-/// separators are shorter than keys.
+/// Checks that the bracket has the block of the first entry at or after `key`, or the block before
+/// it: separators are shorter than keys.
 fn check_lower_bound(forms: &Forms, name: &str, key: &[u8], expected: usize) {
     let found = forms.lower_bound(key);
     assert!(
@@ -236,8 +236,8 @@ fn check_lower_bound(forms: &Forms, name: &str, key: &[u8], expected: usize) {
     assert!(found.first <= found.likely && found.likely <= found.last);
 }
 
-/// Keys that cut the table ascend and leave none of the pieces much larger than the others; a paged index
-/// knows them less exactly, and one key cannot be cut.
+/// Checks that split keys ascend and leave no piece much larger than the others. A paged index
+/// knows them less exactly, and one key cannot be split.
 fn check_split_keys(forms: &Forms, name: &str, blocks: &Blocks) {
     const PIECES: usize = 4;
     for (index, paged) in [(&forms.resident, false), (&forms.paged, true)] {

@@ -1,22 +1,22 @@
-//! Where blocks are stored: *extents* of blocks of one size at equal distances, so that the places of
-//! pages that follow each other take no space. Another one begins after whatever is stored between
-//! two blocks, and with a block of another size.
+//! The places of blocks as *extents*: blocks of one size at equal distances. So the places of
+//! consecutive pages take no space. A new extent begins after other bytes between two blocks, and
+//! with a block of another size.
 
 use crate::base::codec::{ByteReader, packed, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::Handle;
 
-/// The fields of an extent in its page.
+/// The number of fields of an extent in its page.
 const FIELDS: usize = 4;
 
-/// Some blocks of a segment that follow each other.
+/// Consecutive blocks of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Its first block, counted from the segment's.
+    /// The first block, counted from the first of the segment.
     first_block: usize,
     offset: u64,
     bytes: u32,
-    /// From one block's offset to the next one's.
+    /// The distance from one block's offset to the next one's.
     distance: u64,
 }
 
@@ -48,7 +48,7 @@ impl Extent {
     }
 }
 
-/// Appends the place of the next block, which so many are before.
+/// Appends the place of the next block. `block` is the number of blocks before it.
 pub(super) fn push(extents: &mut Vec<Extent>, block: usize, place: Handle) {
     if let Some(last) = extents.last_mut() {
         if block == last.first_block + 1 {
@@ -66,7 +66,7 @@ pub(super) fn push(extents: &mut Vec<Extent>, block: usize, place: Handle) {
     });
 }
 
-/// Their number, the bytes of each field, then the fields of each.
+/// Appends the number of extents, the bytes of each field, and then the fields of each extent.
 pub(super) fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     let rows = extents.iter().map(|extent| extent.fields());
     let most = rows.clone().fold([0; FIELDS], |most, row| {
@@ -82,7 +82,7 @@ pub(super) fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     }
 }
 
-/// Where the extents of a segment are in its page.
+/// The places of a segment's extents in its page.
 #[derive(Debug, Clone)]
 pub(super) struct ExtentsLayout {
     count: usize,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn blocks_at_equal_distances_share_an_extent() {
-        // Pages of one size, a value between two of them, a larger page, and one that is alone.
+        // Pages of one size, a value between two of them, a larger page, and a single one.
         let mut places: Vec<(u64, u32)> = (0..500).map(|i| (i * 4096, 4032)).collect();
         places.extend((0..70).map(|i| (2_050_000 + i * 4096, 4032)));
         places.push((2_500_000, 9000));

@@ -1,9 +1,9 @@
-//! Fence pointers: between each block and the next the shortest key that separates them, taken from
-//! the true neighbours. The format is in `docs/format/fence_pointers.md`.
+//! Fence pointers: between each block and the next, the shortest key that separates the true
+//! neighbours. The format is in `docs/format/fence_pointers.md`.
 //!
-//! Two levels: pages of about 4 KiB that hold some hundreds of separators and block places each,
-//! and one top page that separates the pages. A resident index keeps all pages as they are stored,
-//! 6 to 12 bytes per block; a paged index keeps the top and asks for one page per lookup.
+//! There are two levels. Pages of about 4 KiB hold some hundreds of separators and places of blocks
+//! each. One top page separates the pages. A resident index keeps all pages as they are stored, 6
+//! to 12 bytes per block. A paged index keeps the top and reads one page per lookup.
 
 mod node;
 
@@ -19,7 +19,7 @@ use super::resident::ResidentPages;
 use super::{Bracket, Index};
 use node::{Child, Node, NodeBuilder, NodeLayout};
 
-/// The size at which a page of separators is closed, so that it fits 4 KiB in memory.
+/// The size at which a page of separators is finished, so that it fits 4 KiB in memory.
 const PAGE_BYTES: usize = 3900;
 
 /// Builds the index of one table. Keeps the finished pages in memory until `finish`: 6 to 12 bytes
@@ -28,9 +28,9 @@ const PAGE_BYTES: usize = 3900;
 pub(crate) struct Builder {
     /// The last key added.
     last_key: Vec<u8>,
-    /// The block that keys are being added to, without its place.
+    /// The block that gets keys now. It has no place yet.
     open: Option<Child>,
-    /// The block before, stored; it waits for the separator after it.
+    /// The block before, already stored. It waits for the separator after it.
     stored: Option<Child>,
     node: NodeBuilder,
     pages: Vec<FinishedPage>,
@@ -67,7 +67,7 @@ impl super::Builder for Builder {
 }
 
 impl Builder {
-    /// The bytes that the index would take in the file if it were finished now.
+    /// The bytes of the index in the file if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> usize {
         self.page_bytes + self.node.estimated_bytes()
     }
@@ -79,8 +79,8 @@ impl Builder {
             + self.last_key.capacity()
     }
 
-    /// Hands the pages, in order, to `write_page`, which says where it stored them, then the top.
-    /// Returns where the top is.
+    /// Passes the pages, in order, and then the top to `write_page`, which returns their places.
+    /// Returns the place of the top.
     pub(crate) fn finish(
         mut self,
         mut write_page: impl FnMut(&[u8]) -> Result<Handle>,
@@ -138,8 +138,7 @@ impl Builder {
     }
 
     fn push(&mut self, child: Child) {
-        // No page begins in the middle of one key's versions, so that one page always tells all
-        // the blocks of a key.
+        // No page begins between versions of one key, so one page has all the blocks of a key.
         if self.node.estimated_bytes() >= PAGE_BYTES && !child.touching {
             self.finish_page();
         }
@@ -169,7 +168,7 @@ pub(crate) struct FencePointers {
     table: TableId,
     top: NodeLayout,
     top_page: Box<[u8]>,
-    /// The number of the first block of each page, in `top_page`.
+    /// The place in `top_page` of the number of each page's first block.
     firsts: usize,
     first_bytes: usize,
     blocks: usize,
@@ -178,7 +177,7 @@ pub(crate) struct FencePointers {
 }
 
 impl FencePointers {
-    /// An index that asks for its pages, from its top page.
+    /// Opens a paged index from its top page.
     pub(crate) fn paged(table: TableId, top_page: &[u8]) -> Result<FencePointers> {
         let (top, parsed) = NodeLayout::parse(top_page)?;
         let mut rest = ByteReader::new(&top_page[parsed..]);
@@ -221,7 +220,7 @@ impl FencePointers {
             Some(handle.offset)
         };
         let (start, end) = (offset(0)?, offset(self.blocks - 1)?);
-        // A page from disk may say anything: offsets that do not increase give some key, not a panic.
+        // A page from disk may say anything: offsets that do not ascend give some key, not a panic.
         let bytes = u128::from(end.saturating_sub(start));
         let wanted = start.saturating_add((bytes * piece as u128 / pieces as u128) as u64);
         let (mut low, mut high) = (0, self.blocks - 1);
@@ -264,7 +263,8 @@ impl FencePointers {
         }
     }
 
-    /// The number of the first block of a page; of all blocks for the page after the last.
+    /// The number of the first block of a page. For the page after the last, the number of all
+    /// blocks.
     fn first_block(&self, page: usize) -> usize {
         if page == self.top.count {
             return self.blocks;
@@ -303,7 +303,7 @@ impl FencePointers {
         Ok(layout)
     }
 
-    /// Asks the node of a page, which is resident or given or to be read.
+    /// Queries the node of a page: a resident one, the given one, or one to be read.
     fn ask<T>(
         &self,
         page: usize,
@@ -329,7 +329,7 @@ fn candidates(node: Node<'_>, key: &[u8]) -> Range<usize> {
     let first = node.layout.first;
     let end = node.at_or_below(key);
     if end == 0 {
-        // Above the page's separator in the top, which may be shorter than the one here.
+        // The key is above the page's separator in the top, which may be shorter than the one here.
         return first..first;
     }
     let mut start = end - 1;

@@ -1,24 +1,25 @@
-//! HashMarks: which bucket of a table in the order of hashes holds a key, in ten bits per bucket.
+//! HashMarks: an index of the buckets of a table in the order of hashes, with ten bits per bucket.
 //!
-//! Hashes are even, so a key's place among all keys of the table follows from its hash, but for a
-//! few buckets more or less: how far the buckets before it happened to be filled. LSM-trie gives
-//! every hash a home bucket, moves what overflows to other buckets, and remembers where to in
-//! *HashMarks* (Wu et al., 2015). Here what overflows moves on to the next bucket, so that the table
-//! stays in the order of its keys; the mark of a bucket is then the hash that it ends with.
+//! Hashes are even. So a key's hash determines its place among all keys of the table, except for a
+//! few buckets more or less, because the buckets before it are not equally full. LSM-trie gives
+//! every hash a home bucket, moves overflowing entries to other buckets, and stores their targets
+//! in *HashMarks* (Wu et al., 2015). Here overflowing entries move to the next bucket, so that the
+//! table stays in the order of its keys. The mark of a bucket is then its last hash.
 //!
 //! ```text
 //! cell   floor((head - first) * 256 * buckets / (last - first + 1)): a 256th of a bucket's share
 //! mark   the cell of a bucket's last key; marks ascend
 //! ```
 //!
-//! `head` is the first 8 bytes of an order key, `first` and `last` are those of the table. Marks are
-//! stored as two arrays (P. Elias, "Efficient storage and retrieval by content and address of
-//! static files", 1974): their low bytes, and bits that say how many of them have each quotient. A
-//! key in a cell is in the first bucket whose mark is not below it. Only where a bucket ends within a
-//! cell, which is then its mark, the rest of the cell is in the next: that is for one key in 400,
-//! whatever the size of entries, and for more only if their hashes are the same.
+//! `head` is the first 8 bytes of an order key, `first` and `last` are those of the table. Marks
+//! are stored as two arrays (P. Elias, "Efficient storage and retrieval by content and address of
+//! static files", 1974): their low bytes, and bits that count the marks of each quotient. A key in
+//! a cell is in the first bucket whose mark is not below the cell. Only if a bucket ends within a
+//! cell, which is then its mark, the rest of the cell is in the next bucket. That affects one key
+//! in 400, for any size of entries, and more keys only if their hashes are equal.
 //!
-//! The marks are always in memory: 1.3 bytes per bucket, 350 MB for a terabyte of records of 116 bytes.
+//! The marks are always in memory: 1.3 bytes per bucket, 350 MB for a terabyte of records of 116
+//! bytes.
 
 use std::ops::Range;
 
@@ -30,27 +31,27 @@ use super::extents;
 use super::extents::{Extent, ExtentsLayout};
 use super::{Bracket, Index};
 
-/// The bits of a cell within its bucket's share: a byte. With one bit less, a get in four hundred
-/// more reads two buckets; with one more, marks take a tenth more.
+/// The bits of a cell within its bucket's share: a byte. With one bit less, one more get in four
+/// hundred reads two buckets. With one more, marks take a tenth more.
 const CELL_BITS: u32 = 8;
-/// Every so many zeros of the quotients' bits, the place of one is remembered: at most a dozen words
-/// are counted from there.
+/// The distance between samples, in zeros of the quotients' bits. A lookup counts from a sample
+/// through at most a dozen words.
 const SAMPLE_ZEROS: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// What an order key is found by.
+/// The part of an order key that the marks use.
 fn head(order_key: &[u8]) -> u64 {
     packed::get_ordered(order_key, 0, 8)
 }
 
-/// Hashes as cells.
+/// The map from hashes to cells.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     first: u64,
     last: u64,
-    /// Brings the width of the range to 64 bits.
+    /// Shifts the width of the range to 64 bits.
     shift: u32,
-    /// Cells per 2^64 of what was shifted.
+    /// The number of cells per 2^64 shifted hashes.
     factor: u64,
 }
 
@@ -59,7 +60,8 @@ impl Scale {
         let width = last - first;
         let shift = width.leading_zeros().min(63);
         let cells = (buckets as u128) << CELL_BITS;
-        // At most 2^64, at least 2^63: the quotient has fewer than 64 bits, as cells have fewer than 63.
+        // At most 2^64 and at least 2^63. The quotient has fewer than 64 bits, because cells have
+        // fewer than 63.
         let range = (u128::from(width) + 1) << shift;
         Scale {
             first,
@@ -73,14 +75,14 @@ impl Scale {
         (self.first..=self.last).contains(&head)
     }
 
-    /// The cell of a hash that is within the table's. Greater hashes have no smaller cells.
+    /// The cell of a hash inside the table's range. Greater hashes have no smaller cells.
     #[inline]
     fn cell(self, head: u64) -> u64 {
         let shifted = (head - self.first) << self.shift;
         ((u128::from(shifted) * u128::from(self.factor)) >> 64) as u64
     }
 
-    /// About the first hash of a cell.
+    /// The approximate first hash of a cell.
     fn begin(self, cell: u64) -> u64 {
         let shifted = (u128::from(cell) << 64) / u128::from(self.factor);
         let distance = (shifted >> self.shift) as u64;
@@ -88,25 +90,26 @@ impl Scale {
     }
 }
 
-/// The marks of one table, and where its buckets are.
+/// The marks of one table, and the places of its buckets.
 #[derive(Debug)]
 pub(crate) struct HashMarks {
     scale: Scale,
     /// The low byte of each mark.
     low: Vec<u8>,
-    /// For each quotient of a mark by 256 a one for every mark that has it, then a zero.
+    /// The quotients of the marks by 256. For each quotient there is a one per mark that has it,
+    /// then a zero.
     quotients: Vec<u64>,
-    /// Where in `quotients` each zero of a number divisible by [`SAMPLE_ZEROS`] is.
+    /// The places in `quotients` of the zeros with numbers divisible by [`SAMPLE_ZEROS`].
     samples: Vec<u32>,
     layout: ExtentsLayout,
     extents: Vec<u8>,
 }
 
 impl HashMarks {
-    /// From the page that [`Builder::finish`] wrote.
+    /// Opens the page that [`Builder::finish`] wrote.
     ///
     /// # Errors
-    /// `Corruption` if it is none.
+    /// `Corruption` if it is another page.
     pub(crate) fn open(page: &[u8]) -> Result<HashMarks> {
         let mut reader = ByteReader::new(page);
         let first = reader.u64("first hash of a table")?;
@@ -144,7 +147,7 @@ impl HashMarks {
         self.low.len()
     }
 
-    /// The place in `quotients` of a zero, the first being number 0.
+    /// The place in `quotients` of zero `number`, counted from 0.
     #[inline]
     fn zero(&self, number: usize) -> usize {
         let at = self.samples[number / SAMPLE_ZEROS] as usize;
@@ -166,14 +169,14 @@ impl HashMarks {
         self.quotients[bit / WORD_BITS] >> (bit % WORD_BITS) & 1 == 1
     }
 
-    /// How many marks are below a cell.
+    /// The number of marks below a cell.
     #[inline]
     fn below(&self, cell: u64) -> usize {
         let (quotient, low) = ((cell >> CELL_BITS) as usize, cell as u8);
         if quotient >= self.buckets() {
             return self.buckets();
         }
-        // Marks with smaller quotients are the ones before the zero that ends these.
+        // The marks with smaller quotients are before the zero that ends these.
         let mut bucket = match quotient.checked_sub(1) {
             Some(before) => self.zero(before) - before,
             None => 0,
@@ -192,12 +195,12 @@ impl HashMarks {
         marks.map(|(bucket, (bit, &low))| ((bit - bucket) as u64) << CELL_BITS | u64::from(low))
     }
 
-    /// The buckets that a hash within the table's may be in.
+    /// The buckets that may hold a hash inside the table's range.
     #[inline]
     fn buckets_of_head(&self, head: u64) -> Range<usize> {
         let cell = self.scale.cell(head);
         let first = self.below(cell);
-        // Those that end in the cell, and the one after them.
+        // The buckets that end in the cell, and the one after them.
         let end = match self.low.get(first) {
             Some(&low) if low == cell as u8 => self.below(cell + 1) + 1,
             _ => first + 1,
@@ -215,8 +218,8 @@ impl HashMarks {
         }
     }
 
-    /// The buckets in one of which, or at the beginning of the one after them, is the first entry at or
-    /// after a key.
+    /// The buckets around the first entry at or after a key: it is in one of them, or at the
+    /// beginning of the next.
     pub(crate) fn buckets_around(&self, key: &[u8]) -> Range<usize> {
         let head = head(key);
         match self.scale.contains(head) {
@@ -226,7 +229,7 @@ impl HashMarks {
         }
     }
 
-    /// How many buckets, from the first on, may hold what is before a key.
+    /// The number of leading buckets that may hold an entry before a key.
     pub(crate) fn buckets_before(&self, key: &[u8]) -> usize {
         let head = head(key);
         match self.scale.contains(head) {
@@ -236,19 +239,19 @@ impl HashMarks {
         }
     }
 
-    /// Where a bucket is stored.
+    /// The place of a bucket.
     #[inline]
     pub(crate) fn place(&self, bucket: usize) -> Handle {
         self.layout.place(&self.extents, bucket)
     }
 }
 
-/// A one for each bucket, and a zero for each quotient that there may be.
+/// The bytes for a one per bucket and a zero per possible quotient.
 fn quotient_bytes(buckets: usize) -> usize {
     (2 * buckets).div_ceil(8)
 }
 
-/// The places of some zeros, after a check that there are as many ones and zeros as buckets.
+/// Samples the places of zeros. Checks that there are as many ones and zeros as buckets.
 fn sample_zeros(quotients: &[u64], buckets: usize) -> Result<Vec<u32>> {
     let mut samples = Vec::with_capacity(buckets / SAMPLE_ZEROS + 1);
     let mut zeros = 0_usize;
@@ -296,7 +299,7 @@ impl Index for HashMarks {
         self.buckets()
     }
 
-    /// It has none but its top.
+    /// HashMarks have no page but the top.
     fn page_ids(&self) -> Vec<PageId> {
         Vec::new()
     }
@@ -328,17 +331,17 @@ impl Index for HashMarks {
     }
 }
 
-/// Collects what the marks of a table being written are made of: 8 bytes per bucket.
+/// Collects the data for the marks of a table: 8 bytes per bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     first: Option<u64>,
-    /// The hash that each bucket ends with.
+    /// The last hash of each bucket.
     ends: Vec<u64>,
     extents: Vec<Extent>,
 }
 
 impl Builder {
-    /// A bucket is complete, with keys from one to another, and stored here.
+    /// Adds a stored bucket with its first and last key.
     pub(crate) fn add(&mut self, first_key: &[u8], last_key: &[u8], handle: Handle) {
         self.first.get_or_insert(head(first_key));
         extents::push(&mut self.extents, self.ends.len(), handle);
@@ -349,7 +352,7 @@ impl Builder {
         self.ends.is_empty()
     }
 
-    /// About the bytes that the marks take in the file.
+    /// The approximate bytes of the marks in the file.
     pub(crate) fn estimated_bytes(&self) -> usize {
         2 * 8 + self.ends.len() * 5 / 4 + self.extents.len() * 8
     }
@@ -358,7 +361,7 @@ impl Builder {
         self.ends.capacity() * size_of::<u64>() + self.extents.capacity() * size_of::<Extent>()
     }
 
-    /// The page of a table that has buckets.
+    /// Encodes the page. The table must have buckets.
     pub(crate) fn finish(self) -> Vec<u8> {
         let (Some(first), Some(&last)) = (self.first, self.ends.last()) else {
             panic!("a table has buckets");

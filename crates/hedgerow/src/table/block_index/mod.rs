@@ -1,7 +1,7 @@
-//! Block indexes: which block of a table may hold a key.
+//! Block indexes: for a key, the blocks of a table that may hold it.
 //!
-//! A builder sees every key of the table, in order, with the block it went to, so that an index may
-//! depend on true neighbours. An index does no I/O: a paged one asks for the page it wants to see.
+//! A builder sees every key of the table, in order, with its block, so that an index may depend on
+//! true neighbours. An index does no I/O: a paged one names the page that it needs.
 
 #[cfg(test)]
 mod conformance;
@@ -20,45 +20,46 @@ use crate::base::page::{Handle, Page, PageId, PageSource, Step};
 
 /// The index of one table. Blocks are numbered from 0 in key order.
 pub(crate) trait Index: Debug + Send + Sync {
-    /// The blocks that may hold versions of `key`, for a key that may exist: usually one, none when
-    /// the index can tell, several when the versions of one key fill more than a block.
-    /// `page` is the page that the answer before this one asked for.
-    /// Cost: none when resident, one page when paged.
+    /// The blocks that may hold versions of `key`, if it may exist. Usually this is one block. It
+    /// is none if the index knows better, and several if the versions of one key fill more than a
+    /// block. `page` is the page that the last answer requested. Cost: none if resident, one page
+    /// if paged.
     fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>>;
-    /// Where the first entry with a key at or after `key` is, whether `key` exists or not. For
+    /// The bracket of the first entry with a key at or after `key`, present or absent. For
     /// iterators.
     fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>>;
-    /// All entries before `key` are in blocks before this one. For iterators that end at `key`: if it
-    /// follows the keys of a prefix, nothing but them is in the blocks from the first one's to this.
+    /// A block such that all entries before `key` are in blocks before it. For iterators that end
+    /// at `key`. If `key` follows the keys of a prefix, the blocks from their first one to this
+    /// hold no other keys.
     fn end_before(&self, key: &[u8], page: Option<&Page>) -> Result<Step<usize>>;
-    /// Where a block is stored.
+    /// The place of a block.
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>>;
     /// The number of blocks.
     fn blocks(&self) -> usize;
-    /// Where its pages are stored, in order, but for the top.
+    /// The places of the pages, in order, without the top.
     fn page_ids(&self) -> Vec<PageId>;
-    /// Puts all these pages, in order, into memory.
+    /// Loads all these pages, in order, into memory.
     fn load(&mut self, pages: &[&[u8]]) -> Result<()>;
     /// Some keys that cut the table into at most `pieces` pieces of similar size, ascending. Reads
-    /// nothing; coarser if paged.
+    /// nothing. A paged index is coarser.
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
-    /// Bytes held in memory.
+    /// The bytes of memory of the index.
     fn memory_bytes(&self) -> usize;
 }
 
-/// Blocks between which something is: in one of those from `first` to `last`, or at the beginning of
-/// the one after `last`, which may be one more than there are. An index of hashes cannot tell a key
-/// that does not exist from one that does, so that the two may be far from each other.
+/// The blocks around an entry: it is in one of those from `first` to `last`, or at the beginning of
+/// the one after `last`, which may be one more than exist. An index of hashes cannot distinguish an
+/// absent key from a present one, so `first` and `last` may be far apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
     pub(crate) first: usize,
-    /// Where it is if the key exists, to be tried first.
+    /// The block of the entry if the key exists. A search tries it first.
     pub(crate) likely: usize,
     pub(crate) last: usize,
 }
 
 impl Bracket {
-    /// In this block or at the beginning of the next.
+    /// The bracket of an entry in this block or at the beginning of the next.
     pub(crate) fn at(block: usize) -> Bracket {
         Bracket {
             first: block,
@@ -70,13 +71,13 @@ impl Bracket {
 
 /// Builds the index of one table.
 pub(crate) trait Builder: Send {
-    /// A key, in order, and the number of the block it went to.
+    /// Adds a key, in order, with the number of its block.
     fn add(&mut self, key: &[u8], block: usize);
-    /// A block is complete and stored here.
+    /// Reports that a block is complete and stored at `handle`.
     fn finish_block(&mut self, block: usize, handle: Handle);
 }
 
-/// Asks an index, getting it the page that it wants; `kept` is the page that it wanted last.
+/// Queries an index and reads the page that it needs. `kept` is the page that it needed last.
 pub(crate) fn ask<T>(
     index: &dyn Index,
     pages: &dyn PageSource,
@@ -86,7 +87,7 @@ pub(crate) fn ask<T>(
     ask_by(index, |id| pages.page(id), kept, question)
 }
 
-/// As [`ask`], where the page comes from `fetch`, which may fail otherwise.
+/// Queries as [`ask`] does. The page comes from `fetch`, which may have other errors.
 pub(crate) fn ask_by<T, E: From<Error>>(
     index: &dyn Index,
     fetch: impl FnOnce(PageId) -> std::result::Result<Page, E>,

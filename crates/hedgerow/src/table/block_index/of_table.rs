@@ -1,4 +1,4 @@
-//! The index of one table, whichever it is: built and opened.
+//! The index of one table, of any kind: built and opened.
 
 use crate::base::error::Result;
 use crate::base::options::IndexSpec;
@@ -10,7 +10,7 @@ use super::fence_pointers;
 use super::fence_pointers::FencePointers;
 use super::{Builder as _, Index};
 
-/// The index of a table, asking for its pages when they are needed, from its top page.
+/// Opens a paged index from its top page.
 pub(crate) fn paged(spec: IndexSpec, table: TableId, top: &[u8]) -> Result<Box<dyn Index>> {
     Ok(match spec {
         IndexSpec::Fence => Box::new(FencePointers::paged(table, top)?),
@@ -20,7 +20,7 @@ pub(crate) fn paged(spec: IndexSpec, table: TableId, top: &[u8]) -> Result<Box<d
     })
 }
 
-/// Collects what the index of a table being written needs of its keys.
+/// Collects the data for the index of a table being written.
 #[derive(Debug)]
 pub(crate) enum Builder {
     Fence(fence_pointers::Builder),
@@ -38,8 +38,8 @@ impl Builder {
         }
     }
 
-    /// Whether the index can tell two neighbouring keys apart: if not, both have to be in one block, or
-    /// it finds two of them.
+    /// Returns true if the index can distinguish two neighbouring keys. If not, both must be in one
+    /// block, or a lookup finds two blocks.
     #[inline]
     pub(crate) fn tells_apart(&self, before: &[u8], after: &[u8]) -> bool {
         match self {
@@ -48,7 +48,7 @@ impl Builder {
         }
     }
 
-    /// A key, in order, and the number of the block it went to.
+    /// Adds a key, in order, with the number of its block.
     pub(crate) fn add(&mut self, key: &[u8], block: usize) {
         match self {
             Builder::Fence(fence) => fence.add(key, block),
@@ -56,7 +56,7 @@ impl Builder {
         }
     }
 
-    /// A block is complete and stored here.
+    /// Reports that a block is complete and stored at `handle`.
     pub(crate) fn finish_block(&mut self, block: usize, handle: Handle) {
         match self {
             Builder::Fence(fence) => fence.finish_block(block, handle),
@@ -64,7 +64,7 @@ impl Builder {
         }
     }
 
-    /// About the bytes that the index would take in the file if it were finished now.
+    /// The approximate bytes of the index in the file if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> usize {
         match self {
             Builder::Fence(fence) => fence.estimated_bytes(),
@@ -79,8 +79,8 @@ impl Builder {
         }
     }
 
-    /// Hands the pages, in order, to `write_page`, which says where it stored them, then the top.
-    /// Returns where the top is.
+    /// Passes the pages, in order, and then the top to `write_page`, which returns their places.
+    /// Returns the place of the top.
     pub(crate) fn finish(self, write_page: impl FnMut(&[u8]) -> Result<Handle>) -> Result<Handle> {
         match self {
             Builder::Fence(fence) => fence.finish(write_page),

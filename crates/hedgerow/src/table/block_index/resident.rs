@@ -1,10 +1,10 @@
-//! The pages of an index that is in memory.
+//! The pages of a resident index.
 
 use std::ops::Range;
 
 use crate::base::error::{Error, Result};
 
-/// Pages one after the other, and the layout of each with where it is; none while the index is paged.
+/// Pages one after the other, each with its layout and range; none while the index is paged.
 #[derive(Debug)]
 pub(super) struct ResidentPages<L> {
     bytes: Vec<u8>,
@@ -17,10 +17,12 @@ impl<L> ResidentPages<L> {
         pages: Vec::new(),
     };
 
-    /// Copies all pages, in order, with what `parse` makes of each, which is given its number.
+    /// Copies all pages, in order, with the layout that `parse` makes of each. `parse` gets the
+    /// page's number.
     ///
     /// # Errors
-    /// `Corruption` if they are not `expected`, which `name` is for; those of `parse`.
+    /// `Corruption` if there are not `expected` pages, with `name` in the message; the errors of
+    /// `parse`.
     pub(super) fn load(
         pages: &[&[u8]],
         (expected, name): (usize, &str),
@@ -56,7 +58,7 @@ impl<L> ResidentPages<L> {
         self.pages.iter().map(|(layout, _)| layout)
     }
 
-    /// Without what layouts have elsewhere.
+    /// The bytes of memory, without the heap memory of layouts.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.pages.capacity() * size_of::<(L, Range<usize>)>()
     }

@@ -1,6 +1,6 @@
-//! A bucket: the entries of a narrow range of hashes, with their user keys, in the order of their order
-//! keys. Lengths, tags and keys come first, then all values: a lookup goes over a fifth of a bucket of
-//! small entries.
+//! A bucket: the entries of a narrow range of hashes, with their user keys, in the order of their
+//! order keys. Lengths, tags and keys come first, then all values. So a lookup scans a fifth of a
+//! bucket of small entries.
 
 use std::ops::{Deref, Range};
 
@@ -9,19 +9,19 @@ use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::table::stored::{Place, code, other_bytes, other_tag, put_tag, tag_bytes, take_varint};
 
-/// One entry, in offsets of its bucket's page.
+/// One entry. Its parts are offsets in the bucket's page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketEntry {
     key: (u32, u32),
     value: (u32, u32),
     pub(super) seqno: SeqNo,
     pub(super) tag: Tag,
-    /// The value's bytes are a [`Place`].
+    /// True if the value's bytes are a [`Place`].
     pub(super) out_of_line: bool,
 }
 
 impl BucketEntry {
-    /// Of the user key.
+    /// The range of the user key.
     #[inline]
     pub(super) fn key(&self) -> Range<usize> {
         self.key.0 as usize..self.key.1 as usize
@@ -40,14 +40,15 @@ pub(super) struct Bucket<P> {
     base: u64,
     tag_bytes: usize,
     count: usize,
-    /// Those of all keys, and of all values but of deletes; else each entry has its own.
+    /// The length of every key, and of every value except those of deletes. `None` if each entry
+    /// has its own.
     key_bytes: Option<usize>,
     value_bytes: Option<usize>,
     heads: Range<usize>,
 }
 
 impl<P: Deref<Target = [u8]>> Bucket<P> {
-    /// Parses the front and checks that all parts are within the page.
+    /// Parses the front and checks that all parts are inside the page.
     pub(super) fn parse(page: P) -> Result<Self> {
         let mut reader = ByteReader::new(&page);
         let base = reader.varint("base of sequence numbers")?;
@@ -165,7 +166,7 @@ impl Entries<'_> {
 impl Iterator for Entries<'_> {
     type Item = Result<BucketEntry>;
 
-    /// After an error there is nothing more.
+    /// Returns the next entry. After an error it returns no more.
     #[inline]
     fn next(&mut self) -> Option<Result<BucketEntry>> {
         self.left = self.left.checked_sub(1)?;
@@ -197,19 +198,19 @@ struct Pending {
     value_bytes: usize,
 }
 
-/// Where an entry's value is.
+/// The value of an entry, or its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Inline(&'a [u8]),
     OutOfLine(Place),
 }
 
-/// Lengths that are stored once if they are all the same, and with each entry otherwise.
+/// Lengths that are stored once if they are all equal, and with each entry otherwise.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lengths {
     first: Option<usize>,
     differ: bool,
-    /// Of all, if each is stored.
+    /// The bytes of all lengths, if each is stored.
     bytes: usize,
 }
 
@@ -225,7 +226,8 @@ impl Lengths {
         self
     }
 
-    /// Of a value, which a delete has none of: its length is not one that all have.
+    /// Adds the length of a value. A delete has no value, so it does not count for the common
+    /// length.
     fn add_value(&mut self, tag: Tag, length: usize) {
         match (tag, length) {
             (Tag::DELETE, 0) => self.bytes += 1,
@@ -236,7 +238,8 @@ impl Lengths {
         }
     }
 
-    /// What stands in the front of the bucket: 0 if each entry has its own, else one more than it.
+    /// The code in the front of the bucket: 0 if each entry has its own length, else the common
+    /// length plus one.
     fn code(&self) -> u64 {
         match self.differ {
             true => 0,
@@ -249,17 +252,18 @@ fn common_bytes(code: u32) -> Option<usize> {
     code.checked_sub(1).map(|bytes| bytes as usize)
 }
 
-/// Collects the entries of one bucket; reused for the next. They are kept apart until it is full, since
-/// only then is the smallest sequence number known, above which the others are stored in few bytes.
+/// Collects the entries of one bucket, and then of the next. The entries stay separate until the
+/// bucket is full: only then the smallest sequence number is known, and the others are stored as
+/// small distances above it.
 #[derive(Debug, Default)]
 pub(super) struct BucketBuilder {
     pending: Vec<Pending>,
     keys: Vec<u8>,
     values: Vec<u8>,
     key_lengths: Lengths,
-    /// But those of deletes.
+    /// The lengths of the values except those of deletes.
     value_lengths: Lengths,
-    /// The bytes of kinds that need one.
+    /// The bytes of the kinds that need one.
     others_bytes: usize,
     base: Option<SeqNo>,
     largest: SeqNo,
@@ -271,8 +275,8 @@ impl BucketBuilder {
         self.pending.is_empty()
     }
 
-    /// At most so large the bucket would be with one more entry, whose value has at most so many bytes in the
-    /// bucket, and perhaps is elsewhere.
+    /// An upper bound on the bucket's size with one more entry. The entry's value has at most
+    /// `value_bytes_max` bytes in the bucket, and may be out of line.
     pub(super) fn bytes_max_with(
         &self,
         user_key: &[u8],
@@ -287,7 +291,7 @@ impl BucketBuilder {
         let key_lengths = self.key_lengths.with(user_key.len());
         let mut value_lengths = self.value_lengths;
         value_lengths.add_value(tag, value_bytes_max);
-        // How long a place is is not known yet.
+        // The length of a place is not known yet.
         value_lengths.differ |= out_of_line;
         let heads_bytes = self.keys.len()
             + user_key.len()
@@ -300,7 +304,7 @@ impl BucketBuilder {
             entries as u64,
             heads_bytes as u64,
             key_lengths.code(),
-            // A place may turn out to be as long as all others.
+            // A place may have the common length.
             value_lengths.code().max(1 + value_bytes_max as u64),
         ];
         let front_bytes = 1 + numbers.map(varint::size).iter().sum::<usize>();
@@ -331,7 +335,7 @@ impl BucketBuilder {
         });
     }
 
-    /// The bytes of what it holds, about.
+    /// The approximate bytes of the entries so far.
     pub(super) fn bytes(&self) -> usize {
         let lengths = lengths_bytes(&self.key_lengths, &self.value_lengths);
         let base = self.base.unwrap_or(self.largest);
@@ -402,7 +406,7 @@ mod tests {
     use crate::base::entry::{Flags, Kind};
     use crate::base::page::Handle;
 
-    /// A key, its number and tag, and the value unless that is out of line.
+    /// A key, its number and tag, and the value unless it is out of line.
     type Version = (Vec<u8>, SeqNo, Tag, Option<Vec<u8>>);
 
     fn entries() -> Vec<Version> {
@@ -440,7 +444,7 @@ mod tests {
             std::mem::swap(&mut same, &mut builder);
             same.finish(&mut out);
             assert!(out.len() <= most, "{} of {most}", out.len());
-            // Put together again as it was.
+            // The same entries make the same bucket again.
             for entry in Bucket::parse(&out[..]).unwrap().entries() {
                 let entry = entry.unwrap();
                 let value = match entry.out_of_line {

@@ -1,5 +1,5 @@
-//! Iterating over an HTable in both directions: a bucket's entries are decoded together, and the hash of
-//! each key computed when it is reached.
+//! Iterates over an HTable in both directions. A bucket's entries are decoded together. The hash of
+//! a key is computed when the iterator reaches it.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::reader::TableReader;
 pub(super) struct TableIter {
     table: Arc<TableReader>,
     pages: Arc<dyn PageSource>,
-    /// The bucket that was looked into last, and its number.
+    /// The last bucket, and its number.
     bucket: Option<(usize, Page)>,
-    /// Its entries.
+    /// The entries of the bucket.
     entries: Vec<BucketEntry>,
-    /// The entry here; `None` is nowhere.
+    /// The current entry; `None` is nowhere.
     at: Option<usize>,
-    /// Its order key.
+    /// The order key of the current entry.
     key: Vec<u8>,
-    /// Where its value is, if that is out of line.
+    /// The place of its value, if the value is out of line.
     place: Option<Place>,
-    /// The first bucket with nothing of use for the caller.
+    /// The first bucket without entries of use for the caller.
     end: usize,
-    /// The order keys that a search compares.
+    /// A buffer for the order keys that a search compares.
     compared: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ impl TableIter {
         }
     }
 
-    /// Decodes the entries of a bucket; the position is nowhere until one is chosen.
+    /// Decodes the entries of a bucket. The position is nowhere until an entry is chosen.
     fn load(&mut self, number: usize) -> Result<()> {
         self.at = None;
         if self
@@ -78,7 +78,7 @@ impl TableIter {
         (*number, page)
     }
 
-    /// Goes to an entry of the bucket.
+    /// Positions on an entry of the bucket.
     fn go_to(&mut self, at: usize) -> Result<()> {
         let (_, page) = self.bucket.as_ref().expect("a position is in a bucket");
         let entry = &self.entries[at];
@@ -110,8 +110,9 @@ impl TableIter {
         self.go_to(self.entries.len() - 1)
     }
 
-    /// Loads the bucket with the first entry at or after `(key, seqno)`, and says which of its entries
-    /// that is: one more than there are if it is the first of the next bucket.
+    /// Loads the bucket with the first entry at or after `(key, seqno)` and returns the entry's
+    /// index. The index equals the number of entries if the first entry of the next bucket is
+    /// meant.
     fn search(&mut self, key: &[u8], seqno: SeqNo) -> Result<usize> {
         let seqno = self.table.file.stored_bound(seqno);
         for number in self.table.marks.buckets_around(key) {
@@ -124,7 +125,7 @@ impl TableIter {
         Ok(self.entries.len())
     }
 
-    /// How many entries of the bucket are before `(key, seqno)`.
+    /// The number of entries of the bucket before `(key, seqno)`.
     fn count_before(&mut self, key: &[u8], seqno: SeqNo) -> usize {
         let (_, page) = self.bucket.as_ref().expect("a search is in a bucket");
         let (order, compared) = (&self.table.order, &mut self.compared);
@@ -149,7 +150,7 @@ impl TableIter {
         }
     }
 
-    /// After an error the position is nowhere; the error names the file.
+    /// After an error the position is nowhere. Adds the file to the error.
     fn settle(&mut self, result: Result<()>) -> Result<()> {
         result.map_err(|e| {
             self.at = None;

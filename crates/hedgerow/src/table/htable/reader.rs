@@ -1,4 +1,4 @@
-//! An open HTable: point lookups as a state machine that asks for the pages it needs.
+//! An open HTable: point lookups as a state machine that names the pages it needs.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ pub(crate) struct TableReader {
     pub(super) file: TableFile,
     pub(super) marks: HashMarks,
     pub(super) order: Box<dyn Order>,
-    /// At most one of the two.
+    /// The filter of the table or the filters of its buckets: at most one of the two.
     filter: Option<Box<dyn Probe>>,
     filters: Option<BucketBlooms>,
 }
 
 impl TableReader {
-    /// From its file and the page of its marks, which are in memory whatever `residency` says: they are
-    /// what makes small filters enough.
+    /// Opens a table from its file and the page of its marks. The marks are in memory whatever
+    /// `residency` is: because of them small filters are enough.
     pub(in crate::table) fn open(
         file: TableFile,
         marks: &Page,
@@ -63,7 +63,7 @@ impl TableReader {
         })
     }
 
-    /// Looks for the query in one bucket: an answer, or nothing if the next bucket may have it.
+    /// Searches one bucket. `None` if the next bucket may have the answer.
     fn look_in(&self, query: &Query<'_>, page: &Page) -> Result<Option<Lookup>> {
         let bucket = Bucket::parse(&page[..])?;
         let bound = self.file.stored_bound(query.seqno);
@@ -185,7 +185,8 @@ impl crate::table::Reader for TableReader {
     }
 }
 
-/// The entries of a bucket, in order. Its search goes over all of them, so that it finds what is in order.
+/// Walks the entries of a bucket in order. The bucket's search scans all of them, so it finds every
+/// entry in order.
 pub(in crate::table) fn walk(
     page: &[u8],
     order: &dyn Order,

@@ -1,4 +1,4 @@
-//! Writing an HTable from front to back.
+//! Writes an HTable from front to back.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::table::stored::Place;
 use super::bucket::{BucketBuilder, Value};
 use super::fill;
 
-/// The most that the place of a value takes in a bucket.
+/// The most bytes that the place of a value takes in a bucket.
 const PLACE_BYTES_MAX: usize = 16;
 /// A table being written.
 pub(in crate::table) struct Writer {
@@ -27,7 +27,7 @@ pub(in crate::table) struct Writer {
     options: TableOptions,
     order: Box<dyn Order>,
     bucket: BucketBuilder,
-    /// Of the table's buckets: a multiple of `block_bytes`, which the first one finds.
+    /// The size of the table's buckets: a multiple of `block_bytes`, chosen with the first bucket.
     bucket_bytes: u32,
     /// The first order key of the bucket.
     first_key: Vec<u8>,
@@ -40,7 +40,7 @@ pub(in crate::table) struct Writer {
     raw: Vec<u8>,
 }
 
-/// A Bloom filter is one for each bucket; others are of the whole table.
+/// The filter. A Bloom filter is one per bucket; others are of the whole table.
 enum Filter {
     None,
     OfBuckets(bucket_bloom::Builder),
@@ -76,8 +76,8 @@ impl Writer {
         }
     }
 
-    /// Whether the bucket has room for what would make it so large; the first one makes some, if it is too empty
-    /// otherwise.
+    /// Returns true if the bucket has room for `bytes_with` bytes. The first bucket may be enlarged
+    /// for them.
     fn has_room(&mut self, bytes_with: usize) -> bool {
         if self.marks.is_empty() {
             let held = self.bucket.bytes();
@@ -87,8 +87,8 @@ impl Writer {
         bytes_with <= fill::room(self.bucket_bytes)
     }
 
-    /// Whether the key is the last one, after a check that `(key, seqno)` comes after the last entry:
-    /// a table out of order would answer wrong.
+    /// Returns true if the key equals the last one. Checks first that `(key, seqno)` comes after
+    /// the last entry: a table out of order would answer wrong.
     fn check_order(&self, key: &[u8], seqno: SeqNo) -> bool {
         let same_key = *key == self.last_key[..];
         assert!(
@@ -122,7 +122,8 @@ impl Writer {
         }
     }
 
-    /// Writes the filters and the marks: where these and they are.
+    /// Writes the filters and the marks. Returns the place of the marks and the description of the
+    /// filters.
     fn write_filter_and_marks(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
         let out = &mut self.out;
         let buckets_end = out.offset;

@@ -1,8 +1,8 @@
-//! Parts that do not overlap as one iterator, one after the other: the tables of a run, or trees that
-//! are divided by range.
+//! Disjoint parts as one iterator, one after the other: the tables of a run, or trees divided by
+//! range.
 //!
-//! Only the part under the position is open. Versions of one key may continue from one part into
-//! the next.
+//! Only the part at the position is open. Versions of one key may continue from one part into the
+//! next.
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
@@ -10,12 +10,12 @@ use crate::base::page::Wanted;
 
 use super::{Entry, InternalIter};
 
-/// What follows one another, in key order.
+/// Parts in key order.
 pub(crate) trait Parts: Send {
     fn len(&self) -> usize;
-    /// Order keys that none of a part's is below, and above; `None` if there may be any above.
+    /// A lower and an upper bound on a part's order keys; `None` if there is no upper bound.
     fn bounds(&self, index: usize) -> (&[u8], Option<&[u8]>);
-    /// The first part that may hold a key or one behind it.
+    /// The first part that may hold `key` or a key behind it.
     fn first_for(&self, key: &[u8]) -> usize {
         let ends_before = |index| {
             let (_, largest) = self.bounds(index);
@@ -23,15 +23,15 @@ pub(crate) trait Parts: Send {
         };
         count_while(self.len(), ends_before)
     }
-    /// An iterator over a part. Called when the position enters the part, so in key order while
-    /// iterating forward.
+    /// Opens an iterator over a part. Called when the position enters the part, so in key order
+    /// while the iteration goes forward.
     fn open(&self, index: usize) -> Result<Box<dyn InternalIter>>;
 }
 
-/// Iterates over all parts.
+/// An iterator over all parts.
 pub(crate) struct ConcatIter<T> {
     parts: T,
-    /// The part under the position.
+    /// The part at the position.
     current: Option<(usize, Box<dyn InternalIter>)>,
     limit: Option<Vec<u8>>,
 }
@@ -45,7 +45,7 @@ impl<T: Parts> ConcatIter<T> {
         }
     }
 
-    /// To the first entry that `place` finds in the parts from `index` on.
+    /// Positions on the first entry that `place` finds in the parts from `index` on.
     fn forward(
         &mut self,
         mut index: usize,
@@ -61,7 +61,8 @@ impl<T: Parts> ConcatIter<T> {
         Ok(())
     }
 
-    /// To the first entry that `place` finds in the parts below `end`, the last one first.
+    /// Positions on the first entry that `place` finds in the parts below `end`, the last part
+    /// first.
     fn backward(
         &mut self,
         mut end: usize,
@@ -77,8 +78,8 @@ impl<T: Parts> ConcatIter<T> {
         Ok(())
     }
 
-    /// Makes a part current, unless it is, and places its iterator; whether that found an entry.
-    /// After an error none is current.
+    /// Makes a part current and places its iterator. Returns true if there is an entry. After an
+    /// error no part is current.
     fn place_in(
         &mut self,
         index: usize,
@@ -109,7 +110,7 @@ impl<T: Parts> ConcatIter<T> {
     }
 }
 
-/// How many of some things in order, at their front, a test holds for.
+/// The number of leading indexes below `all` for which `test` holds.
 fn count_while(all: usize, test: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, all);
     while low < high {
@@ -137,7 +138,7 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
             return;
         }
         let current = self.current.take().filter(|(index, _)| *index == first);
-        // Who seeks is told of a part that cannot be opened.
+        // A part that cannot be opened is reported by the seek.
         self.current = current.or_else(|| Some((first, self.open(first).ok()?)));
         if let Some((_, iter)) = &mut self.current {
             iter.prepare(key, wanted);
@@ -146,7 +147,8 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let first = self.parts.first_for(key);
-        // Not `seek_first` in the next part: it may begin with newer versions of the key.
+        // `seek_first` would be wrong in the next part: it may begin with newer versions of the
+        // key.
         self.forward(first, |iter| iter.seek(key, seqno))
     }
 

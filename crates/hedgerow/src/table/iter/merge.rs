@@ -1,16 +1,16 @@
 //! Merging sorted iterators into one.
 //!
-//! A loser tree: each inner node keeps the child that lost there, so that a step compares along one
-//! path from a leaf to the root, log2(k) comparisons. A comparison first looks at 16 bytes of the
-//! key kept in the tree as one number; only if they are equal are the children asked for their
-//! entries. A tree that runs backward keeps the bits inverted and so takes the same path.
+//! A loser tree: each inner node keeps the child that lost there. So a step compares along one path
+//! from a leaf to the root, with log2(k) comparisons. A comparison first compares 16 bytes of the
+//! key, kept in the tree as one number. Only if they are equal does it compare the children's
+//! entries. A backward tree keeps the bits inverted and takes the same path.
 //!
-//! The 16 bytes are not the key's first ones: a start that all children's keys had in common when
-//! the tree was built is skipped. Keys without that start come after all keys with it, in either
+//! The 16 bytes are not the key's first ones: the common start of all children's keys at the build
+//! of the tree is skipped. Keys without that start come after all keys with it, in either
 //! direction, so the largest number stands for them.
 //!
-//! All children stand on their entry nearest to the winner's in the current direction. Turning
-//! round therefore seeks every child but the winner.
+//! Every child stands on its entry nearest to the winner's in the current direction. So a change of
+//! direction seeks every child but the winner.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,8 @@ use crate::base::page::Wanted;
 
 use super::{Entry, InternalIter};
 
-/// The children's entries in one order. With one child, that child; otherwise a [`MergeIter`].
+/// Merges the children's entries into one order. One child is returned as it is; otherwise the
+/// result is a [`MergeIter`].
 pub(crate) fn merge(mut children: Vec<Box<dyn InternalIter>>) -> Box<dyn InternalIter> {
     match (children.len(), children.pop()) {
         (1, Some(only)) => only,
@@ -37,34 +38,36 @@ enum Direction {
     Backward,
 }
 
-/// How much of the common start stays in the ranks: over 8 more bytes it changes rarely.
+/// The part of the common start that stays in the ranks. With a margin of 8 bytes the start changes
+/// rarely.
 const COMMON_MARGIN_BYTES: usize = 8;
 
-/// A child in the tree, with a part of its key as a number that is smaller the sooner the key comes
-/// in the current direction; `u128::MAX` when the key has left the common start or the child has no
-/// more entries.
+/// A child in the tree. `rank` is a part of its key as a number, smaller for keys that come sooner
+/// in the current direction. It is `u128::MAX` if the key lacks the common start or the child has
+/// no more entries.
 #[derive(Debug, Clone, Copy)]
 struct Runner {
     rank: u128,
     child: usize,
 }
 
-/// Where a node waits for its first child.
+/// The mark of a node that no child has reached yet.
 const NOBODY: Runner = Runner {
     rank: u128::MAX,
     child: usize::MAX,
 };
 
-/// See the module's comment. If two children have an entry with the same key and number, which
-/// never happens, the earlier child's comes first and turning round may skip the other.
+/// An iterator over the merged children; see the module. Two children never have an entry with the
+/// same key and number. If they had, the earlier child's would come first, and a change of
+/// direction might skip the other.
 pub(crate) struct MergeIter {
     children: Vec<Box<dyn InternalIter>>,
-    /// Node 0 is the winner; node n >= 1 is the loser between nodes 2n and 2n + 1; child i is node
+    /// Node 0 is the winner. Node n >= 1 is the loser between nodes 2n and 2n + 1. Child i is node
     /// k + i.
     tree: Vec<Runner>,
-    /// What ranks leave out of keys.
+    /// The start of keys that ranks omit.
     common: Vec<u8>,
-    /// `None` is nowhere.
+    /// The direction; `None` is nowhere.
     direction: Option<Direction>,
 }
 
@@ -78,7 +81,7 @@ impl MergeIter {
         }
     }
 
-    /// Places every child and starts afresh in a direction.
+    /// Places every child and builds the tree for a direction.
     fn place(
         &mut self,
         direction: Direction,
@@ -93,8 +96,8 @@ impl MergeIter {
         Ok(())
     }
 
-    /// Plays every match: each child goes up to the first node where nobody has come yet, and the winner of a
-    /// match from there.
+    /// Plays every match. Each child goes up to the first node that no child has reached yet. The
+    /// winner of a match goes on from there.
     fn build(&mut self, direction: Direction) {
         let k = self.children.len();
         self.find_common();
@@ -115,7 +118,7 @@ impl MergeIter {
         }
     }
 
-    /// Sets the common start from where the children stand, except its last bytes, so that it lasts.
+    /// Computes the common start of the children's keys, without its last bytes, so that it lasts.
     fn find_common(&mut self) {
         self.common.clear();
         let mut keys = self.children.iter().filter_map(|c| Some(c.entry()?.key));
@@ -126,7 +129,7 @@ impl MergeIter {
             let pairs = first[..count].iter().zip(key);
             pairs.take_while(|(a, b)| a == b).count()
         });
-        // No more than leaves 16 bytes: padding costs more than looking at bytes in common.
+        // At most so much that 16 bytes remain: padding costs more than comparing common bytes.
         let skip = count
             .saturating_sub(COMMON_MARGIN_BYTES)
             .min(first.len().saturating_sub(16));
@@ -149,7 +152,7 @@ impl MergeIter {
         let mut node = (child + self.tree.len()) / 2;
         while node > 0 {
             let other = self.tree[node];
-            // Who wins cannot be predicted: selected, not jumped to.
+            // The winner cannot be predicted: a selection avoids the branch.
             let other_wins = self.is_before(other, winner, direction);
             self.tree[node] = if other_wins { winner } else { other };
             winner = if other_wins { other } else { winner };
@@ -162,7 +165,7 @@ impl MergeIter {
         Ok(())
     }
 
-    /// Builds again if all keys with the common start are behind.
+    /// Builds the tree again if all keys with the common start are passed.
     #[cold]
     fn renew(&mut self, direction: Direction) {
         let left = |entry: Entry<'_>| !entry.key.starts_with(&self.common);
@@ -171,7 +174,7 @@ impl MergeIter {
         }
     }
 
-    /// Moves from the current entry in a direction, turning round first if need be.
+    /// Moves from the current entry in a direction. Changes the direction first if needed.
     fn go(&mut self, direction: Direction) -> Result<()> {
         debug_assert!(self.is_at_entry());
         match self.direction {
@@ -196,7 +199,7 @@ impl MergeIter {
         })
     }
 
-    /// Whether `a` comes before `b` in a direction.
+    /// Returns true if `a` comes before `b` in a direction.
     #[inline]
     fn is_before(&self, a: Runner, b: Runner, direction: Direction) -> bool {
         if a.rank == b.rank {
@@ -205,11 +208,11 @@ impl MergeIter {
         a.rank < b.rank
     }
 
-    /// A child as it stands now.
+    /// The runner of a child at its current entry.
     #[inline]
     fn runner(&self, child: usize, direction: Direction) -> Runner {
         let rest = self.children[child].entry().and_then(|entry| {
-            // Comparing with an empty `Vec` costs 40 ns where memcmp uses masked loads: these
+            // A comparison with an empty `Vec` costs 40 ns if memcmp uses masked loads: these
             // suppress the fault at its dangling address, slowly.
             if self.common.is_empty() {
                 Some(entry.key)

@@ -1,4 +1,4 @@
-//! For tests: an iterator over entries in memory, and the walk that compares any iterator with it.
+//! For tests: an iterator over entries in memory, and a walk that compares any iterator with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,24 +9,24 @@ use super::{Entry, InternalIter, ValueSource};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Key and number, ordered as entries are.
+/// A key and a number, ordered as entries are.
 pub(crate) type Version = (Vec<u8>, std::cmp::Reverse<u64>);
 
 pub(crate) fn version(key: &[u8], seqno: u64) -> Version {
     (key.to_vec(), std::cmp::Reverse(seqno))
 }
 
-/// Entries in memory; the value of each is its key. Fails when the fuse, if any, has burnt down.
+/// Entries in memory. The value of each is its key. Fails when its fuse, if any, is spent.
 #[derive(Debug, Clone)]
 pub(crate) struct VecIter {
     entries: Arc<[Version]>,
-    /// Below `entries.len()` while at an entry.
+    /// The index of the current entry. It is below `entries.len()` at an entry.
     at: usize,
     fuse: Option<Arc<AtomicU64>>,
 }
 
 impl VecIter {
-    /// The entries must be sorted.
+    /// An iterator over these entries, which must be sorted.
     pub(crate) fn new(entries: Vec<Version>) -> VecIter {
         VecIter {
             at: entries.len(),
@@ -35,7 +35,7 @@ impl VecIter {
         }
     }
 
-    /// Lets all users of a fuse together move that often.
+    /// Limits the moves of all users of a fuse together.
     pub(crate) fn with_fuse(mut self, fuse: &Arc<AtomicU64>) -> VecIter {
         self.fuse = Some(fuse.clone());
         self
@@ -59,7 +59,7 @@ impl VecIter {
             .partition_point(|(k, s)| (k.as_slice(), *s) < (key, std::cmp::Reverse(seqno.0)))
     }
 
-    /// One before, or nowhere.
+    /// The index before `at`, or nowhere.
     fn before(&self, at: usize) -> usize {
         at.checked_sub(1).unwrap_or(self.entries.len())
     }
@@ -130,7 +130,7 @@ impl Move {
     }
 }
 
-/// Few different keys of 0 to 42 bytes, many with common starts.
+/// A few different keys of 0 to 42 bytes, many with common starts.
 pub(crate) fn any_key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(prop_oneof![Just(0u8), Just(255), Just(7)], 0..4),
@@ -157,7 +157,7 @@ pub(crate) fn any_moves() -> impl Strategy<Value = Vec<Move>> {
     )
 }
 
-/// Fails unless the iterator is where one over all `entries`, sorted, would be after each move.
+/// Checks after each move that the iterator is where one over all `entries`, sorted, would be.
 pub(crate) fn walk(iter: &mut dyn InternalIter, entries: Vec<Version>, moves: &[Move]) {
     let mut model = VecIter::new(entries);
     for step in moves {

@@ -17,7 +17,7 @@ fn entries() -> Entries {
     entries
 }
 
-/// The bytes of a table, the order of its keys, and what it holds.
+/// The bytes of a table, the order of its keys, and its entries.
 type Damaged = (Vec<u8>, KeyOrder, Entries);
 
 fn small(compression: Compression) -> Damaged {
@@ -29,7 +29,7 @@ fn small(compression: Compression) -> Damaged {
     (write(options, &entries).0, KeyOrder::Sorted, entries)
 }
 
-/// Without a value out of line, behind which there would be a gap: no checksum is over that.
+/// A table without values out of line. Behind such a value is a gap, which no checksum covers.
 fn of_hashes() -> Damaged {
     let order = three_level::ORDERS[0];
     let mut entries = three_level::in_order(order, &entries());
@@ -38,7 +38,7 @@ fn of_hashes() -> Damaged {
     (write(options, &entries).0, order, entries)
 }
 
-/// Without a value out of line, too; with a filter for each bucket, or for all keys.
+/// A table without values out of line, too, with a filter for each bucket or for all keys.
 fn of_buckets(filter: of_table::Spec) -> Damaged {
     let order = KeyOrder::Hashed;
     let mut entries = three_level::in_order(order, &entries());
@@ -56,7 +56,7 @@ fn is_corruption(error: &Error) -> bool {
     true
 }
 
-/// Asks for every entry and scans; says whether anything was refused. Answers must be right.
+/// Looks up every entry and scans. Returns true if an error was returned. Answers must be right.
 fn use_table(bytes: &[u8], residency: ResidencyChoice, order: KeyOrder, entries: &Entries) -> bool {
     let (table, pages) = match open_bytes(bytes.to_vec(), residency) {
         Ok(opened) => opened,
@@ -139,7 +139,7 @@ fn garbage_is_refused() {
     }
 }
 
-/// Decoders behind a checksum still meet bytes that no writer of this version made.
+/// Decoders behind a checksum still meet bytes that no writer of this version wrote.
 #[test]
 fn decoders_stand_garbage() {
     let random = &mut Random(5);
@@ -172,7 +172,7 @@ fn decoders_stand_garbage() {
     }
 }
 
-/// Order keys are what the order of the footer makes of their user keys.
+/// An order key must be the one that the footer's order makes of its user key.
 #[test]
 fn keys_of_another_order_than_the_footers_are_corruption() {
     for key_order in [KeyOrder::Sorted, KeyOrder::Hashed] {

@@ -1,6 +1,6 @@
 //! Files of every version of the format stay readable, and today's writer writes today's bytes.
 //!
-//! `HEDGEROW_BLESS=1` rewrites the file after a deliberate change of a format not yet released.
+//! `HEDGEROW_BLESS=1` rewrites the file after an intended change of an unreleased format.
 
 use super::*;
 use crate::base::options::PrefixRule;

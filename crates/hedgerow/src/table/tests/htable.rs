@@ -1,7 +1,7 @@
-//! HTables: what they promise of space, memory and reads, whatever the sizes of entries. The
-//! invariants I1 to I11 of LSM-trie that are about tables, for buckets in the order of hashes: home and
-//! reachability (I2), size of buckets (I3), marks between what stays and what moves on (I4, and I5,
-//! since what moves goes to the next bucket), filters (I6), reads (I11).
+//! HTables: their promises of space, memory and reads, for any sizes of entries. The tests cover
+//! the invariants I1 to I11 of LSM-trie about tables, for buckets in the order of hashes: home and
+//! reachability (I2), size of buckets (I3), marks between entries that stay and entries that move
+//! on (I4 and I5, because the latter move to the next bucket), filters (I6), reads (I11).
 
 use super::*;
 use crate::base::page::{Handle, PageClass};
@@ -9,7 +9,7 @@ use crate::table::block_index::Index;
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::filter::bucket_bloom;
 
-/// As those of other formats, in buckets of a size that there is.
+/// The options of the other formats' tests, with a valid size of buckets.
 pub(super) fn options(bucket_bytes: u32) -> TableOptions {
     TableOptions {
         table: TableSpec::HTable,
@@ -26,8 +26,8 @@ fn of_trie() -> TableOptions {
     }
 }
 
-/// So many records of keys of 16 bytes, as a deep node of a trie holds them: their hashes begin alike,
-/// their numbers are far apart.
+/// Makes `count` records with keys of 16 bytes, as in a deep node of a trie: their hashes begin
+/// alike, and their numbers are far apart.
 fn records(count: u64, value_bytes: impl Fn(&mut Random) -> u64) -> Entries {
     let (mut entries, random) = (Entries::new(), &mut Random(4));
     let order = key_order::open(KeyOrder::Hashed, SEED);
@@ -46,16 +46,16 @@ fn records(count: u64, value_bytes: impl Fn(&mut Random) -> u64) -> Entries {
     entries
 }
 
-/// What a table of entries costs.
+/// The costs of a table of entries.
 struct Cost {
-    /// Bytes of the file for each of user keys and values, all of it and without the filter.
+    /// The bytes of the file per byte of user keys and values, with and without the filter.
     file: f64,
     without_filter: f64,
-    /// Buckets read for a key that is there, without asking filters.
+    /// The buckets read for a present key without filters.
     reads: f64,
-    /// Of entries as they are stored, per byte of buckets.
+    /// The bytes of stored entries per byte of buckets.
     fill: f64,
-    /// Bytes in memory for each bucket, and for a terabyte of user keys and values.
+    /// The bytes of memory for each bucket, and for a terabyte of user keys and values.
     marks_per_bucket: f64,
     marks_mb_per_tb: f64,
 }
@@ -91,11 +91,12 @@ fn cost(entries: &Entries) -> Cost {
     }
 }
 
-/// The targets of LSM-trie: a byte is written as 1.15 with everything, a get reads 1.02 buckets without
-/// asking a filter, and marks for a terabyte take 400 MB. Numbers are those of `docs/design/0014-htable.md`.
+/// The targets of LSM-trie: the file has 1.15 bytes per byte, a get reads 1.02 buckets without a
+/// filter, and the marks of a terabyte take 400 MB. The numbers are those of
+/// `docs/design/0014-htable.md`.
 #[test]
 fn records_take_little_space_and_memory_and_one_read() {
-    // Values of so many bytes, at most so many bytes for each, and buckets so full.
+    // The bytes of values, the maximum of file bytes per byte, and the minimum fill of buckets.
     let sizes: [(u64, f64, f64); 6] = [
         (50, 1.15, 0.98),
         (100, 1.10, 0.98),
@@ -132,8 +133,8 @@ fn records_take_little_space_and_memory_and_one_read() {
     }
 }
 
-/// A table that is read absent keys of reads only for the false positives of its buckets' filters: 16
-/// bits, which are 0.05 %. The bound is what chance exceeds once in many millions of runs.
+/// A lookup of an absent key reads only for the false positives of its bucket's filter: with 16
+/// bits they are 0.05 %. Chance exceeds the bound once in many millions of runs.
 #[test]
 fn absent_keys_read_next_to_nothing() {
     let entries = records(30_000, |_| 100);
@@ -169,7 +170,7 @@ fn absent_keys_read_next_to_nothing() {
     }
 }
 
-/// Buckets have one size and lie in one page of the device each; filters, too.
+/// Buckets have one size, and each is in one page of the device. So is each filter.
 #[test]
 fn buckets_and_filters_lie_in_pages_of_the_device() {
     let (bytes, _) = write(of_trie(), &records(20_000, |_| 100));
@@ -188,8 +189,9 @@ fn buckets_and_filters_lie_in_pages_of_the_device() {
     assert_eq!(offset, marks.blocks() as u64 * 4096);
 }
 
-/// A key with more versions than a bucket holds, which snapshots may keep alive, goes on in the next
-/// buckets; an entry that is larger than a bucket has one of its own; large values are out of line.
+/// A key may have more versions than a bucket holds, because snapshots keep them: they continue in
+/// the next buckets. An entry larger than a bucket has a bucket of its own. Large values are out of
+/// line.
 #[test]
 fn what_does_not_fit_a_bucket_is_found() {
     let mut entries = Entries::new();
@@ -228,7 +230,7 @@ fn what_does_not_fit_a_bucket_is_found() {
     }
 }
 
-/// What a flush of next to nothing leaves.
+/// A flush of almost nothing leaves such tables.
 #[test]
 fn tables_of_few_entries_have_no_empty_bucket() {
     for count in [1_u8, 2, 40] {
@@ -254,12 +256,12 @@ fn tables_of_few_entries_have_no_empty_bucket() {
     }
 }
 
-/// What makes hashes useless, keys that all have the same, costs reads and no answer.
+/// Keys with equal hashes make the hashes useless. They cost reads but no answer.
 #[test]
 fn keys_with_equal_hashes_are_found() {
     let mut entries = Entries::new();
     for i in 0..500_u32 {
-        // Not what the order makes of any key: only `verify` would mind.
+        // The order makes such a key of no user key. Only `verify` would report it.
         let key = [&[9; 16][..], &i.to_be_bytes()].concat();
         entries.insert((key, Reverse(5)), (Tag::PUT, i.to_le_bytes().to_vec()));
     }

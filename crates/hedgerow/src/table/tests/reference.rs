@@ -1,4 +1,4 @@
-//! The table against a sorted map of the same entries.
+//! Tables against a sorted map of the same entries.
 
 use super::*;
 use crate::base::error::ErrorKind;
@@ -53,7 +53,7 @@ fn of_bytes() -> Vec<(&'static str, u32, Entries)> {
     ]
 }
 
-/// The same tables with fence pointers, in the order of hashes with the other indexes, and as HTables.
+/// The tables: with fence pointers, in the order of hashes with the other indexes, and as HTables.
 fn subjects() -> Vec<(&'static str, TableOptions, Entries)> {
     let mut subjects = Vec::new();
     for (name, block_bytes, entries) in of_bytes() {
@@ -88,7 +88,7 @@ fn get_finds_every_version_and_nothing_else() {
                 }
                 let (bytes, letters) = (1 + random.below(20), 1 + random.below(256));
                 let other = random.bytes(bytes, letters);
-                // An HTable believes that an order key is that of its user key.
+                // An HTable trusts that an order key is that of its user key.
                 let other = match table.meta().format {
                     1 => other,
                     _ => three_level::order_key(order, &other),
@@ -177,7 +177,7 @@ fn iterators_go_anywhere_in_both_directions() {
     }
 }
 
-/// Seeks to a random position and walks about from there.
+/// Seeks to a random position and walks from there.
 fn check_seek(
     name: &str,
     iter: &mut dyn InternalIter,
@@ -242,8 +242,8 @@ fn verify_accepts_what_was_written() {
     }
 }
 
-/// The promise of the design: one read per hit when index and filter are in memory, three when they
-/// are not, and none or one per miss.
+/// The promise of the design: a hit makes one read if index and filter are in memory, and three if
+/// they are not. A miss makes none or one.
 #[test]
 fn lookups_read_no_more_pages_than_promised() {
     let entries: Entries = (0..20_000u64)
@@ -323,7 +323,8 @@ fn split_keys_cut_a_table_into_similar_pieces() {
     assert!((5800..6200).contains(&sizes[1]), "{sizes:?}");
 }
 
-/// Goes forward to a limit: all before it is there, and then nothing, or what is of no use.
+/// Walks forward to a limit. All entries before it are there. Then the position is nowhere, or at
+/// an entry behind the limit.
 fn check_limit(
     name: &str,
     iter: &mut dyn InternalIter,

@@ -11,7 +11,7 @@ fn key(i: u64) -> [u8; 16] {
     KeyHash::of(&i.to_le_bytes(), 5).0.to_be_bytes()
 }
 
-/// All pages of a table decoded once, as a cache would have them.
+/// All pages of a table, decoded once, as in a warm cache.
 struct Cached(std::collections::HashMap<u64, Page>);
 
 impl PageSource for Cached {

@@ -1,5 +1,5 @@
-//! Tables in the order of hashes, with an index of these: one page for every key, and for the keys of a
-//! prefix those that hold them.
+//! Tables in the order of hashes with an index of them. A lookup reads one page, and a scan of a
+//! prefix reads the pages that hold its keys.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) const ORDERS: [KeyOrder; 2] =
     [KeyOrder::SemiSorted(PrefixRule::Bytes(1)), KeyOrder::Hashed];
 const GROUPS: KeyOrder = KeyOrder::SemiSorted(PrefixRule::Bytes(2));
 
-/// Without a filter: every lookup asks the index.
+/// Options without a filter: every lookup uses the index.
 pub(super) fn options(index: IndexSpec, key_order: KeyOrder, block_bytes: u32) -> TableOptions {
     TableOptions {
         index,
@@ -28,7 +28,7 @@ pub(super) fn order_key(order: KeyOrder, key: &[u8]) -> Vec<u8> {
     order_key
 }
 
-/// The same entries in another order than that of their keys' bytes.
+/// Returns the same entries in the order `order`.
 pub(super) fn in_order(order: KeyOrder, entries: &Entries) -> Entries {
     let entries = entries.iter();
     entries
@@ -36,7 +36,7 @@ pub(super) fn in_order(order: KeyOrder, entries: &Entries) -> Entries {
         .collect()
 }
 
-/// Groups of these sizes, with values of so many bytes.
+/// Makes groups of these sizes, with values of `value_bytes` bytes.
 fn groups(sizes: impl IntoIterator<Item = u32>, value_bytes: Range<u64>) -> Entries {
     let (mut entries, random) = (Entries::new(), &mut Random(8));
     for (group, size) in sizes.into_iter().enumerate() {
@@ -54,7 +54,7 @@ fn of_groups(index: IndexSpec) -> TableOptions {
     options(index, GROUPS, 4096)
 }
 
-/// Sizes of groups, and of values at most.
+/// Tables by sizes of groups and maximum of value bytes.
 fn tables() -> Vec<Entries> {
     vec![
         groups([1; 9000], 0..200),
@@ -67,8 +67,7 @@ fn tables() -> Vec<Entries> {
     ]
 }
 
-/// Whatever is in the table or not: a hit reads one page, a miss one at most (T8), beside that of a paged
-/// index.
+/// A hit reads one page, and a miss at most one (T8), beside that of a paged index.
 #[test]
 fn a_lookup_reads_one_page() {
     for entries in tables() {
@@ -91,7 +90,7 @@ fn a_lookup_reads_one_page() {
                 let mut read = pages.take_reads();
                 read.retain(|class| *class != PageClass::Value);
                 assert_eq!(read, [PageClass::Index, PageClass::Data]);
-                // Of the same prefix, and of another.
+                // Absent keys of the same prefix, and of another.
                 for from in [8, 0] {
                     let mut absent = key.clone();
                     (from..16).for_each(|i| absent[i] = random.next() as u8);
@@ -103,7 +102,7 @@ fn a_lookup_reads_one_page() {
     }
 }
 
-/// The pages that hold keys of a prefix are read, and no other.
+/// A scan of a prefix reads the pages that hold its keys, and no other.
 #[test]
 fn a_scan_of_a_prefix_reads_its_pages() {
     for entries in tables() {
@@ -141,7 +140,7 @@ fn a_scan_of_a_prefix_reads_its_pages() {
     }
 }
 
-/// Blocks are pages of one size at multiples of it, so that one extent has all their places.
+/// Blocks are pages of one size at multiples of it, so one extent has all their places.
 #[test]
 fn pages_have_one_size_and_take_no_place_in_the_index() {
     // About as many as in a table of the paper: 17 in a block.
@@ -165,7 +164,7 @@ fn pages_have_one_size_and_take_no_place_in_the_index() {
     }
 }
 
-/// What hashes cannot tell apart: versions of a key, or of three different ones.
+/// Makes entries that hashes cannot distinguish: versions of a key, or of three different ones.
 fn twins(alike: u64) -> Entries {
     let (mut entries, random) = (Entries::new(), &mut Random(6));
     for i in 0..3000u64 {
@@ -192,7 +191,7 @@ fn twins(alike: u64) -> Entries {
     entries
 }
 
-/// One page has all of them, or a unit that nobody else's lookups read.
+/// One page has all twins, or a unit that no other lookup reads has them.
 #[test]
 fn twins_stay_together() {
     for (alike, index) in [
@@ -204,7 +203,7 @@ fn twins_stay_together() {
         let entries = twins(alike);
         let (bytes, _) = write(of_groups(index), &entries);
         let (table, pages) = open_bytes(bytes, RESIDENT).unwrap();
-        // No keys with equal hashes are at hand, and it would find that out.
+        // Keys with really equal hashes are not available, and `verify` would notice that.
         let verified = table.verify(&pages);
         assert_eq!(verified.is_ok(), alike == 1, "{verified:?}");
         let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();

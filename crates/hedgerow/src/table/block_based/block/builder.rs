@@ -1,5 +1,5 @@
-//! Writing a block. The entries are kept apart until the block is finished, since only then is the
-//! smallest sequence number known, above which the others are stored in few bytes.
+//! Writes a block. The entries stay separate until the block is finished: only then the smallest
+//! sequence number is known, and the others are stored as small distances above it.
 
 use crate::base::codec::{packed, shared_prefix, varint};
 use crate::base::entry::{SeqNo, Tag};
@@ -19,27 +19,27 @@ struct Pending {
     value_bytes: usize,
 }
 
-/// Collects the entries of one block; reused for the next.
+/// Collects the entries of one block, and then of the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockBuilder {
     pending: Vec<Pending>,
-    /// The rests of the keys.
+    /// The keys without their shared bytes.
     keys: Vec<u8>,
     values: Vec<u8>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
     base: Option<SeqNo>,
     largest_seqno: SeqNo,
-    /// The bytes of lengths.
+    /// The bytes of the lengths.
     lengths_bytes: usize,
     heads: Vec<u8>,
-    /// Where the head and the value are, and the integer.
+    /// For each restart point the places of the head and the value, and the integer.
     restarts: Vec<(usize, usize, u64)>,
 }
 
 impl BlockBuilder {
-    /// Whether `(key, seqno)` comes after the last entry, and whether the key is the last one.
-    /// Entries out of order would make a table that answers wrong, so that this is always checked.
+    /// Checks that `(key, seqno)` comes after the last entry. Returns true if the key equals the
+    /// last one. A table out of order would answer wrong, so this is always checked.
     pub(in super::super) fn check_order(&self, key: &[u8], seqno: SeqNo) -> bool {
         let same_key = *key == self.last_key[..];
         assert!(
@@ -61,7 +61,7 @@ impl BlockBuilder {
         self.add_value(value);
     }
 
-    /// Appends an entry whose value is stored elsewhere.
+    /// Appends an entry whose value is out of line.
     pub(in super::super) fn add_out_of_line(
         &mut self,
         key: &[u8],
@@ -76,7 +76,7 @@ impl BlockBuilder {
         self.note_value_bytes(self.values.len() - start);
     }
 
-    /// Appends an entry of another block, under this key.
+    /// Appends an entry of another block under this key.
     pub(in super::super) fn add_stored(&mut self, key: &[u8], entry: &RawEntry, value: &[u8]) {
         self.add_key(key, entry.seqno, entry.tag, entry.out_of_line);
         self.add_value(value);
@@ -114,7 +114,7 @@ impl BlockBuilder {
         }
     }
 
-    /// The key of the last entry, also after its block is finished.
+    /// The key of the last entry, even after its block is finished.
     pub(in super::super) fn last_key(&self) -> &[u8] {
         &self.last_key
     }
@@ -123,14 +123,14 @@ impl BlockBuilder {
         self.pending.is_empty()
     }
 
-    /// At most so large the block would be if it were finished now.
+    /// An upper bound on the block's size if it were finished now.
     pub(in super::super) fn bytes_max(&self) -> usize {
         let base = self.base.unwrap_or(self.largest_seqno);
         let content_bytes = self.keys.len() + self.values.len() + self.lengths_bytes;
         block_bytes(self.pending.len(), content_bytes, base, self.largest_seqno)
     }
 
-    /// At most so large it would be with one more entry.
+    /// An upper bound on the block's size with one more entry.
     pub(in super::super) fn bytes_max_with(
         &self,
         key: &[u8],
@@ -149,13 +149,13 @@ impl BlockBuilder {
         self.pending.len()
     }
 
-    /// Whether the values of the last `count` entries are all in the block.
+    /// Returns true if the values of the last `count` entries are all in the block.
     pub(in super::super) fn are_inline(&self, count: usize) -> bool {
         let mut last = self.pending.iter().rev().take(count);
         last.all(|pending| !pending.out_of_line)
     }
 
-    /// Takes the last `count` entries out, to begin the next block with.
+    /// Moves the last `count` entries to a new builder. They begin the next block.
     pub(in super::super) fn take_back(&mut self, count: usize) -> BlockBuilder {
         let all = std::mem::take(self);
         let mut next = BlockBuilder::default();
@@ -184,7 +184,7 @@ impl BlockBuilder {
             + self.last_key.capacity()
     }
 
-    /// Replaces `out` with the block and starts the next one, which remembers the last entry.
+    /// Replaces `out` with the block and starts the next one, which knows the last entry.
     pub(in super::super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.clear();
         let base = self.base.take().expect("a block has entries");
@@ -235,7 +235,7 @@ impl BlockBuilder {
     }
 }
 
-/// At most so many bytes the lengths of an entry take, and its kind if that needs a byte.
+/// An upper bound on the bytes of an entry's lengths and of its kind.
 fn lengths_bytes(shared: usize, key_bytes: usize, value_bytes: usize) -> usize {
     let escaped = |length: usize| match length.checked_sub(LENGTH_ESCAPE) {
         Some(rest) => varint::size(rest as u64),
@@ -244,7 +244,8 @@ fn lengths_bytes(shared: usize, key_bytes: usize, value_bytes: usize) -> usize {
     2 + escaped(shared) + escaped(key_bytes) + varint::size(value_bytes as u64)
 }
 
-/// At most so large is a block of so many entries with so many bytes of keys, values and lengths.
+/// An upper bound on the size of a block of `entries` entries with `content_bytes` bytes of keys,
+/// values and lengths.
 fn block_bytes(entries: usize, content_bytes: usize, base: SeqNo, largest: SeqNo) -> usize {
     let heads_and_values = content_bytes + entries * tag_bytes(base, largest);
     let offset_bytes = packed::width_for(heads_and_values as u64);

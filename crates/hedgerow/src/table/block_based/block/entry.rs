@@ -4,30 +4,30 @@ use std::ops::Range;
 
 use crate::base::entry::{SeqNo, Tag};
 
-/// In the byte of lengths, four bits each: this much and what a varint adds.
+/// The escape value of the two 4-bit lengths in a byte. The length is this plus a varint.
 pub(super) const LENGTH_ESCAPE: usize = 15;
 
-/// Where an entry is in its page.
+/// The place of an entry in its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Cursor {
-    /// Of the head.
+    /// The offset of the head.
     pub(in super::super) head: u32,
-    /// Of the value.
+    /// The offset of the value.
     pub(in super::super) value: u32,
 }
 
-/// One entry of a block, in offsets of the block's page.
+/// One entry of a block. Its parts are offsets in the block's page.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct RawEntry {
-    /// How many bytes of the key are those of the key before.
+    /// The number of bytes that the key shares with the key before.
     pub(in super::super) shared: usize,
     pub(super) key_start: u32,
     pub(super) value_start: u32,
     pub(in super::super) seqno: SeqNo,
     pub(in super::super) tag: Tag,
-    /// The value's bytes are the place where it is.
+    /// True if the value's bytes are a place.
     pub(in super::super) out_of_line: bool,
-    /// Where the next entry is; this one's key and value end there.
+    /// The place of the next entry. This entry's key and value end there.
     pub(in super::super) next: Cursor,
 }
 
@@ -35,7 +35,7 @@ pub(in super::super) struct RawEntry {
 pub(super) struct Head {
     pub(super) shared: usize,
     pub(super) key_start: usize,
-    /// The next head is here.
+    /// The offset of the next head.
     pub(super) key_end: usize,
     pub(super) value_bytes: usize,
     /// The sequence number above the base, and the code.
@@ -43,7 +43,7 @@ pub(super) struct Head {
 }
 
 impl RawEntry {
-    /// The rest of the key.
+    /// The range of the key without the shared bytes.
     #[inline]
     pub(in super::super) fn key(&self) -> Range<usize> {
         self.key_start as usize..self.next.head as usize

@@ -141,7 +141,7 @@ fn versions_out_of_order_are_a_bug() {
     build(&[version(1), version(1)]);
 }
 
-/// Pages come with checksums, but a decoder must stand any bytes.
+/// Pages have checksums, but a decoder must not panic on any bytes.
 #[test]
 fn damaged_blocks_do_not_panic() {
     let versions = versions();

@@ -1,5 +1,5 @@
-//! Strings of bits, the first bit of a byte being its most significant, written at the end and read
-//! a word at a time from any position. Past the end there are zeros.
+//! Strings of bits. The first bit of a byte is its most significant. Bits are appended at the end
+//! and read a word at a time from any position. Behind the end there are zeros.
 
 /// A string of bits being written.
 #[derive(Debug, Default, Clone)]
@@ -31,7 +31,7 @@ impl BitWriter {
         }
     }
 
-    /// Appends what another one holds.
+    /// Appends the bits of another string.
     pub(super) fn append(&mut self, other: &BitWriter) {
         let whole = other.bits / 8;
         for &byte in &other.bytes[..whole] {
@@ -47,18 +47,18 @@ impl BitWriter {
         self.bits
     }
 
-    /// The bits, filled up to whole bytes with zeros.
+    /// The bits, padded to whole bytes with zeros.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// A string of bits to be read.
+/// A string of bits for reading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bits<'a> {
-    /// The bits from position `at` on, the first one at the top; at least 57 of them are there.
+    /// The bits from position `at` on, the first one at the top. At least 57 of them are valid.
     #[inline]
     pub(super) fn peek(self, at: usize) -> u64 {
         let word = match self.0.get(at / 8..).and_then(<[u8]>::first_chunk::<8>) {
@@ -77,7 +77,7 @@ impl<'a> Bits<'a> {
         Cursor { bits: self, at }
     }
 
-    /// How many bits there are, with those that fill the last byte.
+    /// The number of bits, with the padding of the last byte.
     #[inline]
     pub(super) fn end(self) -> usize {
         self.0.len() * 8
@@ -92,7 +92,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The bits from here on, at least 57 of them.
+    /// The bits from here on. At least 57 of them are valid.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         self.bits.peek(self.at)
@@ -130,7 +130,7 @@ impl Cursor<'_> {
         self.bits.end().saturating_sub(self.at)
     }
 
-    /// Whether damage led beyond the end. Every decoder that loops asks.
+    /// Returns true if damage led beyond the end. Every decoder with a loop checks this.
     #[inline]
     pub(super) fn is_past_end(&self) -> bool {
         self.at > self.bits.end()

@@ -1,5 +1,5 @@
-//! Level 2: a bit for the first and one for the last key of each block, set where the next of these
-//! keys has another prefix. So the groups of equal prefix are what ends with each set bit:
+//! Level 2: a bit for the first and one for the last key of each block. A bit is set if the next of
+//! these keys has another prefix. So each set bit ends a group of equal prefix:
 //!
 //! ```text
 //! blocks     a a c | c c c | c d e        the keys' prefixes
@@ -7,24 +7,24 @@
 //! bits         1 0   0   0   1 1          groups a: 0, c: 1 to 4, e: 5
 //! ```
 //!
-//! Group `c` begins inside of the first block and ends inside of the third: its boundaries have a
-//! zero at an odd position each, a *cut*.
+//! Group `c` begins inside the first block and ends inside the third. Each of its boundaries has a
+//! zero at an odd position, a *cut*.
 
 use std::array;
 
 use super::bits::Bits;
 use crate::base::codec::packed;
 
-/// The number of set bits is stored before every so many bits.
+/// The distance between samples, in bits. A sample is the number of set bits before it.
 const SAMPLE_BITS: usize = 256;
 const WORD_BITS: usize = 64;
 const WORDS_PER_SAMPLE: usize = SAMPLE_BITS / WORD_BITS;
-/// The bits that can be read from any position, less one to be even.
+/// The bits that can be read from any position, minus one to be even.
 const PEEKED_BITS: usize = 56;
 /// The bits of a word at odd positions: the ends of blocks.
 const ODD: u64 = 0x5555_5555_5555_5555;
 
-/// How many bits are set before each sample.
+/// Computes the number of set bits before each sample.
 pub(super) fn sample_ranks(bits: Bits<'_>, count: usize) -> Vec<usize> {
     let mut rank = 0;
     let ranks = (0..count.div_ceil(SAMPLE_BITS)).map(|sample| {
@@ -43,7 +43,7 @@ pub(super) fn samples_for(blocks: usize) -> usize {
     (2 * blocks).div_ceil(SAMPLE_BITS)
 }
 
-/// Level 2 of a segment: positions are those of first and last keys, two per block.
+/// Level 2 of a segment. Positions are those of first and last keys, two per block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Boundaries<'a> {
     pub(super) blocks: usize,
@@ -68,12 +68,12 @@ impl Group {
         self.high / 2
     }
 
-    /// Whether smaller prefixes are in its first block, too.
+    /// Returns true if smaller prefixes are in its first block, too.
     pub(super) fn begins_inside(self) -> bool {
         self.low % 2 == 1
     }
 
-    /// Whether larger prefixes are in its last block, too.
+    /// Returns true if larger prefixes are in its last block, too.
     pub(super) fn ends_inside(self) -> bool {
         self.high.is_multiple_of(2)
     }
@@ -96,17 +96,17 @@ impl Boundaries<'_> {
         Group { low, high }
     }
 
-    /// The end of the group before the one of this rank: where its last key is.
+    /// The position of the last key of the group before the one of this rank.
     #[inline]
     pub(super) fn end_before(&self, rank: usize) -> Option<usize> {
         rank.checked_sub(1).map(|before| self.select(before))
     }
 
-    /// Groups that begin at or after the beginning of a block and have cuts, in order.
+    /// The groups with cuts that begin at or after the beginning of a block, in order.
     pub(super) fn groups_with_cuts(&self, block: usize) -> impl Iterator<Item = Group> {
         let mut at = 2 * block;
         if block > 0 && self.bits.peek(at - 1) >> (WORD_BITS - 1) == 0 {
-            // Here goes on a group that began before.
+            // A group that began before continues here.
             at = self.next_set(at) + 1;
         }
         std::iter::from_fn(move || {
@@ -121,12 +121,12 @@ impl Boundaries<'_> {
         })
     }
 
-    /// The position of the set bit before which there are `rank` others; the last position if there
-    /// are fewer.
+    /// The position of the set bit with `rank` set bits before it. If there are fewer, the last
+    /// position.
     #[inline]
     fn select(&self, rank: usize) -> usize {
-        // A segment has 16 samples or fewer: to compare with all of them takes no branch that nobody can predict, nor
-        // do the steps below.
+        // A segment has at most 16 samples. A comparison with all of them takes no unpredictable
+        // branch, and neither do the steps below.
         let samples = 1..samples_for(self.blocks);
         let sample = samples.filter(|&it| self.sample(it) <= rank).count();
         let left = rank.saturating_sub(self.sample(sample));
@@ -146,7 +146,7 @@ impl Boundaries<'_> {
         packed::get(self.samples, number * self.rank_bytes, self.rank_bytes) as usize
     }
 
-    /// The first set bit at or after a position; the last position if there is none.
+    /// The first set bit at or after a position. If there is none, the last position.
     #[inline]
     fn next_set(&self, at: usize) -> usize {
         self.next(at, |word| word).unwrap_or(2 * self.blocks - 1)
@@ -158,10 +158,10 @@ impl Boundaries<'_> {
         self.next(at, |word| !word & ODD)
     }
 
-    /// The first position at or after another of a bit that `wanted` sets in a word.
+    /// The first position at or after `at` of a bit that `wanted` sets in a word.
     #[inline]
     fn next(&self, at: usize, wanted: impl Fn(u64) -> u64) -> Option<usize> {
-        // Words begin at even positions, so that odd ones stay odd.
+        // Words begin at even positions, so that odd positions stay odd.
         let (mut start, mut from) = (at & !1, at % 2);
         loop {
             let found = wanted(self.bits.peek(start)) & (u64::MAX >> from);
@@ -184,7 +184,8 @@ fn word(bits: Bits<'_>, number: usize) -> u64 {
 
 /// A one in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// `IN_BYTE[byte][rank]`: the position, from the top, of the set bit before which there are `rank` others.
+/// `IN_BYTE[byte][rank]`: the position, from the top, of the set bit with `rank` set bits before
+/// it.
 static IN_BYTE: [[u8; 8]; 256] = in_byte();
 
 const fn in_byte() -> [[u8; 8]; 256] {
@@ -204,8 +205,9 @@ const fn in_byte() -> [[u8; 8]; 256] {
     table
 }
 
-/// The position, from the top, of the set bit before which there are `rank` others; 64 if there are fewer. After S. Vigna,
-/// "Broadword implementation of rank/select queries", 2008: all bytes are counted at once.
+/// The position, from the top, of the set bit with `rank` set bits before it; 64 if there are
+/// fewer. After S. Vigna, "Broadword implementation of rank/select queries", 2008: all bytes are
+/// counted at once.
 #[inline]
 fn select_in_word(word: u64, rank: usize) -> usize {
     let rank = rank.min(WORD_BITS) as u64;
@@ -214,7 +216,7 @@ fn select_in_word(word: u64, rank: usize) -> usize {
     let pairs = word - (word >> 1 & 0x5555_5555_5555_5555);
     let fours = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
     let counts = (fours + (fours >> 4)) & 0x0F0F_0F0F_0F0F_0F0F;
-    // In each byte the ones up to its end.
+    // In each byte, the number of ones up to its end.
     let through = counts.wrapping_mul(ONES);
     let passed = (((rank * ONES) | (0x80 * ONES)) - through) & (0x80 * ONES);
     let byte = passed.count_ones();

@@ -1,27 +1,27 @@
-//! The codes of an entropy-coded trie, after SILT: how many of a node's `n` keys are in its left
+//! The codes of an entropy-coded trie, after SILT: the number of a node's `n` keys in its left
 //! half, and small integers.
 //!
-//! Uniform hashes go left with probability 1/2, so that up to 16 keys the count has a static Huffman
-//! code whose weights are the binomial coefficients. Above, its distance from the half is an
-//! exp-Golomb code of order 0. The codes are tables made at compile time, indexed by the next eight
-//! bits; whole subtrees of a few keys have a table of their sizes.
+//! A uniform hash goes left with probability 1/2. So for up to 16 keys the number has a static
+//! Huffman code with the binomial coefficients as weights. For more keys, its distance from the
+//! half is an exp-Golomb code of order 0. The codes are tables made at compile time, indexed by the
+//! next eight bits. Whole subtrees of a few keys have a table of their sizes.
 
 use super::bits::{BitWriter, Cursor};
 
-/// Up to this many keys a node has a Huffman code.
+/// The maximum of keys of a node with a Huffman code.
 const HUFFMAN_KEYS_MAX: usize = 16;
-/// Bits that the decoding tables are indexed by; 2 of 1000 codes are longer.
+/// The number of bits that index the decoding tables. 2 of 1000 codes are longer.
 const INDEX_BITS: usize = 8;
-/// Marks the code as longer than the table's index.
+/// Marks a code that is longer than the table's index.
 const LONG: u8 = 0xFF;
-/// Subtrees of so many keys are passed over as a whole.
+/// The maximum of keys of a subtree that is skipped as a whole.
 const SMALL_KEYS_MAX: usize = 5;
-/// The bits that whole subtrees are looked up by; they take 9 bits or less mostly.
+/// The number of bits that index the table of whole subtrees. Most take 9 bits or fewer.
 const SMALL_BITS: usize = 11;
-/// Quotients of Rice codes are by 4.
+/// The divisor of Rice codes is 4.
 const RICE_BITS: usize = 2;
 
-/// One codeword: its bits, and how many they are.
+/// A codeword: its bits and their number.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     bits: u16,
@@ -30,7 +30,7 @@ struct Word {
 
 /// `WORDS[n][k]`: k of n keys are on the left.
 static WORDS: [[Word; HUFFMAN_KEYS_MAX + 1]; HUFFMAN_KEYS_MAX + 1] = words();
-/// `NODES[n][next bits]`: k and, in the upper half, the bits of the codeword less one.
+/// `NODES[n][next bits]`: k and, in the upper half, the number of bits of the codeword minus one.
 static NODES: [[u8; 1 << INDEX_BITS]; HUFFMAN_KEYS_MAX + 1] = nodes();
 
 const fn words() -> [[Word; HUFFMAN_KEYS_MAX + 1]; HUFFMAN_KEYS_MAX + 1] {
@@ -43,8 +43,8 @@ const fn words() -> [[Word; HUFFMAN_KEYS_MAX + 1]; HUFFMAN_KEYS_MAX + 1] {
     words
 }
 
-/// The Huffman code of a binomial distribution. Of equal weights the one made earlier is merged
-/// first; the first of two merged gets the bit 0.
+/// The Huffman code of a binomial distribution. Of equal weights, the one made earlier is merged
+/// first. The first of two merged ones gets the bit 0.
 const fn huffman(n: usize) -> [Word; HUFFMAN_KEYS_MAX + 1] {
     const NODES_MAX: usize = 2 * HUFFMAN_KEYS_MAX + 1;
     let symbols = n + 1;
@@ -112,7 +112,8 @@ const fn nodes() -> [[u8; 1 << INDEX_BITS]; HUFFMAN_KEYS_MAX + 1] {
     nodes
 }
 
-/// `SMALL[n][next bits]`: the bits of the whole subtree, or 0 if these are not enough to say.
+/// `SMALL[n][next bits]`: the number of bits of the whole subtree, or 0 if the next bits do not
+/// determine it.
 static SMALL: [[u8; 1 << SMALL_BITS]; SMALL_KEYS_MAX + 1] = small();
 
 const fn small() -> [[u8; 1 << SMALL_BITS]; SMALL_KEYS_MAX + 1] {
@@ -152,8 +153,7 @@ const fn small_subtree(keys: usize, next: usize) -> u8 {
     bits as u8
 }
 
-/// Passes over a whole subtree of leaves without anything behind them, if it is a small one that a
-/// table has.
+/// Skips a whole subtree of leaves without payload, if it is small enough for the table.
 #[inline]
 pub(super) fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool {
     let Some(subtrees) = SMALL.get(keys) else {
@@ -164,7 +164,7 @@ pub(super) fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool {
     bits > 0
 }
 
-/// Writes that `left` of the `keys` of a node are on its left, where there are at least two.
+/// Writes a node: `left` of its `keys` keys are in its left half. It has at least two keys.
 pub(super) fn put_node(out: &mut BitWriter, keys: usize, left: usize) {
     debug_assert!(keys >= 2 && left <= keys, "{left} of {keys}");
     if keys <= HUFFMAN_KEYS_MAX {
@@ -180,7 +180,8 @@ pub(super) fn put_node(out: &mut BitWriter, keys: usize, left: usize) {
     put_gamma(out, zigzag);
 }
 
-/// Reads a node of at least two keys: how many are on the left, never more than all.
+/// Reads a node of at least two keys. Returns the number of keys in its left half, never more than
+/// all.
 #[inline(always)]
 pub(super) fn take_node(cursor: &mut Cursor<'_>, keys: usize) -> usize {
     debug_assert!(keys >= 2, "a node has at least two keys");
@@ -217,7 +218,7 @@ fn take_long_word(cursor: &mut Cursor<'_>, keys: usize, next: u64) -> usize {
     left
 }
 
-/// Elias-gamma of `value + 1`: as many zeros as it has bits less one, then its bits.
+/// Writes the Elias-gamma code of `value + 1`: one zero fewer than it has bits, then its bits.
 pub(super) fn put_gamma(out: &mut BitWriter, value: usize) {
     let one_more = value as u64 + 1;
     let zeros = one_more.ilog2() as usize;
@@ -228,13 +229,13 @@ pub(super) fn put_gamma(out: &mut BitWriter, value: usize) {
 #[inline]
 pub(super) fn take_gamma(cursor: &mut Cursor<'_>) -> usize {
     let next = cursor.peek();
-    // More zeros than half a word are damage; so all is in what was read at once.
+    // More zeros than half a word are damage. So the whole code is in the bits read at once.
     let zeros = (next.leading_zeros() as usize).min(28);
     cursor.advance(2 * zeros + 1);
     ((next << zeros >> (63 - zeros)) as usize).saturating_sub(1)
 }
 
-/// How many bits a subtree takes: exp-Golomb, with `low_bits` as they are.
+/// Writes the number of bits of a subtree: exp-Golomb with `low_bits` raw bits.
 pub(super) fn put_jump(out: &mut BitWriter, bits: usize, low_bits: usize) {
     put_gamma(out, bits >> low_bits);
     out.put(bits as u64 & ((1 << low_bits) - 1), low_bits);
@@ -245,7 +246,7 @@ pub(super) fn take_jump(cursor: &mut Cursor<'_>, low_bits: usize) -> usize {
     take_gamma(cursor) << low_bits | cursor.take(low_bits) as usize
 }
 
-/// Rice code with quotients by 4: the quotient in ones and a zero, then two bits.
+/// Writes a Rice code with divisor 4: the quotient in ones and a zero, then two bits.
 pub(super) fn put_rice(out: &mut BitWriter, value: usize) {
     let quotient = value >> RICE_BITS;
     for _ in 0..quotient {
@@ -257,7 +258,7 @@ pub(super) fn put_rice(out: &mut BitWriter, value: usize) {
 #[inline]
 pub(super) fn take_rice(cursor: &mut Cursor<'_>) -> usize {
     let next = cursor.peek();
-    // Nothing that is coded has more than 17 ones.
+    // No valid code has more than 17 ones.
     let quotient = (next.leading_ones() as usize).min(32);
     cursor.advance(quotient + 1 + RICE_BITS);
     quotient << RICE_BITS | (next << (quotient + 1) >> (64 - RICE_BITS)) as usize

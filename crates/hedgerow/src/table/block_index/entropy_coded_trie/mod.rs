@@ -1,17 +1,17 @@
-//! The three-level index of a table whose keys begin with two hashes, of a prefix and of a suffix:
-//! below one bit per key, and exact. After SlimDB (Ren et al., 2017, section 4) and the
-//! entropy-coded tries of SILT (Lim et al., 2011), with what these leave open: a fence for prefixes
+//! The three-level index of a table whose keys begin with two hashes, of a prefix and of a suffix.
+//! It takes less than one bit per key and is exact. After SlimDB (Ren et al., 2017, section 4) and
+//! the entropy-coded tries of SILT (Lim et al., 2011), with two additions: a fence for prefixes
 //! that level 1 does not know, and tails for suffixes between two blocks.
 //!
 //! ```text
-//! prefix ─► 1 prefixes     which of the prefixes that blocks begin or end with is it, if any?
-//!           2 boundaries   in which blocks is this one?
-//! suffix ─► 3 routes       which of several?
+//! prefix ─► 1 prefixes     its rank among the prefixes that blocks begin or end with, if any
+//!           2 boundaries   the blocks that hold it
+//! suffix ─► 3 routes       the one of several blocks
 //! ```
 //!
-//! The places of blocks that have one size and follow each other take no space. At most one block is
-//! read for every key, whether the table has it or not, if it never cuts between entries of equal
-//! hashes. Lookups decode some tens of codewords and allocate nothing. The format is in
+//! The places of consecutive blocks of one size take no space. If the table never cuts between
+//! entries of equal hashes, a lookup reads at most one block for any key, present or absent.
+//! Lookups decode some tens of codewords and allocate nothing. The format is in
 //! `docs/format/three_level.md`.
 
 pub(crate) mod three_level;
@@ -30,10 +30,10 @@ mod testing;
 use crate::base::codec::{ByteReader, packed};
 use crate::base::error::Result;
 
-/// The size of a hash in an order key: that of the prefix comes first, then that of the suffix.
+/// The size of a hash in an order key. The prefix's hash comes first, then the suffix's.
 const HASH_BYTES: usize = 8;
 
-/// What the index sees of an order key.
+/// The part of an order key that the index uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Hashes {
     prefix: u64,
@@ -41,7 +41,7 @@ struct Hashes {
 }
 
 impl Hashes {
-    /// Of an order key; bytes that it lacks count as zeros.
+    /// The hashes of an order key. Missing bytes count as zeros.
     #[inline]
     fn of(key: &[u8]) -> Hashes {
         Hashes {
@@ -50,7 +50,7 @@ impl Hashes {
         }
     }
 
-    /// Both as one integer that compares as they do.
+    /// Both hashes as one integer that compares as they do.
     fn joined(self) -> u128 {
         u128::from(self.prefix) << 64 | u128::from(self.suffix)
     }

@@ -1,19 +1,19 @@
 //! Level 1: the prefixes that blocks begin or end with, as tries of some tens of keys each.
 //!
-//! A segment covers a slice of the hash space, in which raw leading bits would all be equal. So a
-//! prefix is first spread over the buckets by one multiplication: the upper word of the product is
-//! the bucket, the lower one the key in its trie. The map keeps order and differences.
+//! A segment covers a slice of the hash space, so the raw leading bits of its hashes are equal. So
+//! one multiplication spreads a prefix over the buckets first. The upper word of the product is the
+//! bucket, the lower one the key in its trie. The map keeps order and differences.
 
 use super::bits::{BitWriter, Bits};
 use super::trie;
 use super::trie::{Bare, Place};
 use crate::base::codec::packed;
 
-/// Prefixes per trie, on average: each costs 2.7 bits, and a bucket 32 for its place; finding one
-/// takes half as many steps.
+/// The average number of prefixes per trie. Each prefix costs 2.7 bits, each bucket 32 for its
+/// place. A search takes half as many steps.
 const BUCKET_PREFIXES: usize = 40;
 
-/// Spreads the hashes of a segment over buckets.
+/// The map of a segment's hashes to buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spread {
     pub(super) first: u64,
@@ -31,7 +31,7 @@ impl Spread {
         }
     }
 
-    /// The bucket and the key in it; nothing for a hash before the first.
+    /// The bucket and the key in it; `None` for a hash before the first.
     #[inline]
     pub(super) fn place(self, hash: u64) -> Option<(usize, u64)> {
         let distance = hash.checked_sub(self.first)?;
@@ -40,11 +40,11 @@ impl Spread {
     }
 }
 
-/// How the prefixes are stored: their tries, and where each begins.
+/// The encoded prefixes: their tries, and the beginning of each.
 #[derive(Debug, Default)]
 pub(super) struct Encoded {
     pub(super) tries: BitWriter,
-    /// For each bucket, how many prefixes and bits there are up to its end.
+    /// For each bucket, the numbers of prefixes and bits up to its end.
     pub(super) ends: Vec<(usize, usize)>,
     /// The depth of each prefix's leaf.
     pub(super) depths: Vec<u32>,
@@ -87,11 +87,11 @@ pub(super) struct Prefixes<'a> {
     pub(super) tries: Bits<'a>,
 }
 
-/// Where a prefix is among those of a segment.
+/// The place of a prefix among those of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) place: Place,
-    /// The bits by which the leaf's prefix is told from others: see [`Spread`].
+    /// The bits that distinguish the leaf's prefix from others: see [`Spread`].
     pub(super) key: u64,
 }
 

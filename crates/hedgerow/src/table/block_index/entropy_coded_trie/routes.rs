@@ -1,8 +1,8 @@
-//! Level 3: for each group that is in several blocks, what decides between them.
+//! Level 3: for each group in several blocks, the data that decides between them.
 //!
-//! First a *fence*: the bits by which the group's prefix is told from those of its neighbours that
-//! are no block's first or last, since level 1 does not know these. Then the *cuts*, in one of two
-//! forms: each separates the last suffix of a block from the first of the next.
+//! First comes a *fence*: the bits that distinguish the group's prefix from those neighbours that
+//! are no block's first or last prefix, because level 1 does not know these. Then come the *cuts*,
+//! in one of two forms. Each separates the last suffix of a block from the first of the next.
 //!
 //! - *tail*: the trie of the last suffixes, each leaf followed by the bits that it shares with the
 //!   first suffix of the next block beyond the leaf's depth. The most compact.
@@ -13,18 +13,18 @@ use super::code;
 use super::trie;
 use super::trie::{HASH_BITS, Kind, Place};
 
-/// How many blocks, as a power of 2, lie between the places noted in the stream of routes: fewer than
-/// those of most groups, so that few groups have to be passed over.
+/// The distance between the samples in the stream of routes, in blocks, as a power of 2. It is
+/// below the size of most groups, so that a lookup skips few groups.
 pub(super) fn sample_shift(blocks: usize, groups: usize) -> u32 {
     (blocks / groups.max(1)).max(1).ilog2().clamp(4, 6)
 }
 
-/// The form `array` notes the place of every so many separators of one group.
+/// The form `array` stores the place of every such separator of a group.
 const CHUNK_SEPARATORS: usize = 16;
-/// A separator's size is stored in so many bits, less one.
+/// The number of bits of a separator's size, which is stored minus one.
 const SIZE_BITS: usize = 6;
 
-/// How cuts are stored.
+/// The form of the cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Tail,
@@ -36,12 +36,12 @@ pub(crate) enum Form {
 pub(super) struct Cut {
     /// The last suffix of the block before.
     pub(super) last: u64,
-    /// The first of the block after.
+    /// The first suffix of the block after.
     pub(super) first: u64,
 }
 
 impl Cut {
-    /// How many bits they share.
+    /// The number of leading bits that they share.
     fn shared(self) -> u32 {
         (self.last ^ self.first).leading_zeros()
     }
@@ -55,8 +55,8 @@ fn middle(hash: u64, depth: u32, count: u32) -> u64 {
     }
 }
 
-/// Writes a fence of the first bits of `key`, from its leaf's depth to where its neighbours are told
-/// from it: one more than it shares with them.
+/// Writes a fence: the bits of `key` from its leaf's depth to the first one that differs from its
+/// neighbours. `shared` is the number of bits that it shares with them.
 pub(super) fn put_fence(out: &mut BitWriter, key: u64, depth: u32, shared: Option<u32>) {
     let Some(shared) = shared.filter(|shared| *shared >= depth) else {
         return out.put(0, 1);
@@ -67,7 +67,7 @@ pub(super) fn put_fence(out: &mut BitWriter, key: u64, depth: u32, shared: Optio
     out.put(middle(key, depth, count), count as usize);
 }
 
-/// How a key compares with the one that a fence is of.
+/// Compares a key with the key of a fence.
 #[inline]
 pub(super) fn compare_with_fence(
     cursor: &mut Cursor<'_>,
@@ -97,8 +97,8 @@ pub(super) fn put_cuts(out: &mut BitWriter, cuts: &[Cut], form: Form) {
     }
 }
 
-/// How many of the group's cuts are before a suffix: in which of its blocks it is. Exact for a
-/// suffix that the group has; for others, one too few at most.
+/// The number of the group's cuts before a suffix: the index of its block. Exact for a suffix of
+/// the group. For another suffix it may be one too small.
 #[inline]
 pub(super) fn route(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64, form: Form) -> usize {
     let before = match form {
@@ -108,7 +108,7 @@ pub(super) fn route(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64, form: For
     before.min(cuts)
 }
 
-/// Passes over the fence and cuts of a group.
+/// Skips the fence and the cuts of a group.
 #[inline]
 pub(super) fn skip(cursor: &mut Cursor<'_>, cuts: usize, form: Form) {
     skip_fence(cursor);
@@ -119,7 +119,7 @@ pub(super) fn skip(cursor: &mut Cursor<'_>, cuts: usize, form: Form) {
     }
 }
 
-/// A trie of last suffixes: its leaves have tails.
+/// A trie of last suffixes. Its leaves have tails.
 #[derive(Debug)]
 pub(super) struct Tails;
 
@@ -139,8 +139,8 @@ impl Kind for Tails {
     }
 }
 
-/// A tail is 0 when the suffixes differ above the leaf, else one more than the bits that they share
-/// below it, and these bits.
+/// Writes tails. A tail is 0 if the suffixes differ above the leaf. Else it is one more than the
+/// number of bits that they share below the leaf, and then these bits.
 fn put_tails(out: &mut BitWriter, cuts: &[Cut]) {
     let lasts: Vec<u64> = cuts.iter().map(|cut| cut.last).collect();
     trie::encode::<Tails>(&lasts, out, &mut |rank, depth, out| {
@@ -162,7 +162,7 @@ fn route_by_tails(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64) -> usize {
     let Some(shared) = code::take_rice(cursor).checked_sub(1) else {
         return rank;
     };
-    // Where they differ, the last suffix has a zero.
+    // At the first difference, the last suffix has a zero.
     let count = (shared as u32 + 1).min(HASH_BITS - depth);
     if count == 0 {
         return rank;
@@ -171,8 +171,9 @@ fn route_by_tails(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64) -> usize {
     rank + usize::from(middle(suffix, depth, count) > last)
 }
 
-/// For each cut the number of the bits by which the first suffix exceeds the last one, and these.
-/// If there are many, before them where every sixteenth begins.
+/// Writes for each cut the shortest separator: the number of its bits, then the bits, up to the
+/// first one in which the first suffix exceeds the last. Many separators are preceded by the place
+/// of every sixteenth.
 fn put_array(out: &mut BitWriter, cuts: &[Cut]) {
     let mut separators = BitWriter::default();
     let mut starts = Vec::new();
@@ -194,7 +195,7 @@ fn put_array(out: &mut BitWriter, cuts: &[Cut]) {
     out.append(&separators);
 }
 
-/// Where the separators of a chunk are.
+/// The places of a group's chunks of separators.
 struct Chunks<'a> {
     starts: Cursor<'a>,
     count: usize,
@@ -217,7 +218,8 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// A cursor at the first separator of a chunk, from one at the first of all.
+    /// Returns a cursor at the first separator of a chunk. `first` is at the first separator of
+    /// all.
     fn at<'b>(&self, first: &Cursor<'b>, chunk: usize) -> Cursor<'b> {
         let mut cursor = *first;
         if let Some(before) = chunk.checked_sub(1) {
@@ -229,7 +231,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Whether a suffix is at or behind the next separator.
+/// Returns true if a suffix is at or behind the next separator.
 #[inline]
 fn is_behind_separator(cursor: &mut Cursor<'_>, suffix: u64) -> bool {
     let count = cursor.take(SIZE_BITS) as usize + 1;

@@ -1,10 +1,9 @@
 //! A page of the index: the three levels over some thousands of blocks. The format is in
 //! `docs/format/three_level.md`.
 //!
-//! What the index calls a *unit* is a block, or several ones if entries with equal hashes are on
-//! both sides of the boundaries between them: only the last block of a unit can be told from the
-//! first of the next by hashes. A table avoids to cut there, so that units of more than a block are
-//! rare and listed.
+//! A *unit* of the index is one block, or several if entries with equal hashes are on both sides of
+//! the boundaries between them: only the last block of a unit differs by hashes from the first of
+//! the next. A table avoids such cuts, so units of more than one block are rare and listed.
 
 use std::ops::Range;
 
@@ -23,14 +22,14 @@ use crate::table::block_index::Bracket;
 use crate::table::block_index::extents;
 use crate::table::block_index::extents::{Extent, ExtentsLayout};
 
-/// What the index remembers of a unit.
+/// The data of a unit for the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
     pub(super) first: Hashes,
     pub(super) last: Hashes,
-    /// The prefix after that of the first entry, if there are several.
+    /// The second prefix, if there are several.
     pub(super) second_prefix: Option<u64>,
-    /// The prefix before that of the last entry.
+    /// The last prefix but one.
     pub(super) last_prefix_but_one: Option<u64>,
     pub(super) blocks: usize,
 }
@@ -55,7 +54,7 @@ impl Unit {
     }
 }
 
-/// The groups of the first and last keys of units, and level 2.
+/// Computes the groups of the first and last keys of units, and level 2.
 fn groups_of(units: &[Unit]) -> (Vec<u64>, Vec<Group>, BitWriter) {
     let ends = units.iter().flat_map(|u| [u.first.prefix, u.last.prefix]);
     let ends: Vec<u64> = ends.collect();
@@ -73,7 +72,7 @@ fn groups_of(units: &[Unit]) -> (Vec<u64>, Vec<Group>, BitWriter) {
     (prefixes, groups, bits)
 }
 
-/// How many bits a group's prefix shares with those of its neighbours that level 1 does not know.
+/// The number of bits that a group's prefix shares with its neighbours that level 1 does not know.
 fn shared_with_hidden(units: &[Unit], group: Group, spread: Spread) -> Option<u32> {
     let (first, last) = (units[group.first_block()], units[group.last_block()]);
     let before = first.last_prefix_but_one;
@@ -87,8 +86,8 @@ fn shared_with_hidden(units: &[Unit], group: Group, spread: Spread) -> Option<u3
     shared.map(|place| (place.1 ^ key).leading_zeros()).max()
 }
 
-/// Level 3 of all groups, and where it begins for the groups that begin in each run of
-/// `1 << sample_shift` units.
+/// Encodes level 3 of all groups. Returns the place of the first group that begins in each run of
+/// `1 << sample_shift` units, too.
 fn encode_routes(
     units: &[Unit],
     groups: &[Group],
@@ -124,7 +123,7 @@ fn samples_for(units: usize, sample_shift: u32) -> usize {
     units.div_ceil(1 << sample_shift)
 }
 
-/// Writes the page of these units, whose blocks are in these extents.
+/// Encodes the page of these units. `extents` are the places of their blocks.
 pub(super) fn encode(units: &[Unit], extents: &[Extent], form: Form) -> Vec<u8> {
     let (Some(first), Some(last)) = (units.first(), units.last()) else {
         panic!("a segment has units");
@@ -168,7 +167,8 @@ pub(super) fn encode(units: &[Unit], extents: &[Extent], form: Form) -> Vec<u8> 
     out
 }
 
-/// Units of more than a block: how many, then for each its number and how many blocks more it has.
+/// Appends the units of more than one block: their number, then for each its index and its number
+/// of further blocks.
 fn put_larger_units(out: &mut Vec<u8>, units: &[Unit]) {
     let larger = units.iter().enumerate().filter(|(_, unit)| unit.blocks > 1);
     varint::put(out, larger.clone().count() as u64);
@@ -187,7 +187,7 @@ impl Form {
     }
 }
 
-/// Where the parts of a segment are in its page.
+/// The places of a segment's parts in its page.
 #[derive(Debug, Clone)]
 pub(super) struct SegmentLayout {
     units: usize,
@@ -200,7 +200,7 @@ pub(super) struct SegmentLayout {
     offset_bytes: usize,
     route_bytes: usize,
     sample_shift: u32,
-    /// Units of more than a block, and how many blocks more: ascending.
+    /// The units of more than one block, each with its number of further blocks, ascending.
     larger_units: Vec<(usize, usize)>,
     extents: ExtentsLayout,
     ends: Range<usize>,
@@ -286,12 +286,12 @@ impl SegmentLayout {
         })
     }
 
-    /// Bytes held beside the structure itself.
+    /// The bytes of heap memory.
     pub(super) fn heap_bytes(&self) -> usize {
         self.larger_units.capacity() * size_of::<(usize, usize)>()
     }
 
-    /// The first block of a unit; all blocks for the one after the last.
+    /// The first block of a unit. For the unit after the last, the number of blocks.
     fn first_block(&self, unit: usize) -> usize {
         let before = self.larger_units.iter().take_while(|(at, _)| *at < unit);
         unit + before.map(|(_, more)| more).sum::<usize>()
@@ -329,18 +329,18 @@ pub(super) struct Segment<'a> {
     pub(super) page: &'a [u8],
 }
 
-/// Where a prefix is, if the segment has it.
+/// The place of a prefix, if the segment has it.
 enum Whereabouts<'a> {
-    /// Nowhere: smaller ones end before this unit, larger ones begin with it.
+    /// Nowhere. Smaller prefixes end before this unit, larger ones begin with it.
     Before(usize),
-    /// In this unit, if anywhere.
+    /// In this unit, or nowhere.
     Within(usize),
-    /// The prefix of a group of several units; its cuts are at the cursor.
+    /// In a group of several units. Its cuts are at the cursor.
     Across(Group, Cursor<'a>),
 }
 
 impl<'a> Segment<'a> {
-    /// The blocks that may hold an entry of these hashes: one unit, or none.
+    /// The blocks that may hold an entry of these hashes: one unit or none.
     #[inline]
     pub(super) fn locate(&self, wanted: Hashes) -> Range<usize> {
         let units = match self.find(wanted.prefix) {
@@ -354,12 +354,12 @@ impl<'a> Segment<'a> {
         self.layout.blocks_of(units)
     }
 
-    /// Where the first entry at or after these hashes is.
+    /// The bracket of the first entry at or after these hashes.
     pub(super) fn bracket(&self, wanted: Hashes) -> Bracket {
         let (first, likely, last) = match self.find(wanted.prefix) {
             Whereabouts::Before(unit) => (unit, unit, unit),
             Whereabouts::Within(unit) => (unit, unit, unit),
-            // If the prefix does not exist, it is before or after those of the whole group.
+            // An absent prefix is before or after those of the whole group.
             Whereabouts::Across(group, cursor) => (
                 group.first_block(),
                 self.route(group, cursor, wanted.suffix),
@@ -373,7 +373,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The first block that only has entries of larger prefixes, if the index can tell.
+    /// The first block that has only entries of larger prefixes, if the index knows it.
     pub(super) fn end_of(&self, prefix: u64) -> usize {
         self.layout.first_block(match self.find(prefix) {
             Whereabouts::Before(unit) => unit,
@@ -382,7 +382,7 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Where a block is stored.
+    /// The place of a block.
     #[inline]
     pub(super) fn place(&self, block: usize) -> Handle {
         self.layout.extents.place(self.page, block)
@@ -400,7 +400,7 @@ impl<'a> Segment<'a> {
         let boundaries = self.boundaries();
         let rank = found.place.rank;
         if !found.place.leaf {
-            // Not the prefix of a first or last entry, so inside of a unit, or nowhere.
+            // Not the prefix of a first or last entry, so it is inside a unit or nowhere.
             return match boundaries.end_before(rank) {
                 None => Whereabouts::Before(0),
                 Some(end) if end % 2 == 0 => Whereabouts::Within(end / 2),
@@ -425,7 +425,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// A cursor at the fence of the group whose first cut is in a unit.
+    /// Returns a cursor at the fence of the group whose first cut is in a unit.
     #[inline]
     fn routes_of(&self, unit: usize) -> Cursor<'a> {
         let layout = self.layout;
@@ -464,7 +464,8 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The bytes from one of the page on; they go on with whatever is behind, so that words are read whole.
+    /// The page's bytes from `start` on. The later parts are included, so that words are read
+    /// whole.
     fn bytes(&self, start: usize) -> &'a [u8] {
         self.page.get(start..).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 use super::Hashes;
 use super::segment::Unit;
 
-/// Random numbers; the reference that the vectors come from draws the same.
+/// Draws random numbers. The reference of the vectors draws the same.
 pub(super) struct SplitMix(pub(super) u64);
 
 impl SplitMix {
@@ -26,7 +26,7 @@ impl SplitMix {
     }
 }
 
-/// Sorted entries of groups of these sizes.
+/// Makes sorted entries of groups of these sizes.
 pub(super) fn entries(sizes: &[usize], seed: u64) -> Vec<Hashes> {
     let mut random = SplitMix(seed);
     let mut entries = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn unit(entries: &[Hashes]) -> Unit {
     unit
 }
 
-/// The zeros and ones of a string.
+/// The bits of a string as zeros and ones.
 pub(super) fn text(bytes: &[u8], bits: usize) -> String {
     let mut text: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
     text.truncate(bits);

@@ -1,9 +1,9 @@
-//! The three-level index of a table: segments of some thousands of blocks, each a page that stands
-//! for itself, and one top page that says which of them has a key. The format is in
+//! The three-level index of a table: segments of some thousands of blocks, each a self-contained
+//! page, and one top page that finds the segment of a key. The format is in
 //! `docs/format/three_level.md`.
 //!
-//! A resident index keeps the segments as they are stored; a paged index keeps the top and asks for
-//! one segment per question.
+//! A resident index keeps the segments as they are stored. A paged index keeps the top and reads
+//! one segment per query.
 
 use std::ops::Range;
 
@@ -21,32 +21,32 @@ use crate::table::block_index::extents::Extent;
 
 pub(crate) use super::routes::Form;
 
-/// Blocks of a segment, which is about 4 KiB then.
+/// The number of blocks of a segment, which is then about 4 KiB.
 const SEGMENT_BLOCKS: usize = 2048;
-/// What an extent takes in a page, about.
+/// The approximate bytes of an extent in a page.
 const EXTENT_BYTES: usize = 10;
 
-/// Whether two order keys differ in their hashes.
+/// Returns true if two order keys differ in their hashes.
 pub(crate) fn tells_apart(before: &[u8], after: &[u8]) -> bool {
     Hashes::of(before) != Hashes::of(after)
 }
 
-/// Builds the index of one table. Remembers 100 bytes per block of the current segment, and the
+/// Builds the index of one table. Memory: 100 bytes per block of the current segment, and the
 /// finished segments until `finish`.
 #[derive(Debug)]
 pub(crate) struct Builder {
     form: Form,
     /// The blocks of the current segment.
     units: Vec<Unit>,
-    /// Whether the last unit's last block may still get keys.
+    /// True if the last unit's last block may still get keys.
     open: bool,
     segments: Vec<FinishedSegment>,
     segment_bytes: usize,
-    /// Where the finished blocks of the current segment are.
+    /// The places of the finished blocks of the current segment.
     extents: Vec<Extent>,
-    /// Blocks that have been finished.
+    /// The number of finished blocks.
     blocks: usize,
-    /// Blocks in finished segments.
+    /// The number of blocks in finished segments.
     segment_blocks: usize,
 }
 
@@ -72,9 +72,9 @@ impl Builder {
         }
     }
 
-    /// About the bytes that the index would take in the file if it were finished now.
+    /// The approximate bytes of the index in the file if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> usize {
-        // 16 bits per block: measured are 13 to 15.
+        // 16 bits per block: 13 to 15 are measured.
         self.segment_bytes + self.units.len() * 2 + self.extents.len() * EXTENT_BYTES
     }
 
@@ -85,8 +85,8 @@ impl Builder {
             + self.extents.capacity() * size_of::<Extent>()
     }
 
-    /// Hands the segments, in order, to `write_page`, which says where it stored them, then the top.
-    /// Returns where the top is.
+    /// Passes the segments, in order, and then the top to `write_page`, which returns their places.
+    /// Returns the place of the top.
     pub(crate) fn finish(
         mut self,
         mut write_page: impl FnMut(&[u8]) -> Result<Handle>,
@@ -171,7 +171,7 @@ pub(crate) struct ThreeLevel {
     segments: ResidentPages<SegmentLayout>,
 }
 
-/// What the top says of a segment.
+/// The data of a segment in the top.
 #[derive(Debug)]
 struct Top {
     first_prefix: u64,
@@ -181,7 +181,7 @@ struct Top {
 }
 
 impl ThreeLevel {
-    /// An index that asks for its segments, from its top page.
+    /// Opens a paged index from its top page.
     pub(crate) fn paged(table: TableId, top_page: &[u8]) -> Result<ThreeLevel> {
         let mut reader = ByteReader::new(top_page);
         let blocks = reader.varint_as("number of blocks")?;
@@ -218,9 +218,9 @@ impl ThreeLevel {
         })
     }
 
-    /// Hashes that about as many blocks are before as before this one. A resident index finds them
-    /// between two groups, or within the first or the last one of a segment, whose prefixes it knows
-    /// whole; a paged one takes a segment's hashes to be spread evenly.
+    /// Hashes with about as many blocks before them as before this block. A resident index finds
+    /// them between two groups, or within the first or the last group of a segment, whose prefixes
+    /// it knows whole. A paged index assumes that the hashes of a segment are evenly spread.
     fn begin_of(&self, block: usize) -> Hashes {
         let number = self.segment_of_block(block);
         let top = &self.tops[number];
@@ -281,14 +281,14 @@ impl ThreeLevel {
         Ok(layout)
     }
 
-    /// The segment where the first entry at or after these hashes is, and its first block.
+    /// The segment of the first entry at or after these hashes, and its first block.
     #[inline]
     fn segment_of(&self, wanted: Hashes) -> Option<(usize, usize)> {
         let number = self.tops.partition_point(|top| top.last < wanted);
         self.tops.get(number).map(|top| (number, top.first_block))
     }
 
-    /// Asks a segment, which is resident or given or to be read.
+    /// Queries a segment: a resident one, the given one, or one to be read.
     #[inline]
     fn ask<T>(
         &self,
@@ -395,7 +395,8 @@ impl Index for ThreeLevel {
     }
 }
 
-/// The smallest hash from `low` on, below `high`, that something holds for and for all above; else `high`.
+/// The smallest hash from `low` on, below `high`, for which `holds` is true, as it then is for all
+/// above; else `high`.
 fn smallest(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = low.midpoint(high);

@@ -1,10 +1,9 @@
 //! A trie over sorted hashes, coded as the number of keys in the left half of every node, in
 //! pre-order; after SILT, strongly ordered.
 //!
-//! Nothing is stored for a subtree of one key or none, and the number of keys at the root is the
-//! caller's. So the trie knows of a key only the bits that tell it from the others, and answers any
-//! key with a rank that is right for members and off by at most one for all others:
-//!
+//! A subtree of one key or none takes no space. The caller knows the number of keys at the root. So
+//! the trie knows only the bits of a key that distinguish it from the others. It answers any key
+//! with a rank. The rank is right for members and off by at most one for all others:
 //! ```text
 //! keys 00.. 010.. 011.. 1..     root: 3 of 4 left
 //!                              /                \
@@ -15,28 +14,28 @@
 //!                                1 of 2 left
 //! ```
 //!
-//! A leaf may be followed by bits of the caller's, and a large node by the size of its left subtree,
-//! so that a walk to the right can jump over it.
+//! A leaf may be followed by bits of the caller's. A large node is followed by the size of its left
+//! subtree, so that a walk to the right can skip it.
 
 use super::bits::{BitWriter, Cursor};
 use super::code;
 
-/// The bits of a hash, and so the levels of a trie at most.
+/// The number of bits of a hash: the maximum of levels of a trie.
 pub(super) const HASH_BITS: u32 = 64;
 
-/// What of a trie is its user's.
+/// The user's part of a trie.
 pub(super) trait Kind {
-    /// Nodes of more keys are followed by the size of their left subtree.
+    /// The number of keys above which a node is followed by the size of its left subtree.
     const JUMP_OVER: usize;
-    /// The low bits of such a size that are stored as they are.
+    /// The number of raw low bits of such a size.
     const JUMP_BITS: usize;
-    /// Passes over what follows a leaf.
+    /// Skips the bits behind a leaf.
     fn skip_leaf(cursor: &mut Cursor<'_>);
-    /// Passes over a subtree of some keys at once, if it can.
+    /// Skips a subtree of some keys at once, if it can.
     fn skip_small(cursor: &mut Cursor<'_>, keys: usize) -> bool;
 }
 
-/// A trie with nothing but its nodes.
+/// A trie with nodes only.
 #[derive(Debug)]
 pub(super) struct Bare;
 
@@ -53,7 +52,7 @@ impl Kind for Bare {
     }
 }
 
-/// Writes the trie of sorted keys that differ. `put_leaf` gets the rank and depth of every leaf.
+/// Writes the trie of sorted, distinct keys. `put_leaf` gets the rank and depth of every leaf.
 pub(super) fn encode<K: Kind>(
     keys: &[u64],
     out: &mut BitWriter,
@@ -63,7 +62,7 @@ pub(super) fn encode<K: Kind>(
     encode_below::<K, _>(keys, 0, 0, out, put_leaf);
 }
 
-/// The subtree of `keys`, which begin at `rank` and share `depth` bits.
+/// Writes the subtree of `keys`, which begin at `rank` and share `depth` bits.
 fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
     keys: &[u64],
     rank: usize,
@@ -90,20 +89,20 @@ fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
     encode_below::<K, F>(right, rank + split, depth + 1, out, put_leaf);
 }
 
-/// Where a walk for a key ended.
+/// The end of a walk for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The walk ended on a key: the wanted one may equal it, precede or follow it immediately.
-    /// Otherwise it ended beside all keys: the wanted one is not among them, and exactly `rank`
-    /// are smaller.
+    /// True if the walk ended at a key: the wanted key equals it, or precedes or follows it
+    /// immediately. False if it ended beside all keys: the wanted key is absent, and exactly `rank`
+    /// keys are smaller.
     pub(super) leaf: bool,
     pub(super) rank: usize,
-    /// How many bits of the key led there.
+    /// The number of the key's bits on the walk.
     pub(super) depth: u32,
 }
 
-/// Walks from the root of a trie of `keys` keys at the cursor, which ends behind the leaf's path: at
-/// what follows the leaf.
+/// Walks from the root of a trie of `keys` keys. The cursor begins at the root and ends behind the
+/// leaf's path, at the bits that follow the leaf.
 #[inline]
 pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: u64) -> Place {
     let (mut rank, mut depth) = (0, 0);
@@ -130,10 +129,10 @@ pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: 
     }
 }
 
-/// Passes over the subtree of so many keys.
+/// Skips the subtree of `keys` keys.
 #[inline]
 pub(super) fn skip<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize) {
-    // The right subtrees still to pass, from the root down: at most one of each level.
+    // The right subtrees still to skip, from the root down: at most one of each level.
     let mut pending = [0u16; HASH_BITS as usize];
     let mut count: usize = 0;
     while !cursor.is_past_end() {

@@ -1,9 +1,9 @@
-//! One page of separators with the places of what they separate: a piece of the index, or the top
-//! that separates the pieces. The format is in `docs/format/fence_pointers.md`.
+//! A page of separators with the places of their children: a piece of the index, or the top that
+//! separates the pieces. The format is in `docs/format/fence_pointers.md`.
 //!
-//! Separators are searched as integers: what all separators of the page share is stored once, and
-//! the next few bytes of each are an array of fixed width. If these bytes are not enough for every
-//! separator, their full rests follow in a heap and decide ties.
+//! Separators are searched as integers. The bytes that all separators of the page share are stored
+//! once. The next few bytes of each are an array of fixed width. If these bytes do not suffice for
+//! every separator, their full rests follow in a heap and decide ties.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use crate::base::codec::{ByteReader, shared_prefix, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
 
-/// The rests of separators are in a heap.
+/// Flag: the rests of separators are in a heap.
 const HEAP: u8 = 1;
-/// Some children begin with the key that the child before ends with.
+/// Flag: some children begin with the last key of the child before.
 const TOUCHING: u8 = 2;
-/// There are gaps between the children, of any size.
+/// Flag: there are gaps of any size between the children.
 const GAPS: u8 = 4;
-/// Each child begins where the device's next page begins after the one before.
+/// Flag: each child begins at the device's next page after the child before.
 const ALIGNED: u8 = 8;
 const FLAGS_KNOWN: u8 = 15;
-/// Separators are integers of at most this many bytes.
+/// The maximum of bytes of a separator's integer.
 const PREFIX_BYTES_MAX: usize = 8;
-/// With a heap the integers only have to be good enough to make ties rare.
+/// With a heap the integers only have to make ties rare.
 const HEAP_PREFIX_BYTES: usize = 4;
 
 /// A child of a node: a block, or a page of the index.
@@ -32,15 +32,15 @@ const HEAP_PREFIX_BYTES: usize = 4;
 pub(super) struct Child {
     /// The child's first key, or a prefix of it that [`Child::cut`] left.
     pub(super) first_key: Vec<u8>,
-    /// How many bytes of it are above the last key of the child before.
+    /// The number of its leading bytes that make it larger than the last key of the child before.
     pub(super) needed: usize,
-    /// The last key of the child before is equal: versions of one key are in both.
+    /// True if the last key of the child before is equal: versions of one key are in both.
     pub(super) touching: bool,
     pub(super) handle: Handle,
 }
 
 impl Child {
-    /// Forgets bytes of the first key that no node will need, now that the next child is known.
+    /// Drops the bytes of the first key that no node will need, once the next child is known.
     pub(super) fn cut(&mut self, next_needed: usize) {
         let keep = self.needed.max(next_needed) + PREFIX_BYTES_MAX;
         self.first_key.truncate(keep);
@@ -63,7 +63,7 @@ impl NodeBuilder {
         self.children.push(child);
     }
 
-    /// About how large the page would be.
+    /// The approximate size of the page.
     pub(super) fn estimated_bytes(&self) -> usize {
         let (Some(first), Some(last)) = (self.children.first(), self.children.last()) else {
             return 0;
@@ -79,7 +79,7 @@ impl NodeBuilder {
         self.key_bytes + self.children.capacity() * size_of::<Child>()
     }
 
-    /// The page; `first` is the number of the first child.
+    /// Encodes the page. `first` is the number of the first child.
     pub(super) fn encode(&self, first: usize) -> Vec<u8> {
         let children = &self.children;
         let (Some(first_child), Some(last_child)) = (children.first(), children.last()) else {
@@ -147,7 +147,7 @@ impl NodeBuilder {
     }
 }
 
-/// How the places of the children are stored.
+/// The stored form of the children's places.
 struct Places {
     base: u64,
     /// Nothing, [`ALIGNED`] or [`GAPS`].
@@ -184,7 +184,7 @@ impl Places {
         }
     }
 
-    /// The ends of the children; with gaps their offsets, then their sizes.
+    /// Appends the ends of the children; with gaps their offsets, then their sizes.
     fn put(&self, children: &[Child], out: &mut Vec<u8>) {
         let gaps = self.spacing == GAPS;
         for Child { handle, .. } in children {
@@ -204,13 +204,13 @@ impl Places {
     }
 }
 
-/// Where a page of the device begins at or after `offset`, or the largest number.
+/// The offset of the first device page at or after `offset`, or the largest number.
 fn device_page_after(offset: u64) -> u64 {
     let page = offset.checked_next_multiple_of(DEVICE_PAGE_BYTES);
     page.unwrap_or(u64::MAX)
 }
 
-/// Where the parts of a node are in its page.
+/// The places of a node's parts in its page.
 #[derive(Debug, Clone)]
 pub(super) struct NodeLayout {
     pub(super) count: usize,
@@ -231,7 +231,7 @@ pub(super) struct NodeLayout {
 }
 
 impl NodeLayout {
-    /// Parses the node at the front of a page; what follows it is the caller's.
+    /// Parses the node at the front of a page. The rest of the page is the caller's.
     pub(super) fn parse(page: &[u8]) -> Result<(NodeLayout, usize)> {
         let mut reader = ByteReader::new(page);
         let count: usize = reader.varint_as("number of index entries")?;
@@ -301,7 +301,7 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// How many separators are at or below `key`.
+    /// The number of separators at or below `key`.
     pub(super) fn at_or_below(&self, key: &[u8]) -> usize {
         let shared = self.shared();
         let Some(rest) = key.strip_prefix(shared) else {
@@ -310,7 +310,8 @@ impl<'a> Node<'a> {
         let width = usize::from(self.layout.prefix_bytes);
         let wanted = packed::get_ordered(rest, 0, width);
         if self.layout.flags & HEAP == 0 {
-            // A key too short for the integer's bytes is below a separator of equal integer.
+            // A key that is too short for the integer's bytes is below a separator of equal
+            // integer.
             return if rest.len() >= width {
                 self.count_while(0..self.layout.count, |i| self.prefix(i) <= wanted)
             } else {
@@ -322,7 +323,7 @@ impl<'a> Node<'a> {
         self.count_while(below..ties, |i| self.rest(i) <= rest)
     }
 
-    /// Whether child `i` begins with `key` and the child before ends with it.
+    /// Returns true if child `i` begins with `key` and the child before ends with it.
     pub(super) fn touches(&self, i: usize, key: &[u8]) -> bool {
         self.is_touching(i) && self.separator(i) == key
     }
@@ -348,7 +349,7 @@ impl<'a> Node<'a> {
         key
     }
 
-    /// Where child `i` is stored.
+    /// The place of child `i`.
     pub(super) fn handle(&self, i: usize) -> Handle {
         let layout = self.layout;
         let width = usize::from(layout.offset_bytes);
@@ -383,7 +384,7 @@ impl<'a> Node<'a> {
         packed::get_ordered(self.page, self.layout.prefixes as usize + i * width, width)
     }
 
-    /// What follows the shared bytes of separator `i`; only with a heap.
+    /// The bytes after the shared ones of separator `i`; only with a heap.
     fn rest(&self, i: usize) -> &'a [u8] {
         let layout = self.layout;
         let width = usize::from(layout.end_bytes);
@@ -394,7 +395,7 @@ impl<'a> Node<'a> {
             .unwrap_or_default()
     }
 
-    /// The end of the front part of `range` for which `holds` is true.
+    /// The end of the leading part of `range` for which `holds` is true.
     #[inline]
     fn count_while(&self, range: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
         let (mut at, mut size) = (range.start, range.len());
@@ -411,7 +412,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Bytes from disk may say anything: what is too large stays too large.
+/// Makes a place of numbers from disk, which may be anything: a number that is too large stays too
+/// large.
 fn handle(offset: u64, bytes: u64) -> Handle {
     Handle {
         offset,

@@ -7,7 +7,7 @@ use crate::table::block_index::conformance::{Forms, Subject};
 
 struct Fence;
 
-/// The pages by offset, and the offset of the top.
+/// Returns the pages by offset, and the offset of the top.
 fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let mut pages = BTreeMap::new();
     let mut offset = 0;
@@ -75,7 +75,7 @@ fn of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> (BTreeMap<u64, Vec<u8>>,
     write(builder)
 }
 
-/// The index must stay a small part of memory: with random keys it is 6 bytes per block here.
+/// The index must stay a small part of memory: with random keys it takes 6 bytes per block.
 #[test]
 fn a_block_costs_few_bytes() {
     let mut keys: Vec<_> = (0..20_000u64)
@@ -117,7 +117,7 @@ fn split_keys_cut_evenly() {
     }
 }
 
-/// Pages come with checksums, but a decoder must stand any bytes.
+/// Pages have checksums, but a decoder must not panic on any bytes.
 #[test]
 fn damaged_pages_do_not_panic() {
     let keys: Vec<_> = (0..1500u32)

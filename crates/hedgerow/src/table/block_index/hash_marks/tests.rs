@@ -4,7 +4,7 @@ use crate::base::error::ErrorKind;
 use crate::table::block_index::conformance;
 use crate::table::block_index::conformance::{Forms, Subject};
 
-/// What the suite fills: keys, then the place of their bucket.
+/// The builder of the suite: keys, then the place of their bucket.
 #[derive(Default)]
 struct Keys {
     builder: Builder,
@@ -43,7 +43,7 @@ impl Subject for Marks {
         false
     }
 
-    /// The suite has blocks of one key, several of which may share a cell.
+    /// The suite has blocks of one key. Several of them may share a cell.
     fn excess_max(&self) -> usize {
         3
     }
@@ -68,7 +68,8 @@ fn marks_are_an_index() {
     conformance::check(&Marks);
 }
 
-/// Marks of buckets with so many keys each, of `range` the hashes from a part on; and all heads.
+/// Makes the marks of `buckets` buckets with `keys` keys each, from the last 2^-`part` of the
+/// hashes. Returns all heads, too.
 fn marks_of(buckets: usize, keys: usize, part: u32) -> (HashMarks, Vec<u64>) {
     let count = (buckets * keys) as u64;
     let mut heads: Vec<u64> = (0..count)
@@ -87,8 +88,8 @@ fn marks_of(buckets: usize, keys: usize, part: u32) -> (HashMarks, Vec<u64>) {
     (HashMarks::open(&builder.finish()).unwrap(), heads)
 }
 
-/// I4 and I11 of LSM-trie, for marks in cells: whoever has a key reads its bucket first, and a second
-/// one for at most one key in 200; nobody reads a third.
+/// I4 and I11 of LSM-trie, for marks in cells. Every lookup of a present key reads its bucket
+/// first. At most one key in 200 makes it read a second bucket, and none a third.
 #[test]
 fn nearly_every_key_is_in_the_first_bucket_that_it_may_be_in() {
     for (buckets, keys, part) in [(8192, 33, 12), (2000, 9, 1), (2000, 3, 20), (500, 200, 3)] {

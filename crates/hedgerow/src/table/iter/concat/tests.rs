@@ -31,7 +31,7 @@ impl Parts for Run {
     }
 }
 
-/// Cuts sorted versions into tables, also between versions of one key.
+/// Cuts sorted versions into tables, even between versions of one key.
 fn run(all: &[Version], table_entries: usize) -> Run {
     Run {
         tables: all.chunks(table_entries).map(<[_]>::to_vec).collect(),

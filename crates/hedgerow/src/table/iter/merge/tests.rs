@@ -50,7 +50,7 @@ proptest! {
         walk(&mut *merge(boxed(&children)), all, &moves);
     }
 
-    /// Long walks, so that keys leave what they had in common.
+    /// Long walks, so that keys lose their common start.
     #[test]
     fn merging_both_ways_is_sorted(versions in any_versions(), k in 1usize..12) {
         let (children, all) = deal(&versions, k);
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// It never happens, but if it does nothing panics and both come out.
+    /// Equal entries never happen. Even then nothing panics and both are returned.
     #[test]
     fn equal_entries_do_not_break_it(
         entries in prop::collection::btree_set((any_key(), 0u64..9), 0..20),
@@ -115,8 +115,8 @@ fn no_children_have_no_entries() {
 }
 
 /// Prints nanoseconds per entry: `cargo test --release -p hedgerow --lib -- --ignored --nocapture
-/// merge_speed`. Few enough entries to stay in the cache: 16-byte decimal keys, and the
-/// same behind 17 more bytes.
+/// merge_speed`. The entries are few enough to stay in the cache. Their keys are 16-byte decimals,
+/// and the same behind 17 more bytes.
 #[test]
 #[ignore = "a measurement"]
 fn merge_speed() {

@@ -3,7 +3,7 @@ use super::super::testing::SplitMix;
 use super::*;
 use crate::base::codec::packed;
 
-/// The groups, by walking over the bits one by one.
+/// Computes the groups bit by bit.
 fn groups(bits: &[bool]) -> Vec<Group> {
     let mut low = 0;
     let ends = bits.iter().enumerate().filter(|(_, is_set)| **is_set);
@@ -14,7 +14,7 @@ fn groups(bits: &[bool]) -> Vec<Group> {
     .collect()
 }
 
-/// Each boundary is behind the one before, and there are as many as groups (T7).
+/// Each boundary is behind the one before, and there are as many boundaries as groups (T7).
 #[test]
 fn groups_are_found_by_rank_and_by_block() {
     let random = &mut SplitMix(4);

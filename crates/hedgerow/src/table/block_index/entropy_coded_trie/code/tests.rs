@@ -2,7 +2,7 @@ use super::super::bits::Bits;
 use super::super::testing::text;
 use super::*;
 
-/// The codewords of nodes of 2 to 16 keys, by the keys on the left: printed by the reference.
+/// The codewords of nodes of 2 to 16 keys, by the keys on the left, as the reference prints them.
 const STRONG: &str = "\
 10 0 11
 100 11 0 101

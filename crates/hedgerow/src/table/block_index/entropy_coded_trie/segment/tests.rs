@@ -3,7 +3,7 @@ use super::super::trie;
 use super::super::trie::tests::Plain;
 use super::*;
 
-/// Hashes as they are, in one bucket.
+/// The identity map of hashes, in one bucket.
 const AS_THEY_ARE: Spread = Spread {
     first: 0,
     multiplier: 1,
@@ -123,7 +123,7 @@ fn levels_are_those_of_the_reference() {
 const MANY_LEVEL_1: &str = "3bb2b6bcec72ed67c4c6f9e3a388273e766ee8";
 const MANY_LEVEL_3: &str = "41134f35b085362d5604d31bf7258668e2c8869b444e215b022269932d651388448259a0488cd02690a6b91160987100";
 
-/// Asks a segment for every pair of hashes given, and holds the answers against the blocks.
+/// Queries a segment for every given pair of hashes and checks the answers against the blocks.
 fn check(blocks: &[Vec<Hashes>], form: Form, asked: impl Iterator<Item = Hashes>) {
     let units: Vec<Unit> = units(blocks);
     let page = encode(&units, &NOWHERE, form);
@@ -153,8 +153,8 @@ fn check(blocks: &[Vec<Hashes>], form: Form, asked: impl Iterator<Item = Hashes>
         if let Some(expected) = expected {
             assert_eq!(first..end, expected, "{wanted:x?} in {blocks:x?}");
             assert_eq!(likely, first);
-            // A scan over the prefix ends at the next one, which is as good as the same unless hashes
-            // come from a narrow slice.
+            // A scan over the prefix ends at the next one. That gives the same end unless the
+            // hashes come from a narrow slice.
             let next = wanted.prefix.checked_add(1).filter(|_| !is_narrow(blocks));
             assert!(next.is_none_or(|next| segment.end_of(next) == end));
         }
@@ -192,7 +192,7 @@ fn check_lower_bound(blocks: &[Vec<Hashes>], wanted: Hashes, found: Bracket) {
     }
 }
 
-/// Random tables over a tiny space of hashes, each asked for all pairs of hashes (T9).
+/// Random tables over a tiny space of hashes. Each is queried for all pairs of hashes (T9).
 #[test]
 fn every_pair_of_hashes_is_answered_exactly() {
     let random = &mut SplitMix(21);
@@ -226,7 +226,8 @@ fn every_pair_of_hashes_is_answered_exactly() {
     }
 }
 
-/// One entry, one block, one prefix over all blocks, blocks of one entry; below the first and above the last (T11).
+/// One entry, one block, one prefix over all blocks, blocks of one entry; hashes below the first
+/// and above the last (T11).
 #[test]
 fn the_borders_of_segments() {
     let random = &mut SplitMix(22);

@@ -9,10 +9,10 @@ use crate::table::block_index::conformance::{Forms, Subject};
 mod speed;
 
 const PAGE_BYTES: u32 = 4096;
-/// Where the pages of the index begin.
+/// The offset of the index's first page.
 const END: u64 = 12288;
 
-/// The pages by offset, and the offset of the top.
+/// Returns the pages by offset, and the offset of the top.
 fn write(builder: Builder) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let mut pages = BTreeMap::new();
     let mut offset = END;
@@ -77,7 +77,7 @@ impl Subject for Form {
         Builder::new(*self)
     }
 
-    /// Two letters and the rest are the fragments.
+    /// The fragments are two letters and the rest.
     fn order_key(&self, key: &[u8]) -> Vec<u8> {
         let (prefix, suffix) = key.split_at(key.len().min(2));
         let hash = |fragment| xxhash_rust::xxh3::xxh3_64_with_seed(fragment, 5).to_be_bytes();
@@ -111,8 +111,8 @@ fn conforms() {
     conformance::check(&Form::Array);
 }
 
-/// Groups as in the tables of the paper: of one size, of 26 sizes after Zipf up to 8000, or a mix of
-/// many small and few large ones.
+/// Groups as in the tables of the paper: of one size, of 26 sizes after Zipf up to 8000, or many
+/// small ones with a few large ones.
 fn group_sizes(kind: &str, count: usize) -> Vec<usize> {
     let fixed = |size: usize| vec![size; count / size];
     let zipf = |skew: f64| -> Vec<usize> {
@@ -167,7 +167,8 @@ impl Table {
     }
 }
 
-/// Bits per key, and every entry and as many others looked up: never more than one block (T10).
+/// Checks the bits per key. Looks up every entry and as many others: never more than one block
+/// (T10).
 #[test]
 fn the_tables_of_the_paper_are_small_and_exact() {
     let expected = [
@@ -230,8 +231,7 @@ fn check_lookups(table: &Table) {
     }
 }
 
-/// A key with more versions than a block holds, and hash twins: nothing else is in their blocks'
-/// way.
+/// A key with more versions than a block holds, and hash twins. Their blocks hold nothing else.
 #[test]
 fn equal_hashes_in_several_blocks_are_found_in_all_of_them() {
     let all = entries(&[3, 200, 1, 40], 31);

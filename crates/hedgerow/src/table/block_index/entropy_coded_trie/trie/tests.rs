@@ -3,7 +3,7 @@ use super::super::routes::Tails;
 use super::super::testing::{SplitMix, hex, text};
 use super::*;
 
-/// As the reference writes it, without jumps.
+/// The trie of the reference, without jumps.
 pub(in super::super) struct Plain;
 
 impl Kind for Plain {
@@ -21,7 +21,7 @@ fn plain(keys: &[u64]) -> BitWriter {
     out
 }
 
-/// Keys, seed, and the bits that the reference writes for them.
+/// The number of keys, the seed, and the bits that the reference writes for them.
 const VECTORS: [(usize, u64, usize, &str); 8] = [
     (1, 1, 0, ""),
     (2, 2, 5, "b0"),
@@ -50,7 +50,7 @@ fn tries_are_those_of_the_reference() {
     assert_eq!(text(out.bytes(), out.bits()), "1100110");
 }
 
-/// SILT's expected sizes, which its table has to six digits (T3).
+/// SILT's expected sizes, from its table with six digits (T3).
 #[test]
 fn random_keys_cost_what_the_theory_says() {
     let mut random = SplitMix(99);
@@ -73,7 +73,7 @@ fn random_keys_cost_what_the_theory_says() {
     }
 }
 
-/// What follows the leaf of a member in the tests: its rank.
+/// A trie whose leaves are followed by their ranks.
 struct Ranked;
 
 impl Kind for Ranked {
@@ -87,7 +87,8 @@ impl Kind for Ranked {
     }
 }
 
-/// A member's leaf has its rank (T4), others are told of the rank beside them (T5), and to skip a trie ends where it does (T6).
+/// Checks that a member's leaf has its rank (T4), that other keys get the rank beside them (T5),
+/// and that a skip ends at the end of the trie (T6).
 fn check_places<K: Kind>(keys: &[u64], leaf_bits: usize, asked: impl Iterator<Item = u64>) {
     let mut out = BitWriter::default();
     encode::<K>(keys, &mut out, &mut |rank, _, out| {
@@ -154,7 +155,7 @@ fn members_have_their_rank_and_others_one_beside() {
     }
 }
 
-/// All sets of keys of four bits.
+/// Checks all sets of keys of four bits.
 #[test]
 fn every_trie_over_four_bits_answers_every_key() {
     for set in 0..1u32 << 16 {
