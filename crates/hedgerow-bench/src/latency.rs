@@ -40,6 +40,7 @@ impl Latency {
         let at = |quantile| us(self.ns.value_at_quantile(quantile).min(self.max_ns));
         json!({
             "p50": at(0.5),
+            "p95": at(0.95),
             "p99": at(0.99),
             "p999": at(0.999),
             "p9999": at(0.9999),
@@ -62,7 +63,12 @@ mod tests {
         a.add(&b);
         let found = a.to_json();
         assert_eq!(found["max"], 123_456.789);
-        for (name, expected) in [("p50", 500.0), ("p99", 990.0), ("p999", 999.0)] {
+        for (name, expected) in [
+            ("p50", 500.0),
+            ("p95", 950.0),
+            ("p99", 990.0),
+            ("p999", 999.0),
+        ] {
             let ratio = found[name].as_f64().unwrap() / expected;
             assert!((0.999..1.002).contains(&ratio), "{name}: {found}");
         }

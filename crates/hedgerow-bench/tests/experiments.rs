@@ -17,6 +17,12 @@ const SIZE: Size = Size {
     read_mode: ReadMode::Pread,
 };
 
+/// Of trees with thousands of memtables at scale 1.
+const SMALL: Size = Size {
+    scale: 0.001,
+    ..SIZE
+};
+
 /// The rows of an experiment of Autumn, of the trials with `only` in their label, on ours.
 fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
     rows_of(Paper::Autumn, size, number, only)
@@ -104,13 +110,21 @@ fn figure_2_has_all_workloads_and_predicts_entry_writes() {
 
 #[test]
 fn figure_3_goes_over_c_and_t() {
-    let rows = rows(&SIZE, 2, "");
+    let rows = rows(&SMALL, 2, "");
     let cases = names(&rows, "case");
     assert_eq!(
         cases,
-        BTreeSet::from(["700 memtables", "T = 3", "T = 5", "c = 0.8"])
+        BTreeSet::from(["700 memtables", "T = 3", "T = 5", "c = 0.4", "c = 0.8"])
     );
-    assert_eq!(names(&rows, "design").len(), 12 + 8);
+    assert_eq!(names(&rows, "design").len(), 13 + 6 + 8);
+    // Each tree is read at eight sizes while it doubles.
+    let misses = rows
+        .iter()
+        .filter(|row| row["workload"] == "readmissing" && row["design"] == "garnering:2,0.4");
+    let sizes: Vec<u64> = misses
+        .map(|row| row["grown"]["entries"].as_f64().unwrap() as u64)
+        .collect();
+    assert_eq!(sizes, [1000, 1125, 1250, 1375, 1500, 1625, 1750, 1875]);
     expect_shown(&rows);
 }
 
@@ -136,12 +150,22 @@ fn figure_4_tells_where_gets_were_answered() {
 
 #[test]
 fn figure_5_grows_and_filters_spare_probes_of_none() {
-    let rows = rows(&SIZE, 4, "leveling:2");
-    let sizes = ["10000 keys", "20000 keys", "40000 keys", "80000 keys"];
-    assert_eq!(names(&rows, "case"), BTreeSet::from(sizes));
-    for row in rows.iter().filter(|row| row["workload"] == "readmissing") {
+    let rows = rows(&SMALL, 4, "leveling:2");
+    for row in rows
+        .iter()
+        .filter(|row| row["workload"] == "readmissing from 4/8")
+    {
         let probes = row["filter_probes"].as_u64().unwrap();
         assert_eq!(probes > 0, row["design"] != "leveling:2", "{row}");
+    }
+    for (from, first) in [("1/8", 1000.0), ("2/8", 2000.0), ("4/8", 4000.0)] {
+        let of_range = format!("seek+10 from {from}");
+        let reads: Vec<_> = rows
+            .iter()
+            .filter(|row| row["workload"] == of_range)
+            .collect();
+        assert_eq!(reads.len(), 3 * 8, "three filters, eight sizes");
+        assert_eq!(reads[0]["grown"]["entries"], first);
     }
     expect_shown(&rows);
 }

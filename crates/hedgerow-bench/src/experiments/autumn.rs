@@ -2,8 +2,9 @@
 //! Key-Value Store with Fast Point and Range Read Speed", and one of our own on the advisor's model.
 //!
 //! At scale 1 sizes are the paper's, as far as it tells them, else those of its code: ratio 2 with
-//! memtables of 4 MiB, tables of 2 MiB for the small benches, ratio 5 with 64 MiB for YCSB. Memory
-//! shrinks with the data, down to a floor, so trees keep their shape.
+//! memtables of 4 MiB, tables of 2 MiB for the small benches, ratio 5 for YCSB. Memory shrinks with the
+//! data, down to a floor, so trees keep their shape. What a smaller c gains is fewer runs, which trees of
+//! 60 memtables do not show: figures 3 to 5 are of trees of 3,000 memtables and more.
 
 mod targets;
 
@@ -34,6 +35,11 @@ const FIVE_LEVELS: &str = "five levels of ratio 8";
 const FIVE_LEVELS_POLICY: &str = "leveling:8";
 const FIVE_LEVELS_FLUSHES: u64 = 3500;
 const ALLOTTED: [[&str; 2]; 2] = [["monkey:8", "bloom:10"], ["monkey:5", "bloom:7.5"]];
+/// Trees that are deep: memtables of the smallest tree that is read, tables as two of them. It is read while it
+/// doubles, each time it has grown by another part of what it was.
+const DEEP_FLUSHES: u64 = 3500;
+const SIZES_PER_DOUBLING: u64 = 8;
+const DOUBLINGS: u32 = 3;
 /// As a 700th of little data is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 
@@ -100,25 +106,22 @@ fn figure_2(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
+/// A tree of a million keys that grows to two.
 fn figure_3(size: &Size) -> Result<Vec<Trial>> {
-    let reads = size.reads(1_000_000);
-    let steps = vec![
-        Step::new(Workload::FillRandom, 1),
-        Step::new(Workload::ReadRandom, reads),
-        Step::seek(0, reads),
-        Step::seek(10, reads),
-    ];
-    let small = small(size, 2_000_000, 100, steps)?;
+    let deep = deep(size, 1)?;
     let mut trials = Vec::new();
     for ratio in [3, 5] {
+        let case = format!("T = {ratio}");
         for scaling in ["0.4", "0.6", "0.8", "1"] {
-            let design = format!("garnering:{ratio},{scaling}");
-            trials.push(small.of(&format!("T = {ratio}"), &design, "none")?);
+            trials.push(deep.of(&case, &format!("garnering:{ratio},{scaling}"), "none")?);
         }
+        trials.push(deep.of(&case, &format!("leveling:{ratio}"), "none")?);
     }
     for ratio in [2, 4, 8, 16] {
-        trials.push(small.of("c = 0.8", &format!("garnering:{ratio},0.8"), "none")?);
+        trials.push(deep.of("c = 0.8", &format!("garnering:{ratio},0.8"), "none")?);
+        trials.push(deep.of("c = 0.8", &format!("leveling:{ratio}"), "none")?);
     }
+    trials.push(deep.of("c = 0.4", "garnering:2,0.4", "none")?);
     let cuts = flushed(
         size,
         FLUSHES_COUNT,
@@ -132,7 +135,7 @@ fn figure_3(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// 20 GB of records; ratio 5, a base of four memtables of 64 MiB; gets with 10 filter bits.
+/// 20 GB of records, memtables of 6 MiB, of which there are 3,300; ratio 5; gets with 10 filter bits.
 fn figure_4(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(20_000_000);
     let ops = size.reads(1_000_000);
@@ -146,7 +149,7 @@ fn figure_4(size: &Size) -> Result<Vec<Trial>> {
         Workload::YcsbE,
     ];
     let steps = workloads.map(|workload| Step::new(workload, ops)).to_vec();
-    let mut ycsb = size.base(num, 23, 1000, steps, (1024 * MIB, 64 * MIB, 64 * MIB))?;
+    let mut ycsb = size.base(num, 23, 1000, steps, (1024 * MIB, 6 * MIB, 12 * MIB))?;
     ycsb.0.settings.threads = 2;
     ycsb.0.options.threads = 2;
     let mut trials = Vec::new();
@@ -168,43 +171,41 @@ fn figure_4(size: &Size) -> Result<Vec<Trial>> {
         Step::new(Workload::ReadWhileWriting, ops),
     ];
     let case = "reads while writing";
-    for design in ["garnering:5,0.8", "leveling:10"] {
+    for design in ["leveling:5", "garnering:5,0.8", "leveling:10"] {
         trials.push(ycsb.of(case, design, "bloom:10")?);
     }
-    trials.push(ycsb.peer(case, "rocksdb", "as ours", ""));
+    for peer in ["rocksdb", "leveldb"] {
+        trials.push(ycsb.peer(case, peer, "as ours", ""));
+    }
     Ok(trials)
 }
 
+/// A tree of a million keys that doubles three times.
 fn figure_5(size: &Size) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
-    for doublings in 0..4 {
-        let num = size.count(2_000_000 << doublings);
-        let reads = size.reads(1_000_000);
-        let steps = vec![
-            Step::new(Workload::FillRandom, 1),
-            Step::new(Workload::ReadRandom, reads),
-            Step::new(Workload::ReadMissing, reads),
-            Step::seek(10, reads),
-        ];
-        let mut small = small(size, 2_000_000 << doublings, 100, steps)?;
-        let case = format!("{num} keys");
-        for filter in ["none", "bloom:2", "monkey:2"] {
-            for policy in ["leveling:2", "garnering:2,0.8", "leveling:10"] {
-                trials.push(small.of(&case, policy, filter)?);
-            }
+    let growing = deep(size, DOUBLINGS)?;
+    for filter in ["none", "bloom:2", "monkey:2"] {
+        for policy in [
+            "leveling:2",
+            "garnering:2,0.8",
+            "garnering:2,0.4",
+            "leveling:10",
+        ] {
+            trials.push(growing.of("", policy, filter)?);
         }
-        for filter in ["none", "bloom:2"] {
-            small.0.options.design.filter = filter.parse()?;
-            trials.push(small.peer(&case, "leveldb", filter, ""));
-        }
+    }
+    for filter in ["none", "bloom:2"] {
+        let mut peer = growing.peer("", "leveldb", filter, "");
+        peer.options.design.filter = filter.parse()?;
+        trials.push(peer);
     }
     let steps = vec![
         Step::new(Workload::FillRandom, 1),
         Step::new(Workload::ReadMissing, size.reads(1_000_000)),
     ];
-    let deep = flushed(size, FIVE_LEVELS_FLUSHES, steps)?;
+    let five_levels = flushed(size, FIVE_LEVELS_FLUSHES, steps)?;
     for filter in ALLOTTED.concat() {
-        trials.push(deep.of(FIVE_LEVELS, FIVE_LEVELS_POLICY, filter)?);
+        trials.push(five_levels.of(FIVE_LEVELS, FIVE_LEVELS_POLICY, filter)?);
     }
     Ok(trials)
 }
@@ -272,6 +273,49 @@ fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
 fn small(size: &Size, num: u64, value_bytes: usize, steps: Vec<Step>) -> Result<Base> {
     let num = size.count(num);
     size.base(num, 16, value_bytes, steps, (64 * MIB, 4 * MIB, 2 * MIB))
+}
+
+/// A tree of a million keys, which is read while it doubles so often: its reads are means over sizes, since how
+/// many runs there are depends on where in its cycle of merges a tree is.
+fn deep(size: &Size, doublings: u32) -> Result<Base> {
+    let reads = size.reads(20_000);
+    let parts = SIZES_PER_DOUBLING << doublings;
+    let mut steps = Vec::new();
+    let fills = Step::fill_by_parts(parts).into_iter();
+    for (put, fill) in (1..parts).zip(fills) {
+        let part = fill.part;
+        steps.push(fill);
+        // At 8, 9, 10 .. 15 eighths of the first size, then at 16, 18, 20 .. 30 of them, and so on.
+        let mut step = 1;
+        while put >= 2 * SIZES_PER_DOUBLING * step {
+            step *= 2;
+        }
+        if put < SIZES_PER_DOUBLING || put % step != 0 {
+            continue;
+        }
+        let range = match doublings {
+            1 => String::new(),
+            _ => format!(" from {step}/{}", parts / SIZES_PER_DOUBLING),
+        };
+        let read = |step: Step| Step {
+            part,
+            name: format!("{}{range}", step.name),
+            ..step
+        };
+        steps.extend([
+            read(Step::new(Workload::ReadRandom, reads)),
+            read(Step::new(Workload::ReadMissing, reads)),
+            read(Step::seek(0, reads)),
+            read(Step::seek(10, reads)),
+        ]);
+    }
+    let mut base = small(size, 1_000_000 << doublings, 100, steps)?;
+    let records = base.0.settings.records;
+    let bytes = records.num * (records.key_bytes + records.value_bytes) as u64;
+    let memtable = ((bytes >> doublings) / DEEP_FLUSHES).max(MEMTABLE_BYTES_MIN);
+    base.0.options.design.memtable_bytes = Some(memtable);
+    base.0.options.design.table_bytes = Some(2 * memtable);
+    Ok(base)
 }
 
 /// As [`small`], of 2 million entries that fill so many memtables; tables are as small as they ever are.

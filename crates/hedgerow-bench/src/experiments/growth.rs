@@ -52,4 +52,9 @@ impl Growth {
             "filter_write_amplification": self.filter_bytes_written.over(self.user_bytes),
         });
     }
+
+    /// Adds to the row of a read how many entries there were.
+    pub(super) fn tell(&self, row: &mut Value) {
+        row["grown"] = json!({ "entries": self.entries });
+    }
 }

@@ -87,7 +87,7 @@ pub struct Step {
     pub ops: u64,
     /// As many operations before those that are measured, which find in memory what is usually there.
     pub warm_up: u64,
-    /// What a fill puts.
+    /// What a fill puts; of reads, the last part that was put, with those before it.
     pub part: Part,
     /// Steps after each seek.
     pub seek_nexts: u64,
@@ -348,7 +348,10 @@ impl Runner<'_> {
                 row["open_read_bytes"] = json!(opened.read_bytes);
             }
             if step.part != Part::WHOLE {
-                growth.add(&mut row);
+                match step.workload.loads() {
+                    true => growth.add(&mut row),
+                    false => growth.tell(&mut row),
+                }
             }
             model::add(&mut row, trial, step, &self.device, &mut debt)?;
             row["workload"] = json!(step.name);

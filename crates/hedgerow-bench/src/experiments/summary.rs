@@ -12,9 +12,10 @@ use crate::median::{mean, median};
 pub const ADVISED: &str = "advised for ";
 
 /// What a column shows, its decimals, and where it is in a row.
-const COLUMNS: [(&str, usize, &str); 23] = [
+const COLUMNS: [(&str, usize, &str); 24] = [
     ("ops/s", 0, "/ops_per_second"),
     ("p50 us", 1, "/latency_us/p50"),
+    ("p95 us", 1, "/latency_us/p95"),
     ("p99 us", 1, "/latency_us/p99"),
     ("p99.9 us", 1, "/latency_us/p999"),
     ("settle s", 1, "/settle_seconds"),
@@ -39,7 +40,7 @@ const COLUMNS: [(&str, usize, &str); 23] = [
 ];
 
 /// A line per case, workload and design, of medians over rounds (means, as its paper's, where experiments are on parallel
-/// trees), and what was found of predictions and targets.
+/// trees, and over the sizes of a store that grows), and what was found of predictions and targets.
 pub fn table(rows: &[Value]) -> String {
     let width = rows.iter().map(|row| text(row, "design").chars().count());
     let width = width.max().unwrap_or(0).max("design".len());
@@ -63,7 +64,8 @@ pub fn table(rows: &[Value]) -> String {
         let _ = write!(table, "{design:<width$}");
         for (name, decimals, path) in COLUMNS {
             let numbers = rounds.iter().filter_map(|row| number(row, path, name));
-            let shown = match parallel::is_of_paper(title) {
+            let grows = rounds.iter().any(|row| row["grown"].is_object());
+            let shown = match parallel::is_of_paper(title) || grows {
                 true => mean(numbers),
                 false => median(numbers),
             };

@@ -192,7 +192,8 @@ fn gains(races: &[Race<'_>]) -> Vec<String> {
         for leveled in race.0.iter().filter(|step| family(step).0 == "leveling") {
             let filter = leveled.text("/settings/filter");
             let mut of = kinds.iter().enumerate();
-            let of = of.find(|(_, kind)| kind.1.contains(&&leveled.workload[..]));
+            let workload = leveled.workload.split(" from ").next().unwrap_or_default();
+            let of = of.find(|(_, kind)| kind.1.contains(&workload));
             let rival = |step: &Measured| {
                 let ratio = family(leveled).1;
                 family(step) == ("garnering", ratio) && step.text("/settings/filter") == filter
