@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn the_parts_of_a_budget_are_in_force_in_rocksdb() {
         let dir = tempfile::tempdir().unwrap();
-        let store = RocksDb::open(&options(dir.path()), "max_background_jobs=3").unwrap();
+        let others = "max_background_jobs=3;compaction_style=kCompactionStyleUniversal";
+        let store = RocksDb::open(&options(dir.path()), others).unwrap();
         let settings = store.describe().settings;
         assert_eq!(settings["in_force"]["write_buffer_size"], "1048576");
         assert_eq!(settings["in_force"]["max_write_buffer_number"], "4");
@@ -220,5 +221,9 @@ mod tests {
             "bloomfilter:10:false"
         );
         assert_eq!(settings["in_force"]["max_background_jobs"], "3");
+        assert_eq!(
+            settings["in_force"]["compaction_style"],
+            "kCompactionStyleUniversal"
+        );
     }
 }

@@ -66,7 +66,8 @@ pub(super) struct InForce {
 }
 
 /// Options that say what the memory is spent on and how tables look.
-const SHOWN: [&str; 19] = [
+const SHOWN: [&str; 20] = [
+    "compaction_style",
     "write_buffer_size",
     "max_write_buffer_number",
     "max_bytes_for_level_base",

@@ -13,7 +13,7 @@ use hedgerow::{Design, KeyOrder, Layout, Residency, Simulation, TableSpec, advis
 use serde_json::{Value, json};
 
 use super::micro::Micro;
-use super::size::{Base, Size};
+use super::size::{Base, Size, UNIVERSAL};
 use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::median::median;
 use crate::store::Result;
@@ -29,7 +29,7 @@ const POLICY: &str = "trie";
 const FILTER: &str = "cluster:16";
 /// Bits per key of the filters of peers, and of ours beside theirs.
 const PEER_FILTER: &str = "bloom:16";
-const PEERS: [&str; 2] = ["rocksdb", "leveldb"];
+const PEERS: [&str; 3] = ["rocksdb", UNIVERSAL, "leveldb"];
 
 const ENTRIES: u64 = 200_000_000;
 const KEY_BYTES: usize = 16;

@@ -100,6 +100,18 @@ impl Size {
     }
 }
 
+/// RocksDB's own tiering, for what is to be compared with tiered designs of ours.
+pub(super) const UNIVERSAL: &str = "rocksdb universal";
+
+/// The engine of a peer's design, and what it is told.
+fn peer_of(design: &str) -> (&'static str, &'static str) {
+    match design {
+        UNIVERSAL => ("rocksdb", "compaction_style=kCompactionStyleUniversal"),
+        "rocksdb" => ("rocksdb", ""),
+        _ => ("leveldb", ""),
+    }
+}
+
 /// A trial without its design.
 pub(super) struct Base(pub(super) Trial);
 
@@ -117,23 +129,32 @@ impl Base {
         Ok(trial)
     }
 
-    /// A peer with the sizes of memtables and tables that ours has.
+    /// A peer by the name of its design: `rocksdb`, [`UNIVERSAL`], `leveldb`.
+    pub(super) fn peer_by_design(&self, case: &str, design: &str, filter: &str) -> Result<Trial> {
+        let (name, options) = peer_of(design);
+        let mut trial = self.peer(case, name, "", options);
+        trial.design = design.to_owned();
+        trial.options.design.filter = filter.parse()?;
+        Ok(trial)
+    }
+
+    /// The same, with the sizes of memtables and tables that ours has.
     pub(super) fn peer_of_our_sizes(
         &self,
         case: &str,
-        name: &'static str,
+        design: &str,
         filter: &str,
     ) -> Result<Trial> {
-        let design = &self.0.options.design;
-        let options = match (name, design.memtable_bytes, design.table_bytes) {
-            ("rocksdb", Some(memtable), Some(table)) => {
-                format!("write_buffer_size={memtable};target_file_size_base={table}")
-            }
-            _ => String::new(),
-        };
-        let mut trial = self.peer(case, name, "", &options);
-        trial.design = name.to_owned();
-        trial.options.design.filter = filter.parse()?;
+        let mut trial = self.peer_by_design(case, design, filter)?;
+        let sizes = &self.0.options.design;
+        if let ("rocksdb", Some(memtable), Some(table)) =
+            (trial.engine.name, sizes.memtable_bytes, sizes.table_bytes)
+        {
+            let sizes = format!("write_buffer_size={memtable};target_file_size_base={table}");
+            let given = [trial.engine.options, sizes].into_iter();
+            let given: Vec<_> = given.filter(|options| !options.is_empty()).collect();
+            trial.engine.options = given.join(";");
+        }
         Ok(trial)
     }
 

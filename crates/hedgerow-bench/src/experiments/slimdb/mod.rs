@@ -17,7 +17,7 @@ use hedgerow::{KeyOrder, Layout, PrefixRule};
 use serde_json::Value;
 
 use super::micro::Micro;
-use super::size::{Base, Size};
+use super::size::{Base, Size, UNIVERSAL};
 use super::{Experiment, Runner, Step, Trial, unknown};
 use crate::store::Result;
 use crate::workload::{Settings, Workload};
@@ -126,9 +126,9 @@ fn figures_11_to_13(size: &Size) -> Result<Vec<Trial>> {
         Ok(())
     };
     let names = DESIGNS.map(|design| design.0);
-    let peers = ["rocksdb", "leveldb"];
+    let peers = ["rocksdb", UNIVERSAL, "leveldb"];
     add(128, 3, &all, &[&names[..], &peers].concat())?;
-    let few = ["stepped merge", "rocksdb"];
+    let few = ["stepped merge", "rocksdb", UNIVERSAL];
     for group in [256, 512] {
         add(
             group,
@@ -153,7 +153,14 @@ fn table_7(size: &Size) -> Result<Vec<Trial>> {
         Step::new(Workload::ReadWhileWriting, reads),
     ];
     let base = base(size, num, 128, num * 116 / 6, steps)?;
-    let designs = ["stepped merge", "slimdb", "mixed", "rocksdb", "leveldb"];
+    let designs = [
+        "stepped merge",
+        "slimdb",
+        "mixed",
+        "rocksdb",
+        UNIVERSAL,
+        "leveldb",
+    ];
     of_designs(&base, "", &designs)
 }
 
@@ -176,15 +183,7 @@ fn base(size: &Size, num: u64, group: u64, memory: u64, steps: Vec<Step>) -> Res
 fn of_designs(base: &Base, case: &str, names: &[&str]) -> Result<Vec<Trial>> {
     let trial = |name: &&str| -> Result<Trial> {
         let Some((_, policy, filter, index)) = DESIGNS.iter().find(|it| it.0 == *name) else {
-            let peer = if *name == "rocksdb" {
-                "rocksdb"
-            } else {
-                "leveldb"
-            };
-            let mut trial = base.peer(case, peer, "", "");
-            trial.design = peer.to_owned();
-            trial.options.design.filter = PEER_FILTER.parse()?;
-            return Ok(trial);
+            return base.peer_by_design(case, name, PEER_FILTER);
         };
         let mut trial = base.of(case, policy, filter)?;
         trial.design = (*name).to_owned();
