@@ -312,6 +312,30 @@ fn simulate_tells_levels_and_amplification_and_draws_them() {
 }
 
 #[test]
+fn simulate_compares_leveling_and_garnering_of_many_ratios() {
+    let mut of_sizes = command(&["simulate", "--entries", "2e5", "--memtable-size", "32KiB"]);
+    let output = of_sizes
+        .args(["--table-size", "64KiB", "--front", "--json"])
+        .output()
+        .unwrap();
+    let points = objects(&output);
+    let number = |point: &Value, field: &str| point[field].as_f64().unwrap();
+    assert!(points.iter().any(|point| point["policy"] == "leveling:10"));
+    assert!(
+        points
+            .iter()
+            .any(|point| point["policy"] == "garnering:2,0.4")
+    );
+    let on_front = points.iter().filter(|point| point["on_front"] == true);
+    let front: Vec<&Value> = on_front.collect();
+    assert!(front.len() > 1 && front.len() < points.len());
+    for pair in front.windows(2) {
+        assert!(number(pair[0], "entry_writes") <= number(pair[1], "entry_writes"));
+        assert!(number(pair[0], "runs") >= number(pair[1], "runs"));
+    }
+}
+
+#[test]
 fn a_filter_over_runs_tells_its_tables() {
     let place = Place::new();
     let db = Db::open(place.db()).unwrap();

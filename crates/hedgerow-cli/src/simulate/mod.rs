@@ -1,5 +1,7 @@
 //! `hedgerow simulate`: what a design costs while a store grows, without a disk.
 
+mod front;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,7 @@ Examples:
   hedgerow simulate --entries 1e11 --key-size 16 --value-size 100 --policy leveling:10
   hedgerow simulate --entries 1e9 --overwrites zipf --deletes 0.1 --memory-budget 1GiB --picture growth.svg
   hedgerow simulate --entries 1e7 --memtable-size 1MiB --policy leveling:5 --pace 2
+  hedgerow simulate --entries 2e6 --memtable-size 32KiB --table-size 64KiB --front
   hedgerow simulate --entries 1e9 --levels '0=runs:4;1-2=tiering:8;3=leveling:8'";
 
 /// Lets the planner merge virtual tables: levels, runs, amplification over a store's growth.
@@ -72,6 +75,10 @@ pub(crate) struct Arguments {
     /// What chance is drawn from: the same number gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Compares leveling and garnering of many ratios instead: writes of an entry against runs to read, means
+    /// while the store doubles to its size
+    #[arg(long, conflicts_with_all = ["policy", "levels", "picture"])]
+    front: bool,
     /// Draws the growth to this file, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -116,7 +123,7 @@ fn overwrites(text: &str) -> Result<Overwrites, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let report = simulate(&Simulation {
+    let simulation = Simulation {
         entries: arguments.entries,
         key_bytes: arguments.key_size,
         value_bytes: arguments.value_size,
@@ -138,7 +145,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         pace: arguments.pace,
         seed: arguments.seed,
         ..Simulation::default()
-    })?;
+    };
+    if arguments.front {
+        return front::run(&simulation, output);
+    }
+    let report = simulate(&simulation)?;
     print(&report, arguments.memory_budget(), output);
     output.object(&object(&report));
     if let Some(path) = &arguments.picture {
