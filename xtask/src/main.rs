@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask NAME`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
+mod figures;
 mod lines;
 mod patches;
 mod tidy;
@@ -15,6 +16,7 @@ cargo xtask bless [ARGS..]  run the tests with HEDGEROW_BLESS=1, so that expecte
 cargo xtask patches         bring each mended defect of crates/hedgerow-testkit/patches back, in a copy of
                             the tree, and see that the command of its patch finds it
 cargo xtask lines           count the lines of code of each crate, without tests, comments and empty lines
+cargo xtask figures         recompute the numbers of README.md and docs from the raw rows that they name
 cargo xtask help            show this";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("bless") => bless(&args[1..]),
         Some("patches") => patches(),
         Some("lines") => lines(),
+        Some("figures") => figures(),
         Some("help") => {
             println!("{HELP}");
             ExitCode::SUCCESS
@@ -80,6 +83,15 @@ fn patches() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn figures() -> ExitCode {
+    let findings = figures::check(&root(), false);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("figures: {} findings", findings.len());
+    ExitCode::from(u8::from(!findings.is_empty()))
 }
 
 /// The workspace.

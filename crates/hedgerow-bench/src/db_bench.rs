@@ -18,7 +18,7 @@ pub(crate) struct DbBench<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) records: Records,
     pub(crate) order: Permutation,
-    /// How many keys have been filled, in that order, when the settings say that parts have been.
+    /// The number of keys that fills have put, in that order.
     filled: u64,
     pub(crate) zipf: Scrambled,
 }
@@ -154,7 +154,7 @@ impl DbBenchClient<'_> {
         store.delete(key)
     }
 
-    /// A key below this that has been filled.
+    /// Draws the index of a key that fills have put.
     fn draw(&mut self, num: u64) -> u64 {
         let DbBench { filled, order, .. } = *self.shared;
         if filled == self.shared.settings.records.num {

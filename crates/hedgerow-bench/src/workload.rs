@@ -253,8 +253,7 @@ pub struct Settings {
     pub records: RecordShape,
     /// Operations of workloads that read; as many as there are records if not given.
     pub reads: Option<u64>,
-    /// What fills put; all unless they are run part by part. Gets and seeks of random keys are of what
-    /// fills have put up to the end of the part.
+    /// The part that fills put. Gets and seeks of random keys draw from all parts up to this one.
     pub part: Part,
     /// Threads, which divide the operations.
     pub threads: usize,

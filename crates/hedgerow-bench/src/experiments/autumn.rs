@@ -35,9 +35,9 @@ const FIVE_LEVELS: &str = "five levels of ratio 8";
 const FIVE_LEVELS_POLICY: &str = "leveling:8";
 const FIVE_LEVELS_FLUSHES: u64 = 3500;
 const ALLOTTED: [[&str; 2]; 2] = [["monkey:8", "bloom:10"], ["monkey:5", "bloom:7.5"]];
-/// Trees that are deep: memtables of the smallest tree that is read, tables as two of them. It is read while it
-/// doubles, each time it has grown by another part of what it was.
+/// The memtables of a deep tree when it is read first; tables have the size of two of them.
 const DEEP_FLUSHES: u64 = 3500;
+/// The sizes at which a deep tree is read while it doubles, and how often figure 5 doubles it.
 const SIZES_PER_DOUBLING: u64 = 8;
 const DOUBLINGS: u32 = 3;
 /// As a 700th of little data is.
@@ -275,8 +275,8 @@ fn small(size: &Size, num: u64, value_bytes: usize, steps: Vec<Step>) -> Result<
     size.base(num, 16, value_bytes, steps, (64 * MIB, 4 * MIB, 2 * MIB))
 }
 
-/// A tree of a million keys, which is read while it doubles so often: its reads are means over sizes, since how
-/// many runs there are depends on where in its cycle of merges a tree is.
+/// A tree of a million keys that doubles this often. It is read at several sizes, since the number
+/// of runs depends on where a tree is in its cycle of merges.
 fn deep(size: &Size, doublings: u32) -> Result<Base> {
     let reads = size.reads(20_000);
     let parts = SIZES_PER_DOUBLING << doublings;

@@ -53,7 +53,7 @@ impl Growth {
         });
     }
 
-    /// Adds to the row of a read how many entries there were.
+    /// Adds the number of entries to the row of a read.
     pub(super) fn tell(&self, row: &mut Value) {
         row["grown"] = json!({ "entries": self.entries });
     }

@@ -1,8 +1,8 @@
-//! `hedgerow simulate --front`: what leveling and Garnering pay in writes of an entry, and get in runs to read.
+//! `hedgerow simulate --front`: writes of an entry against runs, of leveling and Garnering.
 //!
-//! How many runs there are depends on where in its cycle of merges a tree is, so that one size says little:
-//! both are means while the store doubles. A policy is on the front if no other one needs fewer writes
-//! and has no more runs, or fewer runs for no more writes.
+//! The number of runs depends on where a tree is in its cycle of merges. One size says little, so
+//! both are means while the store doubles. A policy is on the front if no other policy has fewer of
+//! one and no more of the other.
 
 use hedgerow::{PolicySpec, Simulation, simulate};
 use serde_json::json;
@@ -29,7 +29,7 @@ impl Point {
     }
 }
 
-/// Prints all policies in the order of their writes, those on the front marked.
+/// Prints all policies in the order of their writes, and marks those on the front.
 pub(super) fn run(simulation: &Simulation, output: &mut Output) -> Result<(), Failure> {
     let from = simulation.entries / 2;
     let mut points = Vec::new();
