@@ -1,5 +1,5 @@
-//! The lines of a transcript. The model and the engine write them by the same functions, from what
-//! each of them found.
+//! The lines of a transcript. The model and the engine write them with the same functions, each
+//! from its own results.
 
 use hedgerow::ErrorKind;
 
@@ -7,47 +7,47 @@ use crate::blob::show;
 use crate::ops::Step;
 use crate::random::{hash, mix};
 
-/// The operation was done.
+/// Line: the operation was done.
 pub(crate) fn done() -> String {
     "ok".into()
 }
 
-/// There is nothing to do it to.
+/// Line: there is nothing to do it to.
 pub(crate) fn nothing() -> String {
     "nothing".into()
 }
 
-/// The operation was refused.
+/// Line: the operation was refused.
 pub(crate) fn error(kind: ErrorKind) -> String {
     format!("error {kind:?}")
 }
 
-/// So many writes were in the batch.
+/// Line: `count` writes are in the batch.
 pub(crate) fn added(count: u32) -> String {
     format!("ok {count}")
 }
 
-/// Whether there is something.
+/// Line: yes or no.
 pub(crate) fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.into()
 }
 
-/// A value or none.
+/// Line: a value or none.
 pub(crate) fn value(value: Option<&[u8]>) -> String {
     value.map_or("none".into(), |bytes| format!("={}", show(bytes)))
 }
 
-/// Several values.
+/// Line: several values.
 pub(crate) fn values<'a>(found: impl Iterator<Item = Option<&'a [u8]>>) -> String {
     found.map(value).collect::<Vec<_>>().join(" ")
 }
 
-/// A key and its value.
+/// Line: a key and its value.
 pub(crate) fn entry(key: &[u8], value: &[u8]) -> String {
     format!("{}={}", show(key), show(value))
 }
 
-/// Where each move of a cursor led.
+/// Line: the target of each move of a cursor.
 pub(crate) fn moves<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     places: impl Iterator<Item = Option<(K, V)>>,
 ) -> String {
@@ -56,7 +56,8 @@ pub(crate) fn moves<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     places.map(place).collect::<Vec<_>>().join(" ")
 }
 
-/// What the steps of a scan found. `|` ends a step; an end is met twice, to see that it stays one.
+/// Line: the results of a scan's steps. `|` ends a step. Each end is reached twice, to check that
+/// it stays an end.
 ///
 /// # Errors
 /// The error of an item.
@@ -92,7 +93,7 @@ pub(crate) fn scan<K: AsRef<[u8]>, V: AsRef<[u8]>, E>(
     Ok(words.join(" "))
 }
 
-/// The number of entries and a hash over them.
+/// Returns the number of entries and a hash over them.
 pub(crate) fn digest<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> (u64, u64) {
     entries.fold((0, 0), |(count, digest), (key, value)| {
         let entry = hash(key) ^ hash(value).rotate_left(13);
@@ -100,7 +101,7 @@ pub(crate) fn digest<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) ->
     })
 }
 
-/// Every keyspace with its [`digest`].
+/// Line: every keyspace with its [`digest`].
 pub(crate) fn contents<'a>(keyspaces: impl Iterator<Item = (&'a str, (u64, u64))>) -> String {
     let one = |(name, (count, digest)): (&str, (u64, u64))| format!("{name}:{count}#{digest:016x}");
     keyspaces.map(one).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Keys and values in a script: short bytes written out, long ones as a head and a filler.
+//! Keys and values in a script. Short bytes are written out. Long ones are a head and a filler.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,25 +11,25 @@ use crate::random::{Random, hash};
 /// `''`), followed by `~N` for N bytes in all that compress well, or `!N` for N that do not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blob {
-    /// How it begins.
+    /// The first bytes.
     pub head: Vec<u8>,
-    /// What follows.
+    /// The bytes after the head.
     pub filler: Filler,
 }
 
 /// The rest of a [`Blob`], with the length of the whole in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Filler {
-    /// Nothing.
+    /// No bytes.
     None,
-    /// One byte over and over.
+    /// One repeated byte.
     Repeated(u32),
-    /// Random bytes that follow from the head.
+    /// Random bytes, determined by the head.
     Random(u32),
 }
 
 impl Blob {
-    /// Bytes written out.
+    /// A blob of these bytes, without a filler.
     pub fn of(head: impl Into<Vec<u8>>) -> Blob {
         Blob {
             head: head.into(),
@@ -37,7 +37,7 @@ impl Blob {
         }
     }
 
-    /// The bytes that it stands for.
+    /// The bytes of the blob.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         match self.filler {
@@ -56,7 +56,7 @@ impl Blob {
     }
 }
 
-/// Bytes in the text of a [`Blob`]'s head.
+/// Escapes bytes as in the text of a [`Blob`]'s head.
 pub fn escape(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "''".to_owned();
@@ -73,7 +73,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes for people: short ones written out, long ones by their beginning, length and hash.
+/// Prints bytes for people: short ones in full, long ones as beginning, length and hash.
 pub fn show(bytes: &[u8]) -> String {
     if bytes.len() <= 32 {
         return escape(bytes);

@@ -1,18 +1,19 @@
-//! Power cuts, kills, faults and full disks, on a simulated disk, with everything drawn from a seed.
+//! Power cuts, kills, faults and full disks on a simulated disk. A seed determines everything.
 //!
-//! A run is some rounds on one disk: open, write and read for a while with some [`Trouble`], look
-//! at what is left. What must hold:
+//! A run is some rounds on one disk. Each round opens the database, writes and reads for a while
+//! with some [`Trouble`], and then checks what is left. These statements must hold:
 //!
 //! * After a power cut the state is that after some *prefix* of all commits, over all keyspaces and
-//!   partitions alike, and the prefix holds every commit that was known to be durable. After a kill
-//!   it holds every commit that was acknowledged.
-//! * Keyspaces made, cleared and dropped are so durably when the call returns, and so are their
-//!   designs; one that a call did not change for certain is the old or the new one.
-//! * With a fault, calls may fail, but whatever is answered is right. A write that fails without
-//!   `Poisoned` was not done. After `Poisoned` no write is accepted and reads go on.
-//! * On a full disk writes fail with `NoSpace`, reads go on, and writes resume when there is room.
-//! * Opening succeeds unless there is a fault in it, however often it is cut short; then `verify`
-//!   finds nothing, and everything that was found stays.
+//!   partitions alike. The prefix has every commit that was known to be durable. After a kill it
+//!   has every commit that was acknowledged.
+//! * A keyspace is durably made, cleared or dropped when the call returns, and so is its design.
+//!   After a call with an unknown outcome the design is the old or the new one.
+//! * With a fault, calls may fail, but every answer is right. A write that fails without `Poisoned`
+//!   was not done. After `Poisoned` no write is accepted and reads continue.
+//! * On a full disk writes fail with `NoSpace`, reads continue, and writes resume when there is
+//!   room.
+//! * An opening succeeds unless it meets a fault, however often it was cut short before. Then
+//!   `verify` finds nothing, and the contents found stay.
 
 mod adoptions;
 mod oracle;
@@ -40,37 +41,37 @@ use reads::read_everything;
 pub use stalled::run_with_a_stalled_writer;
 pub use trouble::Trouble;
 
-/// What a run was like: equal for equal seeds.
+/// The result of a run. Equal seeds have equal results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// A hash over the traces of all its disks.
     pub trace_hash: u64,
-    /// What was done and answered.
+    /// The operations and their answers.
     pub transcript: Vec<String>,
 }
 
-/// One run, with troubles of these kinds.
+/// Makes one run with troubles of these kinds.
 ///
 /// # Errors
-/// What was wrong, after everything that was done.
+/// The first violation, after all operations before it.
 pub fn run(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
     Harness::new(seed).run(troubles)
 }
 
-/// The same with keyspaces that tune themselves, which are asked so much that they do.
+/// Makes a run with self-tuning keyspaces, which get enough reads to retune themselves.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_self_tuning(seed: u64, troubles: &[Trouble]) -> Result<Outcome, String> {
     let mut harness = Harness::new(seed);
     harness.setup.tune_itself();
     harness.run(troubles)
 }
 
-/// Many short lives in which nothing can be merged, so that level 0 gets as full as it can.
+/// Makes a run of many short lives without any merge, so that level 0 becomes as full as it can.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_without_merges(seed: u64) -> Result<Outcome, String> {
     let mut harness = Harness::new(seed);
     harness.setup.partitioning = Partitioning::Single;
@@ -80,7 +81,7 @@ pub fn run_without_merges(seed: u64) -> Result<Outcome, String> {
 }
 
 const DIR: &str = "/db";
-/// Where the files of a database may be.
+/// The assignments of a database's files to directories.
 const PATHS: [&str; 4] = [
     "",
     "0=/fast;1-=/slow;log=/fast;filters=/slow",
@@ -88,7 +89,7 @@ const PATHS: [&str; 4] = [
     "1=/slow;filters=/fast",
 ];
 
-/// Where flushes have a disk of their own, and merges.
+/// An assignment with a disk of its own for flushes, and one for merges.
 const FLUSHES_APART: &str = "0=/fast;1-=/slow";
 
 struct Harness {
@@ -98,7 +99,7 @@ struct Harness {
     keys: u64,
     disk: SimStorage,
     oracle: Oracle,
-    /// What a reader sees now.
+    /// The contents that a reader sees now.
     live: Contents,
     designs: Designs,
     adoptions: Adoptions,
@@ -106,7 +107,8 @@ struct Harness {
     trace_hash: u64,
     written: u64,
     copies: u32,
-    /// Where its files may be, of which it is opened with one or with none; alone, always.
+    /// The assignments of the database's files. Each opening uses one of them or none. A single
+    /// assignment is always used.
     paths: &'static [&'static str],
     rounds: u64,
 }
@@ -115,11 +117,11 @@ struct Harness {
 struct Round {
     db: Db,
     trouble: Trouble,
-    /// Writes are refused, as they must be after a failure of the log.
+    /// True if writes are refused, as they must be after a failure of the log.
     poisoned: bool,
 }
 
-/// How a call ended that may fail: done, not done, or nobody knows.
+/// The outcome of a call that may fail: done, not done, or unknown.
 enum Ended {
     Done,
     NotDone,
@@ -225,7 +227,7 @@ impl Harness {
         builder
     }
 
-    /// Opens a database that nothing happens to, and makes the keyspaces that are missing.
+    /// Opens a database without trouble, and makes the missing keyspaces.
     fn open_whole(&mut self) -> Result<Db, String> {
         let db = self.builder().open();
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
@@ -267,7 +269,7 @@ impl Harness {
             Trouble::Kill => false,
             _ => self.random.one_in(2),
         };
-        // Closed in order, now and then, if the power is still there.
+        // Sometimes closes in order, if the power is still there.
         if !self.disk.power_lost() && self.random.one_in(4) {
             match round.db.clone().close() {
                 Ok(()) if !self.disk.power_lost() => {
@@ -293,7 +295,7 @@ impl Harness {
         self.recover(at_least)
     }
 
-    /// Opens again, cut short some times, and compares.
+    /// Opens again, sometimes cut short, and compares.
     fn recover(&mut self, mut at_least: usize) -> Result<(), String> {
         while self.random.one_in(3) {
             let count = self.random.skewed(60);
@@ -308,7 +310,7 @@ impl Harness {
                 false => format!("opened with the power going after {count} operations"),
             });
             match self.builder().open() {
-                // What is in force is looked at below.
+                // The state in force is checked below.
                 Ok(db) => drop(db),
                 Err(e) if self.disk.power_lost() || self.disk.faults_fired() > 0 => {
                     self.note(format!("opening failed: {e}"));
@@ -337,7 +339,7 @@ impl Harness {
             self.oracle.commits.len(),
             report.tables
         ));
-        // Opened, everything is durable that was found.
+        // Everything that an open database shows is durable.
         self.live = found;
         self.oracle = Oracle::settled(self.live.clone());
         self.check_reads(&db)?;
@@ -350,7 +352,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Goes on with another disk.
+    /// Continues with another disk.
     fn take(&mut self, disk: SimStorage, why: &str) {
         self.fold_trace();
         self.note(format!("-- {why}"));
@@ -362,7 +364,7 @@ impl Harness {
     }
 
     fn note(&mut self, line: impl Into<String>) {
-        // With the trace of the disk: where two runs of one seed part, they part visibly.
+        // Includes the trace of the disk: where two runs of one seed differ, their lines differ.
         let trace = self.disk.trace_hash() as u16;
         self.transcript.push(format!("{trace:04x} {}", line.into()));
     }
@@ -547,7 +549,7 @@ impl Harness {
         Ok(())
     }
 
-    /// The entries of a keyspace go into another one; then it is emptied.
+    /// Copies the entries of a keyspace into another one, then clears it.
     fn move_all(&mut self, round: &mut Round) -> Result<(), String> {
         let (Some((from, _)), Some((to, target))) = (self.keyspace(round), self.keyspace(round))
         else {
@@ -577,7 +579,7 @@ impl Harness {
         }
     }
 
-    /// A checkpoint, which has what there is.
+    /// Makes a checkpoint. It must have the current contents.
     fn copy(&mut self, round: &mut Round) -> Result<(), String> {
         self.copies += 1;
         let dir = format!("/copy-{}", self.copies);
@@ -650,7 +652,8 @@ impl Harness {
         self.designs.check(name, &keyspace.design())
     }
 
-    /// Every keyspace has a design that it may have, and has just this one from now on.
+    /// Checks that every keyspace has one of its possible designs. From then on that is its only
+    /// one.
     fn check_designs(&mut self, db: &Db) -> Result<(), String> {
         self.hear();
         for name in db.keyspaces() {
@@ -661,7 +664,7 @@ impl Harness {
         Ok(())
     }
 
-    /// What keyspaces did by themselves.
+    /// Records the reported adoptions of keyspaces.
     fn hear(&mut self) {
         for told in self.adoptions.take() {
             if let Told::Adopted(name) = &told {
@@ -710,7 +713,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Whether a call that writes did what it should, and whether it was allowed to fail.
+    /// Checks the result of a call that writes: its outcome, and whether it may fail.
     fn ended(
         &mut self,
         round: &mut Round,
@@ -735,7 +738,7 @@ impl Harness {
                 Ended::NotDone
             });
         }
-        // A checkpoint looks at its own directory first, and may meet another fault there.
+        // A checkpoint checks its own directory first, and may meet another fault there.
         if round.poisoned && what != "checkpoint" {
             return Err(format!(
                 "expected `Poisoned` after a failure of the log, found {error}"

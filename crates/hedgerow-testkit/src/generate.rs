@@ -1,5 +1,6 @@
-//! Scripts from a seed: few keys, some far more often than others, so that they are overwritten,
-//! deleted and read again; a few of them long, many with a common beginning; values of all sizes.
+//! Scripts from a seed. They have few keys, some far more frequent than others, so that they are
+//! overwritten, deleted and read again. A few keys are long, and many share a beginning. Values
+//! have all sizes.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -11,18 +12,19 @@ use crate::ops::{Change, Move, Op, Source, Step, Write};
 use crate::random::{Random, mix};
 use crate::run::KEYSPACES;
 
-/// What kinds of scripts are made.
+/// The kind of a script.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
-    /// How many operations.
+    /// The number of operations.
     pub ops: usize,
-    /// How many different keys.
+    /// The number of different keys.
     pub keys: u64,
-    /// How often the database is opened again, killed or copied, in thousandths of all operations.
+    /// The frequency of openings, kills and copies of the database, in thousandths of all
+    /// operations.
     pub upheaval_permille: u32,
 }
 
-/// A script of some hundred operations; its own size follows from the seed too.
+/// A script of some hundred operations. The seed also determines its size.
 pub fn script(seed: u64) -> Vec<Op> {
     let mut random = Random::new(seed);
     let mix = Mix {
@@ -46,7 +48,7 @@ pub fn script_of(seed: u64, mix: Mix) -> Vec<Op> {
     (0..mix.ops).map(|_| generator.op()).collect()
 }
 
-/// The key of a number; equal numbers are equal keys. Neighbours share a beginning.
+/// The key of a number. Neighbours share a beginning.
 pub fn key(index: u64) -> Blob {
     let shape = mix(index ^ 0x4b45_5953);
     match shape % 16 {
@@ -54,7 +56,7 @@ pub fn key(index: u64) -> Blob {
         0..=8 => Blob::of(format!("k{index:03}")),
         9..=12 => Blob::of(format!("user/{:02}/{index:04}", index % 7)),
         13 => Blob {
-            // The difference comes after a long common beginning, with bytes at the borders.
+            // The keys differ after a long common beginning, with bytes at the borders.
             head: [&b"deep/\xff\x00"[..], &[b'p'; 60], &index.to_be_bytes()].concat(),
             filler: Filler::None,
         },
@@ -79,7 +81,7 @@ struct Generator {
     dropped: BTreeSet<&'static str>,
     snapshots: BTreeSet<u8>,
     cursors: BTreeSet<u8>,
-    /// Numbers the values, so that each says which write it is from.
+    /// The number of the next value: each value shows its write.
     written: u64,
 }
 
@@ -116,7 +118,7 @@ impl Generator {
 
     fn keyspace(&mut self) -> &'static str {
         let name = KEYSPACES[self.random.weighted(&[6, 3, 2])];
-        // What is gone is asked for now and then, to see it refused.
+        // A dropped keyspace is used sometimes, to see the error.
         if self.dropped.contains(name) && !self.random.one_in(8) {
             let left = KEYSPACES.iter().find(|name| !self.dropped.contains(*name));
             return left.copied().unwrap_or(name);
@@ -138,7 +140,7 @@ impl Generator {
         key(self.random.skewed(self.mix.keys))
     }
 
-    /// Now and then one that no key can be.
+    /// Draws a key, and rarely an invalid one.
     fn any_key(&mut self) -> Blob {
         let bad = self.dropped.is_empty() && self.random.one_in(400);
         match bad {
@@ -198,7 +200,7 @@ impl Generator {
         }
     }
 
-    /// Nearly always of keys that ascend.
+    /// Draws a bulk load. Its keys nearly always ascend.
     fn load(&mut self) -> Op {
         let count = self.random.skewed(80);
         let mut entries: Vec<_> = (0..count).map(|_| (self.any_key(), self.value())).collect();

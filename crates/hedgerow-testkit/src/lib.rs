@@ -1,13 +1,12 @@
-//! The tests of Hedgerow that need more than one part of it: random operations against a model,
-//! one script over many designs, crashes and faults on a simulated disk, and kills of a real
-//! process.
+//! The tests of Hedgerow that need more than one part of it: random operations against a model, one
+//! script over many designs, crashes and faults on a simulated disk, and kills of a real process.
 //!
-//! * [`ops`] the language of operations, with a text; [`blob`] keys and values in it;
-//!   [`setup`] what a script runs on.
-//! * [`generate`] scripts from a seed; [`model`] what they must answer; [`run`] what they answer;
-//!   [`simplify`] a shorter script that fails as well.
-//! * [`metamorphic`] the designs; [`crash`] power cuts, kills and faults.
-//! * [`seeds`] which seeds a test runs, and how a failure is replayed.
+//! * [`ops`]: the language of operations, with a text. [`blob`]: its keys and values. [`setup`]:
+//!   the environment of a script.
+//! * [`generate`]: scripts from a seed. [`model`]: their expected answers. [`run`]: their answers.
+//!   [`simplify`]: a shorter script that still fails.
+//! * [`metamorphic`]: the designs. [`crash`]: power cuts, kills and faults.
+//! * [`seeds`]: the seeds of a test, and the replay of a failure.
 //!
 //! Everything follows from a seed: a failure prints the line that repeats it.
 #![forbid(unsafe_code)]

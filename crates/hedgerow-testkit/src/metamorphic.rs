@@ -1,4 +1,4 @@
-//! One script, many designs: what a database answers must not depend on how it stores things.
+//! One script over many designs: the answers of a database must not depend on its storage.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::generate;
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup, suited};
 
-/// Designs by name: each takes one dimension to an end; the last ones are drawn from a seed.
+/// The designs by name. Each takes one dimension to an extreme. The last ones are drawn from a
+/// seed.
 pub fn designs() -> Vec<(String, Design)> {
     let tiny = Setup::tiny(0).design;
     let mut designs = vec![
@@ -114,7 +115,7 @@ pub fn designs() -> Vec<(String, Design)> {
     designs
 }
 
-/// Clusters of filters, in memory and not, of nodes and of whole levels.
+/// Designs with clusters of filters, in memory and not, of nodes and of whole levels.
 fn with_clusters(tiny: &Design) -> [(String, Design); 4] {
     [
         (PolicySpec::trie(4), 1.0, Residency::Paged),
@@ -135,17 +136,17 @@ fn with_clusters(tiny: &Design) -> [(String, Design); 4] {
     })
 }
 
-/// Orders that take every key that scripts have.
+/// The orders that take every key of scripts.
 pub const ORDERS: [KeyOrder; 3] = [
     KeyOrder::Sorted,
     KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
     KeyOrder::Hashed,
 ];
 
-/// Each seed runs on one in so many of the designs, so that all have their turn.
+/// A seed runs on one in `TURNS` designs, so that all have their turn.
 const TURNS: usize = 3;
 
-/// The setups that a script is run on; the first is the plainest.
+/// The setups of a script. The first is the plainest.
 pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     let mut random = Random::new(seed);
     let mut setups = Vec::new();
@@ -202,7 +203,7 @@ pub fn setups(seed: u64) -> Vec<(String, Setup)> {
     setups
 }
 
-/// Any division of a keyspace of this order, mostly into 1 to 8 trees.
+/// Draws a division of a keyspace of this order, mostly into 1 to 8 trees.
 pub fn any_partitioning(random: &mut Random, order: KeyOrder) -> Partitioning {
     match random.below(4) {
         0 => Partitioning::Single,
@@ -212,12 +213,12 @@ pub fn any_partitioning(random: &mut Random, order: KeyOrder) -> Partitioning {
     }
 }
 
-/// Synchronous calls, or asynchronous ones with 0 to 3 workers.
+/// Draws synchronous calls, or asynchronous ones with 0 to 3 workers.
 pub fn any_workers(random: &mut Random) -> Option<usize> {
     *random.pick(&[None, None, Some(0), Some(1), Some(2), Some(3)])
 }
 
-/// Divided at one to seven of the keys that scripts write.
+/// Draws a division at one to seven of the keys that scripts write.
 fn by_range(random: &mut Random) -> Partitioning {
     let keys = (0..random.range(1, 8)).map(|_| generate::key(random.below(150)).bytes());
     let splits: BTreeSet<_> = keys.filter(|key| key.len() <= 1024).collect();
@@ -288,7 +289,7 @@ fn any_policy(random: &mut Random) -> PolicySpec {
     }
 }
 
-/// Any design, mostly of small parts.
+/// Draws a design, mostly of small parts.
 pub fn any_design(random: &mut Random) -> Design {
     let size = |random: &mut Random| match random.below(4) {
         0 => None,

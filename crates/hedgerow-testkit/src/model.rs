@@ -1,5 +1,5 @@
-//! The model: what a database is for its user, as maps in memory. It answers every operation with
-//! the line that the engine's answer must be.
+//! The model: a database as its user sees it, as maps in memory. It answers every operation with
+//! the line that the engine must answer.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,11 +18,11 @@ pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
 /// A database as its user sees it.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// That of the keys of every keyspace.
+    /// The key order of every keyspace.
     order: KeyOrder,
-    /// What is there, by generation: a keyspace that is dropped and made again is another.
+    /// The contents by generation. A keyspace that is dropped and made again has a new generation.
     live: BTreeMap<u32, Arc<Map>>,
-    /// The handles: the generation that each was made for.
+    /// The handles, each with the generation that it was made for.
     handles: BTreeMap<String, u32>,
     next: u32,
     snapshots: BTreeMap<u8, BTreeMap<u32, Arc<Map>>>,
@@ -50,7 +50,7 @@ impl Model {
         model
     }
 
-    /// Does an operation; the line that it answers.
+    /// Does an operation and returns its answer.
     pub fn apply(&mut self, op: &Op) -> String {
         match self.answer(op) {
             Ok(line) => line,
@@ -216,7 +216,7 @@ impl Model {
         Ok(answer::done())
     }
 
-    /// A write that cannot be added leaves the others of the batch in it.
+    /// Adds the writes of a batch. A refused write leaves the others in the batch.
     fn batch(&mut self, writes: &[Write]) -> Answer {
         let mut added = 0;
         for write in writes {
@@ -242,13 +242,13 @@ impl Model {
         Ok(answer::added(entries.len() as u32))
     }
 
-    /// There has to be a handle to ask. Of one whose keyspace is gone the key is looked at first.
+    /// Checks that there is a handle. Even if its keyspace is gone, the key is checked first.
     fn held(&self, keyspace: &str) -> Result<(), ErrorKind> {
         let held = self.handles.contains_key(keyspace);
         held.then_some(()).ok_or(ErrorKind::Closed)
     }
 
-    /// A key, if it can be one.
+    /// Returns the bytes of a key if it is valid.
     fn checked(&self, key: &Blob) -> Result<Vec<u8>, ErrorKind> {
         let key = key.bytes();
         if takes(self.order, &key) {
@@ -257,7 +257,7 @@ impl Model {
         Err(ErrorKind::InvalidArgument)
     }
 
-    /// The contents behind a handle.
+    /// Returns the contents behind a handle.
     fn map(&mut self, keyspace: &str) -> Result<&mut Map, ErrorKind> {
         let id = self.handles.get(keyspace);
         let map = id.and_then(|id| self.live.get_mut(id));
@@ -271,7 +271,7 @@ impl Model {
         match source.snapshot {
             None => self.live.get(id).cloned().ok_or(ErrorKind::Closed),
             Some(slot) => {
-                // A script may name a snapshot that is not there: both sides say so.
+                // A script may name a missing snapshot. Both sides then return this error.
                 let snapshot = self.snapshots.get(&slot).ok_or(ErrorKind::Cancelled)?;
                 snapshot.get(id).cloned().ok_or(ErrorKind::InvalidArgument)
             }

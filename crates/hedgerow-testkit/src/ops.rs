@@ -1,5 +1,5 @@
-//! The language of operations: what a script does to a database, with a text for each operation,
-//! one per line, so that a failing script can be pasted into a file and run again.
+//! The language of operations: the calls of a script to a database. Each operation has a text of
+//! one line, so that a failing script can be pasted into a file and run again.
 //!
 //! ```text
 //! put a k1 v1~100 sync                  # keyspace, key, value; `sync` waits until it is durable
@@ -9,12 +9,13 @@
 //! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
 //! get a k1                              # `a@3` reads at snapshot 3; also `has`
 //! gets a k1 k2                          # several keys
-//! scan a [k1 k9) f3,b1,f*               # lower and upper bound (`-` is none); 3 forward, 1 back, rest
+//! scan a [k1 k9) f3,b1,f*               # bounds (`-` is none); 3 forward, 1 back, rest
 //! prefix a user/ f*                     # keys with a prefix
 //! cursor 1 open a@3                     # then: cursor 1 go seek:k1 upto:k1 first last next prev
 //! cursor 1 close
 //! snapshot 3                            # takes a snapshot; release 3
-//! flush                                 # or: flush a; compact a - -; settle a; clear a; drop a; create a
+//! flush                                 # or: flush a; compact a - -; settle a; clear a
+//! drop a                                # or: create a
 //! retune a policy=leveling:2 filter=none
 //! sync                                  # also: verify, checkpoint, readonly, reopen, kill
 //! ```
@@ -39,34 +40,34 @@ pub enum Op {
         key: Blob,
         /// The value.
         value: Blob,
-        /// Whether it waits until it is durable.
+        /// True if the call waits until it is durable.
         synced: bool,
     },
-    /// Takes a key's value away.
+    /// Removes a key's value.
     Delete {
         /// The keyspace.
         keyspace: String,
         /// The key.
         key: Blob,
-        /// Whether it waits until it is durable.
+        /// True if the call waits until it is durable.
         synced: bool,
     },
-    /// Reads and writes as one.
+    /// Reads and writes atomically.
     Update {
         /// The keyspace.
         keyspace: String,
         /// The key.
         key: Blob,
-        /// What becomes of the value.
+        /// The change of the value.
         change: Change,
-        /// Whether it waits until it is durable.
+        /// True if the call waits until it is durable.
         synced: bool,
     },
     /// Several writes, all or none.
     Batch {
         /// The writes.
         writes: Vec<Write>,
-        /// Whether it waits until it is durable.
+        /// True if the call waits until it is durable.
         synced: bool,
     },
     /// A bulk load, refused if its keys do not ascend.
@@ -76,52 +77,52 @@ pub enum Op {
         /// Keys and values.
         entries: Vec<(Blob, Blob)>,
     },
-    /// The value of a key.
+    /// Reads the value of a key.
     Get {
-        /// What is read.
+        /// The keyspace to read.
         source: Source,
         /// The key.
         key: Blob,
     },
-    /// Whether a key has a value.
+    /// Checks for a value of a key.
     Has {
-        /// What is read.
+        /// The keyspace to read.
         source: Source,
         /// The key.
         key: Blob,
     },
-    /// The values of several keys.
+    /// Reads the values of several keys.
     Gets {
-        /// What is read.
+        /// The keyspace to read.
         source: Source,
         /// The keys.
         keys: Vec<Blob>,
     },
-    /// The keys of a range.
+    /// Reads the keys of a range.
     Scan {
-        /// What is read.
+        /// The keyspace to read.
         source: Source,
-        /// Where it begins.
+        /// The beginning of the range.
         lower: Bound<Blob>,
-        /// Where it ends.
+        /// The end of the range.
         upper: Bound<Blob>,
-        /// From which ends it is read.
+        /// The parts of the scan, with their ends.
         steps: Vec<Step>,
     },
-    /// The keys with a prefix.
+    /// Reads the keys with a prefix.
     Prefix {
         /// The keyspace.
         keyspace: String,
         /// The prefix.
         prefix: Blob,
-        /// From which ends it is read.
+        /// The parts of the scan, with their ends.
         steps: Vec<Step>,
     },
-    /// Opens a cursor, which stays open while other operations happen.
+    /// Opens a cursor. It stays open during other operations.
     OpenCursor {
         /// Its number.
         slot: u8,
-        /// What is read.
+        /// The keyspace to read.
         source: Source,
     },
     /// Moves a cursor.
@@ -155,9 +156,9 @@ pub enum Op {
     Compact {
         /// The keyspace.
         keyspace: String,
-        /// Where it begins.
+        /// The beginning of the range.
         lower: Bound<Blob>,
-        /// Where it ends.
+        /// The end of the range.
         upper: Bound<Blob>,
     },
     /// Waits until nothing is left to merge.
@@ -170,12 +171,12 @@ pub enum Op {
         /// The keyspace.
         keyspace: String,
     },
-    /// Drops a keyspace; its handle stays.
+    /// Drops a keyspace. Its handle stays.
     Drop {
         /// The keyspace.
         keyspace: String,
     },
-    /// Makes a keyspace, if there is none.
+    /// Makes a keyspace if it does not exist.
     Create {
         /// The keyspace.
         keyspace: String,
@@ -195,9 +196,9 @@ pub enum Op {
     Checkpoint,
     /// Opens a second handle for reading only, and reads everything.
     ReadOnly,
-    /// Closes and opens again.
+    /// Closes the database and opens it again.
     Reopen,
-    /// Ends the process, as far as the disk can tell, and opens again.
+    /// Ends the process, from the disk's view, and opens the database again.
     Kill,
 }
 
@@ -210,21 +211,21 @@ pub struct Source {
     pub snapshot: Option<u8>,
 }
 
-/// What an update makes of a value.
+/// The effect of an update on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Appends; a value over 1,000 bytes begins anew.
+    /// Appends. A value over 1,000 bytes begins anew.
     Append(Blob),
-    /// Removes what is there, or puts this.
+    /// Removes the value, or puts this one if there is none.
     Toggle(Blob),
-    /// Removes.
+    /// Removes the value.
     Remove,
-    /// Writes what is there.
+    /// Writes the same value again.
     Keep,
 }
 
 impl Change {
-    /// The value after the one there is.
+    /// Returns the new value for the old one.
     pub fn apply(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
         match (self, old) {
             (Change::Append(more), None) => Some(more.bytes()),
@@ -251,22 +252,22 @@ pub struct Write {
 /// A part of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many from the front.
+    /// Reads `n` keys from the front.
     Forward(u32),
-    /// So many from the back.
+    /// Reads `n` keys from the back.
     Backward(u32),
-    /// All that are left, from the front, and once more at the end.
+    /// Reads all remaining keys from the front, and once more at the end.
     ForwardRest,
-    /// All that are left, from the back, and once more at the end.
+    /// Reads all remaining keys from the back, and once more at the end.
     BackwardRest,
 }
 
 /// A move of a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Move {
-    /// To the first key at or after.
+    /// To the first key at or after this one.
     Seek(Blob),
-    /// To the last key at or before.
+    /// To the last key at or before this one.
     SeekForPrev(Blob),
     /// To the first key.
     First,
@@ -274,7 +275,7 @@ pub enum Move {
     Last,
     /// To the next key.
     Next,
-    /// To the key before.
+    /// To the previous key.
     Prev,
 }
 
@@ -439,7 +440,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The words of a line that are left.
+/// The remaining words of a line.
 struct Words<'a>(std::iter::Peekable<std::str::SplitWhitespace<'a>>);
 
 impl<'a> Words<'a> {
@@ -718,7 +719,7 @@ impl FromStr for Op {
     }
 }
 
-/// The text of a script, a line per operation.
+/// Prints a script, a line per operation.
 pub fn print(ops: &[Op]) -> String {
     let mut text = String::new();
     for op in ops {
@@ -728,10 +729,10 @@ pub fn print(ops: &[Op]) -> String {
     text
 }
 
-/// The operations of a text; empty lines, and what follows a `#`, mean nothing.
+/// Parses the operations of a text. Empty lines, and everything after a `#`, are ignored.
 ///
 /// # Errors
-/// A sentence naming the line that is no operation.
+/// A sentence that names the invalid line.
 pub fn parse(text: &str) -> Result<Vec<Op>, String> {
     let code = |line: &'_ str| line.split('#').next().unwrap_or("").trim().to_owned();
     let lines = text.lines().map(code).filter(|line| !line.is_empty());

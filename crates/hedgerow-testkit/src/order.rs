@@ -1,5 +1,5 @@
-//! Key orders in a run. A range of a keyspace whose keys have no order is read in the ways that
-//! there are, by prefix or as a whole, and put in order here: what is found must be the same.
+//! Key orders in a run. If the keys of a keyspace have no order, a range is read by prefix or as a
+//! whole and sorted here. The result must be the same.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -10,7 +10,7 @@ use hedgerow::{
 
 use crate::ops::Move;
 
-/// A key that every order takes which a run may have.
+/// A key that every order of a run takes.
 pub(crate) const ANY_KEY: &[u8] = b"\x01k/any";
 
 /// The first fragment of a key; `None` if the order does not take the key. Sorted and hashed keys
@@ -22,7 +22,7 @@ pub(crate) fn fragment(order: KeyOrder, key: &[u8]) -> Option<&[u8]> {
             let mut fragments = key.splitn(2, |byte| *byte == delimiter);
             fragments.next().filter(|_| fragments.next().is_some())
         }
-        // Lengths of more than a byte are tested with the engine's own rule.
+        // The engine's own tests cover lengths of more than a byte.
         KeyOrder::SemiSorted(PrefixRule::LengthPrefixed) => {
             let (length, rest) = key.split_first()?;
             (*length < 0x80).then(|| rest.get(..usize::from(*length)))?
@@ -31,7 +31,7 @@ pub(crate) fn fragment(order: KeyOrder, key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a keyspace of this order takes the key.
+/// Returns true if a keyspace of this order takes the key.
 pub(crate) fn takes(order: KeyOrder, key: &[u8]) -> bool {
     (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) && fragment(order, key).is_some()
 }
@@ -39,7 +39,7 @@ pub(crate) fn takes(order: KeyOrder, key: &[u8]) -> bool {
 type Items = Box<dyn DoubleEndedIterator<Item = Result<(Slice, Slice)>>>;
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The keys of a range, now or as a snapshot sees them.
+/// Reads the keys of a range, now or at a snapshot.
 pub(crate) fn scan(
     keyspace: &Keyspace,
     snapshot: Option<&Snapshot>,
@@ -56,7 +56,7 @@ pub(crate) fn scan(
     Ok(Box::new(items.into_iter().map(Ok)))
 }
 
-/// The keys that begin with these bytes.
+/// Reads the keys with this prefix.
 pub(crate) fn scan_prefix(keyspace: &Keyspace, beginning: &[u8]) -> Result<Items> {
     let order = keyspace.layout().order;
     if order == KeyOrder::Sorted {
@@ -86,13 +86,14 @@ pub(crate) fn scan_prefix(keyspace: &Keyspace, beginning: &[u8]) -> Result<Items
     Ok(Box::new(items.into_iter().map(Ok)))
 }
 
-/// Loads entries that ascend; of keys without an order it would take them in any.
+/// Loads entries whose keys ascend. Keys without an order would be loaded in any order, so this
+/// checks it.
 pub(crate) fn load(
     keyspace: &Keyspace,
     mut entries: Vec<(Vec<u8>, Vec<u8>)>,
 ) -> Result<BulkLoadReport> {
     if keyspace.layout().order != KeyOrder::Sorted {
-        // One that is gone says so first.
+        // A keyspace that is gone must report that first.
         keyspace.contains_key(ANY_KEY)?;
         if !entries.is_sorted_by(|(a, _), (b, _)| a < b) {
             let text = "expected keys in ascending order";
@@ -103,7 +104,7 @@ pub(crate) fn load(
     keyspace.bulk_load(entries.into_iter().map(Ok::<_, Error>))
 }
 
-/// Everything, in order; scanned in pieces, from token to token.
+/// Reads everything in order. Scans in pieces, from token to token.
 fn everything(keyspace: &Keyspace, snapshot: Option<&Snapshot>) -> Result<Vec<(Slice, Slice)>> {
     let mut items = Vec::new();
     let mut token = ScanToken::default();
@@ -132,13 +133,13 @@ fn conflict(what: &str) -> Error {
     Error::new(ErrorKind::Conflict, what)
 }
 
-/// A position among the keys as they were when it was opened.
+/// A position among the keys of the moment of its opening.
 #[derive(Debug)]
 pub(crate) enum Position {
     Cursor(Cursor),
-    /// Of keys without an order: a scan of everything, which is read when somebody moves.
+    /// A scan of everything, for keys without an order. The first move reads it.
     Unread(Box<UnorderedScan>),
-    /// What was read, and which of it is here.
+    /// The items read, and the index of the current one.
     Read(Vec<(Slice, Slice)>, Option<usize>),
 }
 
@@ -155,7 +156,7 @@ impl Position {
         })
     }
 
-    /// Moves, and says what is there.
+    /// Moves, and returns the entry there.
     pub(crate) fn go(&mut self, to: &Move) -> Result<Option<(Vec<u8>, Slice)>> {
         if let Position::Unread(scan) = self {
             let items = scan.by_ref().collect::<Result<Vec<_>>>()?;
@@ -172,7 +173,7 @@ impl Position {
     }
 }
 
-/// Where a move among sorted items leads, perhaps behind the last.
+/// The target of a move among sorted items. It may be behind the last.
 fn go_among(items: &[(Slice, Slice)], at: Option<usize>, to: &Move) -> Option<usize> {
     let before = |key: &[u8]| items.partition_point(|(k, _)| **k < *key);
     let through = |key: &[u8]| items.partition_point(|(k, _)| **k <= *key);

@@ -1,4 +1,5 @@
-//! The random numbers of all tests: SplitMix64, so that a seed means the same everywhere, for ever.
+//! The random numbers of all tests. SplitMix64 gives a seed the same meaning everywhere and
+//! forever.
 
 /// A generator of random numbers.
 #[derive(Debug, Clone)]
@@ -12,7 +13,7 @@ impl Random {
         Random { state: mix(seed) }
     }
 
-    /// Any number.
+    /// Draws any number.
     #[allow(
         clippy::should_implement_trait,
         reason = "a generator has no end and is no iterator"
@@ -22,34 +23,34 @@ impl Random {
         mix(self.state)
     }
 
-    /// A number below `bound`; zero if the bound is zero.
+    /// Draws a number below `bound`; zero if the bound is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in one of `n` cases.
+    /// Draws true in one of `n` cases.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// A number below `bound`, small ones far more often.
+    /// Draws a number below `bound`. Small ones are far more frequent.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let upper = self.below(bound) + 1;
         let upper = self.below(upper) + 1;
         self.below(upper)
     }
 
-    /// One of several.
+    /// Draws one of several values.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// The index of one of several weights, drawn by weight.
+    /// Draws the index of one of several weights, by weight.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let total: u64 = weights.iter().map(|&w| u64::from(w)).sum();
         let mut at = self.below(total);
@@ -70,7 +71,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A hash that only has to tell two contents apart.
+/// A hash that only has to distinguish two contents.
 pub fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

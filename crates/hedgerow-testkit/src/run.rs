@@ -23,22 +23,22 @@ use crate::ops::{self, Op, Source, Write};
 use crate::order::{self, ANY_KEY, Position};
 use crate::setup::{DiskSpec, Setup, suited};
 
-/// The keyspaces that every run begins with.
+/// The keyspaces at the beginning of every run.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
 
-/// What a script was answered, a line per operation.
+/// The answers to a script, a line per operation.
 pub type Transcript = Vec<String>;
 
-/// Where the engine and the model parted.
+/// The first difference between engine and model.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What it ran on.
+    /// The setup of the run.
     pub setup: Setup,
-    /// The operations up to the one that was answered wrongly.
+    /// The operations up to the wrong answer.
     pub script: Vec<Op>,
-    /// What was expected.
+    /// The expected answer.
     pub expected: String,
-    /// What was found.
+    /// The answer found.
     pub found: String,
 }
 
@@ -98,7 +98,7 @@ fn compare(
         }
         transcript.push(found);
     }
-    // However the script ends: what is there is sound, and there after opening again.
+    // After any script the database is sound, and the same after a new opening.
     for op in [
         Op::Verify,
         Op::ReadOnly,
@@ -116,17 +116,18 @@ fn compare(
     None
 }
 
-/// Asks for a key that no script writes, and that every order takes, as often as it takes until a small
-/// keyspace of one tree that tunes itself looks, behind its next flush, whether another design would pay.
+/// Reads a key that no script writes and every order takes, many times. After that many reads a
+/// small self-tuning keyspace of one tree checks, behind its next flush, whether another design
+/// would pay.
 ///
 /// # Errors
-/// The first that a call fails with.
+/// The first error of a call.
 pub(crate) fn ask_often(keyspace: &Keyspace) -> Result<()> {
     let times = 2 * Operations::window(0);
     (0..times).try_for_each(|_| keyspace.contains_key(b"\x02n/absent").map(drop))
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -147,7 +148,7 @@ pub struct Runner {
     cursors: BTreeMap<u8, Position>,
     snapshots: BTreeMap<u8, Snapshot>,
     handles: BTreeMap<String, Keyspace>,
-    /// Keyspaces that were asked often enough to tune themselves.
+    /// The keyspaces that got enough reads to tune themselves.
     asked: BTreeSet<String>,
     db: Option<Db>,
     checkpoints: u32,
@@ -155,15 +156,15 @@ pub struct Runner {
     merges: Arc<AtomicU64>,
 }
 
-/// After so many merges and moves for one operation, merging does not come to an end: there are fewer
-/// than 300.
+/// The limit on merges and moves of one operation. Beyond it merging does not end: real operations
+/// have fewer than 300.
 const MERGES_MAX: u64 = 5_000;
 
 impl Runner {
     /// Opens a new database.
     ///
     /// # Errors
-    /// As opening it.
+    /// The errors of the opening.
     pub fn new(setup: &Setup) -> Result<Runner> {
         let disk = match setup.disk {
             DiskSpec::Simulated(seed) => Disk::Simulated(SimStorage::new(seed), seed),
@@ -191,7 +192,7 @@ impl Runner {
         Ok(runner)
     }
 
-    /// The simulated disk, if it runs on one.
+    /// The simulated disk, if there is one.
     pub fn disk(&self) -> Option<&SimStorage> {
         match &self.disk {
             Disk::Simulated(disk, _) => Some(disk),
@@ -211,7 +212,8 @@ impl Runner {
         let count = move |event: &Event| {
             if matches!(event, Event::Merged { .. } | Event::Moved { .. }) {
                 let count = merges.fetch_add(1, Ordering::Relaxed);
-                // Once: a second panic, while the first unwinds, would end the process without a word.
+                // Once only: a second panic during the unwinding would end the process without a
+                // message.
                 assert!(count != MERGES_MAX, "merging does not come to an end");
             }
         };
@@ -246,7 +248,7 @@ impl Runner {
     }
 
     fn create(&mut self, name: &str) -> Result<()> {
-        // A keyspace that is there keeps the design that a script gave it.
+        // An existing keyspace keeps the design that a script gave it.
         let db = self.db()?;
         let keyspace = match db.existing_keyspace(name) {
             Some(_) => db.keyspace(name, self.setup.layout())?,
@@ -267,7 +269,7 @@ impl Runner {
         self.handles.get(name).ok_or_else(none)
     }
 
-    /// The snapshot of a source; `None` is now.
+    /// Returns the snapshot of a source; `None` is now.
     fn snapshot(&self, source: &Source) -> Result<Option<&Snapshot>> {
         let Some(slot) = source.snapshot else {
             return Ok(None);
@@ -276,10 +278,10 @@ impl Runner {
         self.snapshots.get(&slot).ok_or_else(none).map(Some)
     }
 
-    /// Does an operation; the line that it answers.
+    /// Does an operation and returns its answer.
     ///
     /// # Errors
-    /// The engine's.
+    /// The errors of the engine.
     pub fn answer(&mut self, op: &Op) -> Result<String> {
         self.merges.store(0, Ordering::Relaxed);
         match op {
@@ -367,7 +369,7 @@ impl Runner {
         Ok(answer::done())
     }
 
-    /// Adds to a batch; false if that is refused as it must be.
+    /// Adds a write to a batch. Returns false if it is refused as it must be.
     fn add(&self, batch: &mut Batch, write: &Write) -> Result<bool> {
         let Ok(keyspace) = self.keyspace(&write.keyspace) else {
             return Ok(false);
@@ -486,13 +488,13 @@ impl Runner {
                 let keyspace = self.keyspace(keyspace)?;
                 match keyspace.layout().order {
                     KeyOrder::Sorted => keyspace.compact(range(lower, upper))?,
-                    // There are no ranges of it.
+                    // Such keys have no ranges.
                     _ => keyspace.compact::<&[u8]>(..)?,
                 }
             }
             Op::Settle { keyspace } => {
                 let keyspace = self.keyspace(keyspace)?;
-                // Also of a keyspace that is gone there is nothing left to merge.
+                // A keyspace that is gone has nothing left to merge, so its error comes first.
                 keyspace.contains_key(ANY_KEY)?;
                 keyspace.wait_until_merged()?;
             }
@@ -518,7 +520,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Closes with everything still held, which must then be `Closed`, and opens again.
+    /// Closes with all handles still held, which must then be `Closed`, and opens again.
     fn reopen(&mut self) -> Result<()> {
         let Some(db) = self.db.take() else {
             return self.open();
@@ -560,7 +562,7 @@ impl Runner {
         let copy = self.builder(&name).open()?;
         let line = contents(&copy)?;
         copy.verify()?;
-        // What is written to the copy stays there.
+        // A write to the copy must stay in the copy.
         for name in copy.keyspaces() {
             if let Some(keyspace) = copy.existing_keyspace(&name) {
                 keyspace.put([ANY_KEY, b" only in the copy"].concat(), b"")?;
@@ -593,10 +595,10 @@ impl Runner {
     }
 }
 
-/// Every keyspace of a database with a digest, read from both ends.
+/// Returns every keyspace of a database with a digest, read from both ends.
 ///
 /// # Errors
-/// The engine's; `Conflict` if the two ends do not agree.
+/// The errors of the engine; `Conflict` if the two ends differ.
 pub fn contents(db: &Db) -> Result<String> {
     let mut digests = Vec::new();
     for name in db.keyspaces() {

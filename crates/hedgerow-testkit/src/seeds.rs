@@ -1,6 +1,7 @@
-//! Which seeds a test runs, on several threads, and what it prints when one fails.
+//! Runs a test for its seeds on several threads, and prints how to replay a failure.
 //!
-//! `HEDGEROW_SEEDS=n` runs so many instead of the usual number, `HEDGEROW_SEED=s` one exactly.
+//! `HEDGEROW_SEEDS=n` runs `n` seeds instead of the usual number, `HEDGEROW_SEED=s` only the seed
+//! `s`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use crate::run::panic_text;
 
-/// A seed that takes longer hangs: the slowest ones take a few seconds.
+/// The time after which a seed hangs, in seconds. The slowest seeds take a few.
 const SEED_SECONDS_MAX: u64 = 300;
 
-/// Runs `test` for `usual` seeds, or as the environment says; on two threads. Panics at the first
+/// Runs `test` for `usual` seeds, or as the environment says, on two threads. Panics at the first
 /// failure, which may be a panic of the test, and if a seed does not end.
 pub fn for_seeds(name: &str, usual: u64, test: impl Fn(u64) -> Result<(), String> + Send + Sync) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -49,7 +50,7 @@ pub fn for_seeds(name: &str, usual: u64, test: impl Fn(u64) -> Result<(), String
                     panic!("{}\n{failure}\n", replay(name, seed));
                 }
                 Err(_) => {
-                    // A thread that hangs cannot be ended: the process has to.
+                    // A hanging thread cannot be ended, so the process is.
                     eprintln!("{}\nit does not end", replay(name, left[0]));
                     std::process::abort();
                 }

@@ -1,4 +1,4 @@
-//! What a script runs on: a disk, a layout, a design, sizes; with a text of `name=value` words.
+//! The setup of a script: a disk, a layout, a design, and sizes. Its text has `name=value` words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use hedgerow::{
     PolicySpec, Residency, TableSpec,
 };
 
-/// Everything about a run but the script.
+/// Everything of a run except the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The disk.
     pub disk: DiskSpec,
     /// The order of the keys of every keyspace.
     pub order: KeyOrder,
-    /// How every keyspace is divided.
+    /// The division of every keyspace.
     pub partitioning: Partitioning,
     /// The design of every keyspace.
     pub design: Design,
-    /// Whether keyspaces tune themselves, beginning with that design.
+    /// True if keyspaces tune themselves. They begin with `design`.
     pub self_tuning: bool,
     /// The memory budget in bytes.
     pub budget_bytes: u64,
@@ -28,9 +28,9 @@ pub struct Setup {
     pub segment_bytes: Option<u64>,
     /// The limit of the log in bytes; `None` derives it.
     pub log_bytes_max: Option<u64>,
-    /// How tables are read.
+    /// The way to read tables.
     pub read_mode: ReadMode,
-    /// With how many workers calls are made that can be asynchronous; `None` makes synchronous ones.
+    /// The number of workers for calls that can be asynchronous; `None` makes synchronous calls.
     pub workers: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ pub enum DiskSpec {
 }
 
 impl Setup {
-    /// A simulated disk, one partition, and sizes so small that everything happens.
+    /// A simulated disk, one partition, and sizes so small that every event happens.
     pub fn tiny(seed: u64) -> Setup {
         Setup {
             disk: DiskSpec::Simulated(seed),
@@ -66,8 +66,8 @@ impl Setup {
         }
     }
 
-    /// Lets keyspaces tune themselves: of one tree, since each of several would have to be asked as often,
-    /// and with memory enough that the advisor has a choice.
+    /// Makes keyspaces tune themselves. They have one tree, because each of several trees would
+    /// need as many reads. They have enough memory to give the advisor a choice.
     pub fn tune_itself(&mut self) {
         self.self_tuning = true;
         self.partitioning = Partitioning::Single;
@@ -83,8 +83,8 @@ impl Setup {
     }
 }
 
-/// A design, with fence pointers and block-based tables where its own are not for this order of keys, and
-/// tiering where a trie is not.
+/// Adapts a design to a key order. Fence pointers, block-based tables and tiering replace an index,
+/// table format or trie that does not suit the order.
 pub fn suited(mut design: Design, order: KeyOrder) -> Design {
     if design.check_order(order).is_ok() {
         return design;
@@ -139,10 +139,10 @@ pub fn design_text(design: &Design) -> String {
     )
 }
 
-/// The design that words describe; what they do not name is as by default.
+/// Parses a design. Missing words keep the default.
 ///
 /// # Errors
-/// A sentence naming the word.
+/// A sentence that names the word.
 pub fn parse_design<'a>(words: impl Iterator<Item = &'a str>) -> Result<Design, String> {
     let mut design = Design::default();
     for word in words {
@@ -153,7 +153,7 @@ pub fn parse_design<'a>(words: impl Iterator<Item = &'a str>) -> Result<Design, 
     Ok(design)
 }
 
-/// Takes on a word if it belongs to a design.
+/// Applies a word if it belongs to a design. Returns true if it does.
 fn set_design(design: &mut Design, word: &str) -> Result<bool, String> {
     let Some((name, value)) = word.split_once('=') else {
         return Ok(false);

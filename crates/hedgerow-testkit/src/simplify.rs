@@ -1,10 +1,11 @@
-//! Shrinks a failing script: leaves out operations as long as it still fails (delta debugging,
-//! Zeller and Hildebrandt 2002), and then shortens what the left ones write.
+//! Shrinks a failing script. It omits operations as long as the script still fails (delta
+//! debugging, Zeller and Hildebrandt 2002), and then shortens the writes of the others.
 
 use crate::blob::{Blob, Filler};
 use crate::ops::{Op, Write};
 
-/// A shorter script for which `fails` is true, as it is for `script`; asks at most `runs` times.
+/// Returns a shorter script for which `fails` is true, as it is for `script`. Calls `fails` at most
+/// `runs` times.
 pub fn simplify(script: &[Op], runs: usize, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut runs = runs;
     let mut fails = |script: &[Op]| {
@@ -43,7 +44,7 @@ pub fn simplify(script: &[Op], runs: usize, mut fails: impl FnMut(&[Op]) -> bool
     script
 }
 
-/// An operation made smaller in several ways, the smallest first.
+/// Smaller versions of an operation, the smallest first.
 fn plainer(op: &Op) -> Vec<Op> {
     match op {
         Op::Batch { writes, synced } => {

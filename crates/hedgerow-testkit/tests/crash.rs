@@ -88,7 +88,7 @@ fn keyspaces_that_tune_themselves_survive_like_others() {
     );
 }
 
-/// If this fails, no other failure of this file can be replayed.
+/// If this fails, no other failure in this file can be replayed.
 #[test]
 fn same_seed_same_trace() {
     let all = [

@@ -8,17 +8,18 @@ use hedgerow_testkit::setup::{Setup, suited};
 use hedgerow_testkit::simplify::simplify;
 use hedgerow_testkit::{generate, metamorphic, ops};
 
-/// A setup drawn from the seed: partitions, design, sizes.
+/// Draws a setup from the seed: partitions, design, sizes.
 fn setup(seed: u64) -> Setup {
     let mut random = Random::new(seed);
     let mut setup = Setup::tiny(seed);
-    // Of one draw, so that a seed keeps its design however these are drawn.
+    // The layout uses one draw, so that a seed keeps its design when the drawing of layouts
+    // changes.
     let mut layout = Random::new(random.next());
     setup.order = match layout.below(10) {
         0..=4 => KeyOrder::Sorted,
         5 => KeyOrder::Hashed,
         6 => KeyOrder::SemiSorted(PrefixRule::Bytes(1)),
-        // These refuse some of the keys.
+        // These orders refuse some keys.
         7 => KeyOrder::SemiSorted(PrefixRule::Bytes(4)),
         8 => KeyOrder::SemiSorted(PrefixRule::Delimiter(b'/')),
         _ => KeyOrder::SemiSorted(PrefixRule::LengthPrefixed),
@@ -64,8 +65,8 @@ fn scripts_survive_being_printed() {
     }
 }
 
-/// `HEDGEROW_SCRIPT=file` replays a script that was pasted into a file; its first line may be
-/// `setup: ...` as a failure prints it.
+/// `HEDGEROW_SCRIPT=file` replays a script from a file. The first line may be `setup: ...` as a
+/// failure prints it.
 #[test]
 fn script_from_a_file() {
     let Ok(path) = std::env::var("HEDGEROW_SCRIPT") else {

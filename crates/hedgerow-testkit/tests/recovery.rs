@@ -1,10 +1,10 @@
-//! Openings that differ from the one before.
+//! Openings with other options than the one before.
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Db, Layout};
 
-/// What is in the log may be many times what the memtables of the next process may hold.
+/// The log may hold many times more than the memtables of the next process.
 #[test]
 fn a_small_budget_recovers_the_log_of_a_large_one() {
     let mut disk = SimStorage::new(1);

@@ -1,4 +1,4 @@
-//! Real threads on a real directory: what each of them sees must fit some order of all commits.
+//! Real threads on a real directory: their observations must fit some order of all commits.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -20,8 +20,8 @@ const WRITERS: u64 = 3;
 const COMMITS: u64 = 5_000;
 const KEYS: u64 = 50;
 
-/// A database of small parts, so that flushes and merges go on all the time; but not so small that
-/// all time goes into syncs.
+/// A database of small parts, so that flushes and merges run all the time. The parts are not so
+/// small that syncs take all time.
 fn open(dir: &std::path::Path, partitioning: Partitioning) -> (Db, Keyspace, Keyspace) {
     let mut design = Setup::tiny(0).design;
     design.memtable_bytes = Some(64 << 10);
@@ -42,7 +42,7 @@ fn open(dir: &std::path::Path, partitioning: Partitioning) -> (Db, Keyspace, Key
     (db, a, b)
 }
 
-/// In the middle of what each test writes.
+/// A division inside the keys of each test.
 fn by_range() -> Partitioning {
     Partitioning::range([&b"\0\0\0\0\0\0\0\x03"[..], b"1/2", b"2"])
 }
@@ -57,8 +57,8 @@ fn value(number: u64, filler: u64) -> Vec<u8> {
     value
 }
 
-/// Values only grow, for each key, as any one reader sees them by gets and scans together: a get
-/// that finds a write before it is published waits until scans find it, too.
+/// For each key, one reader sees values that only grow, by gets and scans together. A get that
+/// finds an unpublished write waits until scans find it, too.
 #[test]
 fn a_reader_never_sees_a_key_go_back() {
     for partitioning in [Partitioning::Single, Partitioning::Hash(3), by_range()] {
@@ -115,7 +115,7 @@ fn a_reader_never_sees_a_key_go_back() {
     }
 }
 
-/// Each batch gives all keys of both keyspaces one number: a snapshot sees one number.
+/// Each batch gives all keys of both keyspaces one number. A snapshot sees one number.
 #[test]
 fn batches_are_seen_whole() {
     for partitioning in [Partitioning::Hash(4), by_range()] {
@@ -167,7 +167,7 @@ fn batches_are_seen_whole() {
                         assert!(numbers.windows(2).all(|w| w[0] == w[1]), "{numbers:?}");
                         let third = snapshot.get(a, 3_u64.to_be_bytes()).unwrap();
                         assert_eq!(third.map(|v| number(&v)), numbers.first().copied());
-                        // A scan of the present is one moment, too.
+                        // A scan of the present sees one moment, too.
                         let scan = a.scan::<&[u8]>(..).unwrap();
                         let now: Vec<_> = scan.map(|item| number(&item.unwrap().1)).collect();
                         assert!(now.windows(2).all(|w| w[0] == w[1]), "{now:?}");
@@ -181,7 +181,7 @@ fn batches_are_seen_whole() {
     }
 }
 
-/// No increment is lost, also beside plain writes to other keys, flushes and merges.
+/// No increment is lost beside writes to other keys, flushes and merges.
 #[test]
 fn updates_count_exactly() {
     const COUNTERS: u64 = 5;
@@ -213,7 +213,7 @@ fn updates_count_exactly() {
     db.verify().unwrap();
 }
 
-/// Keyspaces are cleared, dropped and made again while others write to them and read them.
+/// Keyspaces are cleared, dropped and made again while other threads write and read them.
 #[test]
 fn clearing_and_dropping_goes_on_beside_writers() {
     let dir = tempfile::tempdir().unwrap();
@@ -231,7 +231,7 @@ fn clearing_and_dropping_goes_on_beside_writers() {
                     batch.put(b, key, value(1, 200)).unwrap();
                     batch.commit(Durability::Buffered).unwrap();
                     if let Some(temporary) = db.existing_keyspace("temporary") {
-                        // It may be gone by now.
+                        // The keyspace may be gone by now.
                         let _ = temporary.put(key, value(1, 500));
                         let _ = temporary.get(key);
                     }
@@ -258,8 +258,9 @@ fn clearing_and_dropping_goes_on_beside_writers() {
     db.verify().unwrap();
 }
 
-/// Keys that are in one of two keyspaces, or in both: all of them go from one to the other and back, by a batch
-/// and then a clear. So they are in every snapshot and in every checkpoint.
+/// Keys move between two keyspaces and back, all together, by a batch and then a clear. At any
+/// moment they are in one of the two or in both. So they are in every snapshot and in every
+/// checkpoint.
 #[test]
 fn what_moves_between_keyspaces_is_in_every_snapshot_and_checkpoint() {
     const MOVES: u64 = 1_500;

@@ -1,4 +1,4 @@
-//! Asynchronous calls of many clients: each key behaves like one register, whoever calls.
+//! Asynchronous calls of many clients: each key behaves like one register for all of them.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -13,18 +13,18 @@ use hedgerow::{Db, ErrorKind, Keyspace, Layout};
 use hedgerow_testkit::random::Random;
 use hedgerow_testkit::setup::Setup;
 
-/// A call of a history, between two moments of one clock that only counts.
+/// A call of a history, between two moments of a counting clock.
 #[derive(Debug, Clone)]
 struct Call {
     began: u64,
     ended: u64,
-    /// What was written, or what a get found; 0 is no value.
+    /// The value written, or found by a get; 0 is no value.
     value: u64,
     is_write: bool,
 }
 
-/// Whether some order of the calls, in which none comes before one that had ended when it began,
-/// explains every get (Wing and Gong, "Testing and verifying concurrent objects", 1993).
+/// Returns true if some order of the calls explains every get. A call that ended before another
+/// began comes first (Wing and Gong, "Testing and verifying concurrent objects", 1993).
 fn is_linearizable(calls: &[Call]) -> bool {
     let mut tried = HashSet::new();
     let mut open = vec![(vec![false; calls.len()], 0_u64)];
@@ -73,7 +73,7 @@ fn open(dir: &std::path::Path, workers: usize) -> Db {
     builder.workers(workers).worker_queue(16).open().unwrap()
 }
 
-/// Clients put, get and delete a few keys, some calls asynchronous and some not, several at once.
+/// Clients put, get and delete a few keys, several at once. Some of their calls are asynchronous.
 #[test]
 fn keys_are_linearizable() {
     const CLIENTS: u64 = 4;
@@ -126,7 +126,7 @@ fn one_client(
     let mut random = Random::new(round * 100 + client);
     let mut history = Vec::new();
     for n in 0..4 {
-        // Two calls at once, of which the order is known only for one key: for two.
+        // Calls for one key run in order, so two calls at once are for two keys.
         let (first, second) = (random.below(keys), random.below(keys));
         let value = (client + 1) * 1000 + n;
         let began = now();
@@ -196,7 +196,7 @@ fn one_client(
     history
 }
 
-/// Sixty-four threads over keyspaces that come and go, then the database is closed among them.
+/// Sixty-four threads use keyspaces that come and go. Then the database is closed among them.
 #[test]
 fn threads_open_drop_and_close_beside_each_other() {
     const THREADS: u64 = 64;
@@ -217,7 +217,7 @@ fn threads_open_drop_and_close_beside_each_other() {
                     for n in 0.. {
                         let name = format!("goes-{}", random.below(4));
                         let layout = Layout::sorted().hash(3);
-                        // Another thread may drop it at any moment.
+                        // Another thread may drop the keyspace at any moment.
                         if let Ok(goes) = db.keyspace_with(&name, layout, design.clone()) {
                             let puts = [goes.put_async("k", "v"), goes.put_async("l", "w")];
                             let get = goes.get_async("k");

@@ -1,13 +1,12 @@
-//! Kills a writing process, again and again, and looks at what is left.
+//! Kills a writing process again and again, and checks what is left.
 //!
 //! A child writes from several threads to a database on a real directory and reports each
-//! acknowledged commit over a pipe; the parent kills it with SIGKILL at a random moment, opens the
-//! database, and compares. What must be there is kept by the parent alone.
+//! acknowledged commit over a pipe. The parent kills it with SIGKILL at a random moment, opens the
+//! database, and compares. The parent alone keeps the expected contents.
 //!
-//! The commits of a thread follow from the seed, the thread and their number, and touch only that
-//! thread's keys. So the thread's keys must be as after its first n commits, for one n that is at
-//! least the number acknowledged and at most one more: nothing is lost, nothing torn, no batch half
-//! there.
+//! The seed, the thread and the number determine a commit, and a commit touches only its thread's
+//! keys. So the keys of a thread must be as after its first `n` commits. `n` is at least the number
+//! acknowledged and at most one more: nothing is lost, nothing is torn, and no batch is half there.
 //!
 //! ```text
 //! stress --seconds 60 --seed 1 --threads 4 --partitions 3
@@ -32,31 +31,31 @@ use hedgerow_testkit::setup::Setup;
 
 const KEYS: u64 = 300;
 const NAMES: [&str; 2] = ["a", "b"];
-/// A report: thread and number of commits, 8 bytes each. Less than a pipe writes at once.
+/// The size of a report: thread and number of commits, 8 bytes each. A pipe writes it at once.
 const REPORT_BYTES: usize = 16;
 
-/// Kills a writing process, again and again, and looks at what is left.
+/// Kills a writing process again and again, and checks what is left.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How long, in seconds.
+    /// The time to run, in seconds.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// What is written and when the process is killed follow from it.
+    /// The seed of the writes and of the moments of the kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where; a temporary directory unless given. Kept after a failure.
+    /// The directory; a temporary one unless given. Kept after a failure.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How each keyspace is divided.
+    /// The division of each keyspace.
     #[arg(long, default_value_t = Partitioning::Hash(3))]
     partitions: Partitioning,
     /// The order of their keys: sorted, semi-sorted:1, hashed.
     #[arg(long, default_value_t)]
     order: KeyOrder,
-    /// How many threads write.
+    /// The number of writing threads.
     #[arg(long, default_value_t = 4)]
     threads: u64,
-    /// Writes instead of looking on; the numbers of commits that there are, by thread.
+    /// Runs the child instead. The values are the numbers of existing commits, by thread.
     #[arg(long, hide = true, value_delimiter = ',')]
     child: Vec<u64>,
 }
@@ -66,7 +65,7 @@ type Change = (usize, Vec<u8>, Option<Vec<u8>>);
 /// The keys of one thread, with the keyspace.
 type State = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-/// What a thread does as its commit of a number.
+/// The changes of a thread's commit, by its number.
 fn commit(seed: u64, thread: u64, number: u64) -> (Vec<Change>, Durability) {
     let mut random = Random::new(seed ^ thread << 48 ^ number);
     let count = match random.below(4) {
@@ -131,7 +130,7 @@ fn write(options: &Options, dir: &Path) -> Result<()> {
             scope.spawn(move || write_thread(options.seed, thread as u64, first, db, keyspaces))
         });
         let writers: Vec<_> = writers.collect();
-        // They write until they are killed, or until something fails.
+        // The writers run until they are killed or fail.
         for writer in writers {
             writer.join().unwrap_or(Ok(()))?;
         }
@@ -167,14 +166,14 @@ fn write_thread(seed: u64, thread: u64, first: u64, db: &Db, keyspaces: &[Keyspa
 
 // ---- the parent ----
 
-/// What the parent knows.
+/// The state that the parent expects.
 struct Known {
-    /// By thread: so many commits are there, and what they made.
+    /// By thread, the number of existing commits, and their contents.
     counts: Vec<u64>,
     states: Vec<State>,
 }
 
-/// Lets a child write for a while. Returns the commits that it reported, by thread.
+/// Runs a child for a while. Returns the commits that it reported, by thread.
 fn round(
     options: &Options,
     dir: &Path,
@@ -216,7 +215,7 @@ fn round(
     }
 }
 
-/// Opens the database and compares with what was reported.
+/// Opens the database and compares it with the reports.
 fn check(
     options: &Options,
     dir: &Path,

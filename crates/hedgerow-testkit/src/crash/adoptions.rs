@@ -1,19 +1,19 @@
-//! Designs that keyspaces give themselves, as events tell of them.
+//! Designs that keyspaces adopt, from their events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::{Design, Event};
 
-/// What was told and has not been looked at.
+/// The reported adoptions that are not processed yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Adoptions(Arc<Mutex<Vec<Told>>>);
 
 #[derive(Debug, Clone)]
 pub(super) enum Told {
-    /// A keyspace found a design, which it has or has not if nothing follows.
+    /// A keyspace has chosen a design. Without a later report, its adoption is unknown.
     Adopted(String),
-    /// It has this one, durably.
+    /// A keyspace has this design, durably.
     Retuned(String, Design),
 }
 
@@ -35,23 +35,23 @@ impl Adoptions {
     }
 }
 
-/// The designs that keyspaces may have.
+/// The possible designs of keyspaces.
 #[derive(Debug, Default)]
 pub(super) struct Designs {
-    /// One, unless it is not known how a call ended.
+    /// One design, unless the outcome of a call is unknown.
     of: BTreeMap<String, Vec<Design>>,
-    /// Keyspaces that were about to adopt a design nobody has seen.
+    /// The keyspaces that were adopting an unknown design.
     adopting: BTreeSet<String>,
 }
 
 impl Designs {
-    /// It has one of these.
+    /// Sets the possible designs of a keyspace.
     pub(super) fn set(&mut self, name: &str, may_have: Vec<Design>) {
         self.adopting.remove(name);
         self.of.insert(name.to_owned(), may_have);
     }
 
-    /// Or this one.
+    /// Adds a possible design.
     pub(super) fn add(&mut self, name: &str, may_have: Design) {
         self.of.entry(name.to_owned()).or_default().push(may_have);
     }

@@ -1,5 +1,5 @@
-//! What may be found when a database is opened again: which commits were made, which of them are
-//! known to be durable, and what became of the keyspaces.
+//! The possible states of a database that is opened again: the commits made, the durable ones among
+//! them, and the lives of the keyspaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,15 +14,16 @@ pub(super) type Contents = BTreeMap<String, Map>;
 /// A keyspace, a key, and its value if it has one.
 pub(super) type Change = (String, Vec<u8>, Option<Arc<[u8]>>);
 
-/// What may be found when the database is opened again.
+/// The possible states of a database that is opened again.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    /// In their order.
+    /// The commits in their order.
     pub(super) commits: Vec<Vec<Change>>,
-    /// So many are known to be durable, and so many were acknowledged.
+    /// The number of commits known to be durable, and the number acknowledged.
     pub(super) durable: usize,
     pub(super) acknowledged: usize,
-    /// What each keyspace may be; several if it is not known whether a change of it was made.
+    /// The possible lives of each keyspace. There are several if the outcome of a change is
+    /// unknown.
     pub(super) keyspaces: BTreeMap<String, Vec<Life>>,
 }
 
@@ -31,14 +32,14 @@ pub(super) struct Oracle {
 pub(super) struct Life {
     /// `None` is no keyspace.
     pub(super) base: Option<Map>,
-    /// The commits before this one are in the base, or of no account.
+    /// The first commit after the base. Earlier ones are in the base or do not matter.
     pub(super) since: usize,
-    /// So many commits were durable before it began.
+    /// The number of commits that were durable before the life began.
     pub(super) durable: usize,
 }
 
 impl Oracle {
-    /// Everything there is, is durable.
+    /// An oracle of these contents, all durable.
     pub(super) fn settled(contents: Contents) -> Oracle {
         let mut oracle = Oracle::default();
         for name in NAMES {
@@ -53,7 +54,7 @@ impl Oracle {
         oracle
     }
 
-    /// A commit; one that is not known to have been made comes last.
+    /// Adds a commit. One with an unknown outcome must be the last.
     pub(super) fn commit(&mut self, commit: Vec<Change>, made: bool) {
         self.commits.push(commit);
         if made {
@@ -65,12 +66,13 @@ impl Oracle {
         self.durable = self.acknowledged;
     }
 
-    /// A keyspace was made, or perhaps it was.
+    /// Records that a keyspace was made, or may have been.
     pub(super) fn create(&mut self, name: &str, made: bool) {
         self.begin(name, true, 0, made);
     }
 
-    /// A keyspace was emptied or dropped, or perhaps it was: only after everything before was durable.
+    /// Records that a keyspace was emptied or dropped, or may have been. Both happen only after
+    /// everything before is durable.
     pub(super) fn empty(&mut self, name: &str, exists: bool, made: bool) {
         self.begin(name, exists, self.acknowledged, made);
         if made {
@@ -91,7 +93,7 @@ impl Oracle {
         lives.push(life);
     }
 
-    /// The contents after each number of commits, in every way that is possible.
+    /// The numbers of commits whose contents match those found, in any possible life.
     pub(super) fn matching(&self, name: &str, found: Option<&Map>) -> BTreeSet<usize> {
         let mut matching = BTreeSet::new();
         for life in &self.keyspaces[name] {
@@ -122,7 +124,8 @@ impl Oracle {
         matching
     }
 
-    /// Whether this may be found when at least so many commits must be there.
+    /// Checks that these contents are possible with at least `at_least` commits. Returns the number
+    /// of commits.
     pub(super) fn check(&self, found: &Contents, at_least: usize) -> Result<usize, String> {
         let mut counts: BTreeSet<usize> = (at_least..=self.commits.len()).collect();
         let mut said = String::new();
@@ -146,7 +149,7 @@ impl Oracle {
         })
     }
 
-    /// How what was found differs from all commits.
+    /// Describes the difference between the contents found and all commits.
     pub(super) fn difference(&self, found: &Contents) -> String {
         let mut text = String::new();
         for name in NAMES {

@@ -1,4 +1,4 @@
-//! Reading during a run: single answers, and everything.
+//! Reads during a run: single answers, and everything.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::oracle::{Contents, Oracle};
 use super::{Harness, Round};
 
 impl Harness {
-    /// A read, which may fail but not be wrong.
+    /// Makes a read. It may fail, but must not be wrong.
     pub(super) fn read(&mut self, round: &mut Round) -> Result<(), String> {
         let Some((name, keyspace)) = self.keyspace(round) else {
             return Ok(());
         };
         if round.poisoned {
-            // What is seen then is looked at as a whole, at the end.
+            // Such a state is checked as a whole at the end.
             return Ok(());
         }
         let empty = Map::new();
@@ -63,7 +63,7 @@ impl Harness {
         }
     }
 
-    /// Reads everything in several ways; nothing may fail.
+    /// Reads everything in several ways. Nothing may fail.
     pub(super) fn check_reads(&mut self, db: &Db) -> Result<(), String> {
         let found = read_everything(db)?;
         if found != self.live {
@@ -85,7 +85,7 @@ impl Harness {
     }
 }
 
-/// The first difference of a scan from what is expected.
+/// The first difference between a scan and the expected entries.
 fn scan_differs<'a>(
     keyspace: &Keyspace,
     range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -108,7 +108,7 @@ fn scan_differs<'a>(
         .map(|(k, _)| format!("expected {}, found the end", show(k))))
 }
 
-/// The contents of all keyspaces, the same from both ends.
+/// Reads the contents of all keyspaces, and compares the scans from both ends.
 pub(super) fn read_everything(db: &Db) -> Result<Contents, String> {
     let mut contents = Contents::new();
     for name in db.keyspaces() {

@@ -1,8 +1,8 @@
-//! A crash beside a writer that stalls in the middle of its commit, while others fill segments of the log and its
-//! keyspace goes.
+//! A crash beside a writer that stalls in its commit, while others fill segments of the log and its
+//! keyspace is cleared or dropped.
 //!
-//! Threads begin one after another, each when nothing moves on the disk any more. On a machine so busy that a thread
-//! stands still without having to, another interleaving is run; what must hold, holds in each.
+//! Threads begin one after another, each when the disk is quiet. On a busy machine a thread may
+//! pause by chance, and another interleaving runs. The same statements hold in each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,20 +15,20 @@ use hedgerow::{Db, Design, Durability, Layout, Result};
 use super::DIR;
 use crate::random::Random;
 
-/// Where nothing has happened on the disk for so many turns, all others wait.
+/// If nothing happens on the disk for this many turns, all other threads wait.
 const QUIET_TURNS: u32 = 3000;
 
-/// What a run does.
+/// The plan of a run.
 struct Plan {
     seed: u64,
-    /// What is in tables before it begins.
+    /// The contents of tables before the run.
     before: Vec<Write>,
     stalling: Vec<u8>,
     beside: Vec<Write>,
-    /// The keyspace of the one that stalls goes before this write.
+    /// The write before which the stalled writer's keyspace is cleared or dropped.
     goes_at: usize,
     is_cleared: bool,
-    /// The one that stalls goes on before the crash.
+    /// True if the stalled writer continues before the crash.
     goes_on: bool,
     is_cut: bool,
 }
@@ -39,19 +39,19 @@ struct Write {
     durability: Durability,
 }
 
-/// What a crash left of a run.
+/// The result of a crash.
 struct Left {
     disk: SimStorage,
-    /// Which of the writes beside were acknowledged, and whether the clear or drop was.
+    /// For each concurrent write, and for the clear or drop, whether it was acknowledged.
     acknowledged: Vec<bool>,
     is_gone: bool,
 }
 
-/// One run: some writes, one that stalls, others beside it, in the middle of which its keyspace is cleared or
-/// dropped; then a crash, before or after the one that stalled has gone on.
+/// Makes one run: some writes, a stalled one, and others beside it. Among these its keyspace is
+/// cleared or dropped. Then comes a crash, before or after the stalled writer continues.
 ///
 /// # Errors
-/// What was wrong.
+/// The first violation.
 pub fn run_with_a_stalled_writer(seed: u64) -> std::result::Result<(), String> {
     let plan = Plan::any(seed);
     let left = plan.carry_out();
@@ -87,7 +87,8 @@ impl Plan {
         }
     }
 
-    /// Beside the writer that stalls nothing is flushed, for that would wait for it; the log takes few writes per segment.
+    /// Opens a database that flushes nothing beside the stalled writer, because a flush would wait
+    /// for it. A segment of the log takes few writes.
     fn open(&self, disk: &SimStorage) -> Result<Db> {
         let builder = Db::builder(DIR).memory_budget(8 << 20);
         let builder = builder.log_segment_bytes(4 << 10).log_bytes_max(1 << 20);
@@ -189,7 +190,7 @@ fn any_value(random: &mut Random, bytes: Range<u64>) -> Vec<u8> {
     (0..bytes).map(|_| random.next() as u8).collect()
 }
 
-/// Lets the others go on for as long as they move.
+/// Lets the other threads run until the disk is quiet.
 fn wait_until_quiet(disk: &SimStorage) {
     let (mut seen, mut turns) = (disk.operations(), 0);
     while turns < QUIET_TURNS {

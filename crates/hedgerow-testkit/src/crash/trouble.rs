@@ -1,4 +1,4 @@
-//! What a round meets, what may fail then, and what holds when it is over.
+//! The trouble of a round: its beginning, the failures it allows, and the checks after it.
 
 use hedgerow::io::sim::{Fault, OpClass};
 use hedgerow::{Error, ErrorKind};
@@ -7,10 +7,10 @@ use super::oracle::NAMES;
 use super::reads::read_everything;
 use super::{Harness, Round};
 
-/// What a round meets.
+/// The trouble of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// The power goes at some operation of the disk.
+    /// The power is lost at some operation of the disk.
     PowerCut,
     /// The process is killed between two calls.
     Kill,
@@ -18,12 +18,12 @@ pub enum Trouble {
     Faults,
     /// The disk is full for a while.
     FullDisk,
-    /// The disk of the levels below level 0 is full: nothing is merged.
+    /// The disk of the levels below level 0 is full, so nothing is merged.
     NoMerges,
 }
 
 impl Harness {
-    /// Lets the trouble of a round of so many operations begin.
+    /// Starts the trouble of a round of `ops` operations.
     pub(super) fn begin(&mut self, trouble: Trouble, ops: u64) {
         match trouble {
             Trouble::PowerCut => {
@@ -66,7 +66,7 @@ impl Harness {
         let fired = self.disk.faults_fired();
         self.note(format!("{fired} faults happened"));
         if round.poisoned {
-            // The commit that failed may be seen or not; everything else must be.
+            // The failed commit may be visible. All others must be.
             let found = read_everything(&round.db)?;
             self.oracle.check(&found, self.oracle.acknowledged)?;
             return Ok(());
@@ -74,7 +74,7 @@ impl Harness {
         self.check_reads(&round.db)?;
         let mut result = round.db.flush();
         if result.is_err() {
-            // The first call may still tell of a failure in the background.
+            // The first call may report an earlier failure in the background.
             result = round.db.flush();
         }
         match result {
@@ -102,7 +102,7 @@ impl Harness {
             attempts += 1;
             match keyspace.put(b"room", b"again") {
                 Ok(()) => break,
-                // What failed in the background may be told once before it is tried again.
+                // A failure in the background may be reported once before the retry.
                 Err(e) if e.kind() == ErrorKind::NoSpace && attempts < 4 => {}
                 Err(e) => return Err(format!("expected writes to resume, found {e}")),
             }
@@ -120,7 +120,7 @@ impl Harness {
         self.check_reads(&round.db)
     }
 
-    /// Whether a call was allowed to fail.
+    /// Checks that a call may fail with this error.
     pub(super) fn allowed(&self, round: &Round, error: &Error) -> Result<(), String> {
         let troubled = match round.trouble {
             Trouble::PowerCut => self.disk.power_lost(),

@@ -63,7 +63,7 @@ pub(super) struct TableFile {
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
-    /// The number of every entry, whatever its block says.
+    /// The sequence number of every entry, whatever its block says.
     seqno_override: Option<SeqNo>,
 }
 
@@ -95,7 +95,7 @@ impl TableFile {
         Ok((file, top))
     }
 
-    /// The number of an entry with the number `stored` in its block.
+    /// The sequence number of an entry with the number `stored` in its block.
     #[inline]
     pub(super) fn seqno(&self, stored: SeqNo) -> SeqNo {
         self.seqno_override.unwrap_or(stored)

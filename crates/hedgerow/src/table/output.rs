@@ -53,7 +53,7 @@ pub(crate) struct TableOptions {
 }
 
 impl TableOptions {
-    /// The number that an entry is stored with.
+    /// The sequence number that an entry is stored with.
     pub(super) fn stored_seqno(&self, seqno: SeqNo, tag: Tag) -> SeqNo {
         match self.settled {
             Some(settled) if seqno <= settled && tag.kind == Kind::Put => SeqNo::SETTLED,

@@ -240,7 +240,7 @@ impl<'a> Walk<'a> {
     fn facts(&mut self) -> Result<()> {
         self.found.largest_key = std::mem::take(&mut self.key);
         let (found, facts) = (&mut self.found, &self.file.meta);
-        // Entries that gave up their numbers count with their former ones.
+        // Settled entries count with their former sequence numbers.
         if found.smallest_seqno == SeqNo::SETTLED && found.largest_seqno <= facts.largest_seqno {
             found.smallest_seqno = facts.smallest_seqno;
             found.largest_seqno = facts.largest_seqno;
