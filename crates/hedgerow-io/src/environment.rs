@@ -9,7 +9,7 @@ use crate::{Background, Environment};
 
 impl Environment {
     /// The real machine: its files, its clock, and its threads. Background work has one thread per
-    /// processor and two more, at least four. So merges never delay a flush, and flushes never
+    /// processor and two more, at least four and at most 258. So merges never delay a flush, and flushes never
     /// delay a new segment.
     pub fn os() -> Environment {
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -17,7 +17,7 @@ impl Environment {
             storage: Arc::new(OsStorage::new()),
             clock: Arc::new(OsClock::new()),
             spawn: Arc::new(OsSpawn),
-            background: Background::Threads(processors.max(2) + 2),
+            background: Background::Threads(processors.clamp(2, 256) + 2),
         }
     }
 

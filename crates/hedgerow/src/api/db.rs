@@ -1,5 +1,6 @@
 //! The database: opening, keyspaces, whole-database operations, closing.
 
+mod bounds;
 mod statistics;
 
 pub(crate) use statistics::keyspace_stats;
@@ -32,15 +33,11 @@ use crate::paths::retune;
 use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
-use crate::table::memory::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN};
+use crate::table::memory::BUDGET_BYTES_DEFAULT;
 use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
 use crate::tree::version::Version;
 use crate::tree::version::edit::Change;
 use crate::tree::version::state::Keyspace as KeyspaceDescription;
-use crate::tree::wal::log::SEGMENT_BYTES_MAX;
-
-/// More threads than this are of no use, and of some harm.
-const WORKERS_MAX: usize = 1024;
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
 ///
@@ -89,7 +86,7 @@ pub struct Builder {
 
 impl Builder {
     /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
-    /// bytes; at least 1 MiB, 256 MiB unless set. More memory means fewer reads, and larger
+    /// bytes; 1 MiB to 16 TiB, 256 MiB unless set. More memory means fewer reads, and larger
     /// memtables, hence less write amplification.
     pub fn memory_budget(mut self, bytes: u64) -> Builder {
         self.options.memory_budget = bytes;
@@ -115,14 +112,15 @@ impl Builder {
         self
     }
 
-    /// How many bytes per second flushes and merges may write together; no limit unless set.
+    /// How many bytes per second flushes and merges may write together, 4 KiB to 1 TiB; no limit unless set, or if it
+    /// is 0.
     pub fn io_bytes_per_second(mut self, bytes: u64) -> Builder {
         self.options.io_bytes_per_second = (bytes > 0).then_some(bytes);
         self
     }
 
-    /// How long the log may get before memtables are flushed for its sake, in bytes; three quarters
-    /// of the memory budget unless set.
+    /// How long the log may get before memtables are flushed for its sake, 8 KiB to 1 PiB and never less than two
+    /// segments; three quarters of the memory budget unless set.
     pub fn log_bytes_max(mut self, bytes: u64) -> Builder {
         self.options.log_bytes_max = Some(bytes);
         self
@@ -142,7 +140,8 @@ impl Builder {
         self
     }
 
-    /// What reading and writing costs, for keyspaces that tune themselves; an NVMe drive unless set.
+    /// What reading and writing costs, for keyspaces that tune themselves; an NVMe drive unless set. Each of its numbers
+    /// is 1e-9 to 1e15.
     pub fn device(mut self, device: Device) -> Builder {
         self.options.device = device;
         self
@@ -155,21 +154,21 @@ impl Builder {
         self
     }
 
-    /// How many threads flush and merge, at least 2; two more than processors unless set.
+    /// How many threads flush and merge, 2 to 1,024; two more than processors unless set.
     pub fn background_threads(mut self, threads: usize) -> Builder {
-        self.options.environment.background = hedgerow_io::Background::Threads(threads.max(2));
+        self.options.environment.background = hedgerow_io::Background::Threads(threads);
         self
     }
 
     /// How many threads do the asynchronous calls, each for its own part of every keyspace's trees and
-    /// kept on a processor of its own where the system allows it; 0 unless set: then the background
+    /// kept on a processor of its own where the system allows it; up to 1,024, and 0 unless set: then the background
     /// threads do them.
     pub fn workers(mut self, count: usize) -> Builder {
-        self.options.workers = count.min(WORKERS_MAX);
+        self.options.workers = count;
         self
     }
 
-    /// How many calls the queue of each worker holds, at least 1; 1,024 unless set. What comes then
+    /// How many calls the queue of each worker holds, 1 to 1,048,576; 1,024 unless set. What comes then
     /// stands in line, or is refused as `WouldBlock`.
     pub fn worker_queue(mut self, calls: usize) -> Builder {
         self.options.worker_queue_tasks = calls;
@@ -207,21 +206,9 @@ impl Builder {
     ///
     /// # Errors
     /// `Locked` if somebody else has it open for writing, `Corruption`, `FormatVersion`,
-    /// `InvalidArgument` for a budget too small or a database that is not there, `NoSpace`, `Io`.
+    /// `InvalidArgument` for a number out of its bounds or a database that is not there, `NoSpace`, `Io`.
     pub fn open(self) -> Result<Db> {
-        if self.options.memory_budget < BUDGET_BYTES_MIN {
-            return Err(Error::invalid(format!(
-                "expected a memory budget of at least {BUDGET_BYTES_MIN} bytes, found {}",
-                self.options.memory_budget
-            )));
-        }
-        if let Some(bytes) = self.options.log_segment_bytes
-            && bytes > SEGMENT_BYTES_MAX
-        {
-            return Err(Error::invalid(format!(
-                "expected log segments of at most {SEGMENT_BYTES_MAX} bytes, found {bytes}"
-            )));
-        }
+        self.options.check()?;
         let db = Db {
             engine: Handle::new(recover::open(&self.dir, &self.options)?),
         };

@@ -96,6 +96,7 @@ pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
 /// As [`repair`].
 pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let (dir, options) = builder.parts();
+    options.check()?;
     let environment = options.environment.clone();
     let storage = &*environment.storage;
     storage.list(&tables_dir(&dir)).map_err(|_| {

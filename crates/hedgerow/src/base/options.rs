@@ -264,7 +264,7 @@ pub struct Design {
     pub block_bytes: u32,
     /// The size of a table, 4 KiB to 4 GiB; `None` derives it from the memory budget.
     pub table_bytes: Option<u64>,
-    /// The size at which the memtables of all partitions together are flushed, at least 4 KiB;
+    /// The size at which the memtables of all partitions together are flushed, 4 KiB to 64 GiB;
     /// `None` derives it from the memory budget.
     pub memtable_bytes: Option<u64>,
 }
@@ -347,19 +347,14 @@ impl Design {
 
     pub(crate) fn check(&self) -> Result<()> {
         self.policy.check()?;
-        check_range(
-            "a block size in bytes",
-            u64::from(self.block_bytes),
-            512,
-            256 << 10,
-        )?;
+        check_range("`block_bytes`", u64::from(self.block_bytes), 512, 256 << 10)?;
         self.check_buckets()?;
         self.filter.check()?;
         if let Some(bytes) = self.table_bytes {
-            check_range("a table size in bytes", bytes, 4 << 10, 4 << 30)?;
+            check_range("`table_bytes`", bytes, 4 << 10, 4 << 30)?;
         }
         if let Some(bytes) = self.memtable_bytes {
-            check_range("a memtable size in bytes", bytes, 4 << 10, 64 << 30)?;
+            check_range("`memtable_bytes`", bytes, 4 << 10, 64 << 30)?;
         }
         Ok(())
     }
@@ -389,7 +384,7 @@ impl Design {
             )));
         }
         check_range(
-            "a bucket size in bytes",
+            "`block_bytes` of a bucket",
             self.block_bytes.into(),
             512,
             16 << 10,
@@ -414,7 +409,7 @@ impl FilterSpec {
             | FilterSpec::MultiLevelCuckoo {
                 fingerprint_bits, ..
             } => {
-                return check_range("bits of a fingerprint", fingerprint_bits.into(), 4, 24);
+                return check_range("`fingerprint_bits`", fingerprint_bits.into(), 4, 24);
             }
             FilterSpec::None | FilterSpec::Monkey { bits_per_key: None } => return Ok(()),
         };
@@ -427,7 +422,8 @@ impl FilterSpec {
     }
 }
 
-fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
+/// Refuses a number that is out of its bounds; `what` names it.
+pub(crate) fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&found) {
         return Ok(());
     }

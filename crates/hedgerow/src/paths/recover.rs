@@ -413,10 +413,7 @@ fn make_writer(
 ) -> Result<Writer> {
     let storage = &options.environment.storage;
     let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
-    let segment_bytes = options
-        .log_segment_bytes
-        .unwrap_or(default_segment)
-        .max(4 << 10);
+    let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment);
     let log_bytes_max = options
         .log_bytes_max
         .unwrap_or(2 * memory.memtables)

@@ -33,6 +33,8 @@ pub(crate) struct MemoryPlan {
 
 /// The smallest valid budget, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// The largest valid budget, in bytes: 64 GiB of it are the page cache's own, and no machine has more.
+pub(crate) const BUDGET_BYTES_MAX: u64 = 16 << 40;
 /// The least memory of the page cache, in bytes, even if a user pins more than the whole budget: a
 /// few pages for the current reads.
 const CACHE_BYTES_MIN: u64 = 64 << 10;

@@ -489,7 +489,10 @@ fn a_log_segment_that_is_too_large_is_refused() {
         let error = builder(&disk).log_segment_bytes(bytes).open().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let text = error.to_string();
-        assert!(text.contains("at most 4294963200 bytes"), "{text}");
+        assert!(
+            text.contains("`log_segment_bytes` of 4096 to 4294963200"),
+            "{text}"
+        );
         assert!(text.contains(&bytes.to_string()), "{text}");
     }
 }

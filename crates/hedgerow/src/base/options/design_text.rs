@@ -190,7 +190,7 @@ mod tests {
                 "block-bytes = many",
                 "line 1: expected a number of bytes, found `many`",
             ),
-            ("block-bytes = 1", "expected a block size in bytes of 512"),
+            ("block-bytes = 1", "expected `block_bytes` of 512"),
             ("policy = tiering:99", "found 99"),
         ] {
             let error = text.parse::<Design>().unwrap_err().to_string();

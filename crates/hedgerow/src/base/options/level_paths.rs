@@ -46,10 +46,12 @@ impl LevelPaths {
             Bound::Excluded(level) => level.saturating_add(1),
             Bound::Unbounded => 0,
         };
-        let to = match levels.end_bound() {
-            Bound::Included(level) => (*level).min(LEVEL_LAST),
-            Bound::Excluded(level) => level.saturating_sub(1).min(LEVEL_LAST),
-            Bound::Unbounded => LEVEL_LAST,
+        let (from, to) = match levels.end_bound() {
+            Bound::Included(level) => (from, *level),
+            // Of no level: refused with the others.
+            Bound::Excluded(0) => (from.max(1), 0),
+            Bound::Excluded(level) => (from, level - 1),
+            Bound::Unbounded => (from, LEVEL_LAST),
         };
         self.levels.push((from, to, dir.into()));
         self.levels.sort();
@@ -182,11 +184,14 @@ mod tests {
             "0-3=a;3=b",
             "0=",
             "32=a",
+            "0-32=a",
             "300=a",
             "logs=a",
         ] {
             let error = text.parse::<LevelPaths>().unwrap_err();
             assert!(error.to_string().contains("expected"), "{text}: {error}");
         }
+        let none = LevelPaths::new().levels(0..0, "a").check();
+        assert!(none.is_err(), "a range without a level names no level 0");
     }
 }

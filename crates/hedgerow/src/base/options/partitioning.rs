@@ -68,7 +68,7 @@ impl Partitioning {
         for split in splits.iter() {
             let bytes = split.len() as u64;
             check_range(
-                "a size of keys between partitions in bytes",
+                "bytes of a key between partitions",
                 bytes,
                 1,
                 SPLIT_BYTES_MAX,

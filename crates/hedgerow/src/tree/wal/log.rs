@@ -44,6 +44,8 @@ const SPARE_BYTES: u64 = 32 << 20;
 /// How many retired segments wait to be used again.
 const RETIRED_MAX: usize = 2;
 
+/// The smallest segment: room for a header and some records.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 /// The largest segment: a place in it is 32 bits, and a file is a multiple of 4 KiB.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = (4 << 30) - (4 << 10);
 
