@@ -165,6 +165,12 @@ impl Error {
         self.0.kind
     }
 
+    /// Whether a file or a directory was not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        let kind = self.0.source.as_ref().map(io::Error::kind);
+        kind == Some(io::ErrorKind::NotFound)
+    }
+
     /// What was expected and found, without the kind.
     pub(crate) fn message(&self) -> &str {
         &self.0.message

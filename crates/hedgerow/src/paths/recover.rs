@@ -151,7 +151,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
 /// again.
 fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let storage = &options.environment.storage;
-    let mut attempt = 0;
+    let (mut attempt, mut changes) = (0, 0);
     loop {
         if !manifest::exists(&**storage, dir)? {
             return Err(no_database(&**storage, dir));
@@ -178,27 +178,34 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
             survey.segments.iter().all(exists)
         };
         attempt += 1;
-        match opened {
+        let error = match opened {
             Ok((engine, survey)) if still_there(&survey) => {
                 engine.memory.balance();
                 return Ok(engine);
             }
-            Ok(_) if attempt >= READ_ONLY_ATTEMPTS => {
-                return Err(Error::new(
+            Ok(_) => Error::new(ErrorKind::Conflict, "segments of the log were recycled"),
+            Err(error) => error,
+        };
+        let after = manifest::replay(&**storage, dir)?;
+        let is_changed = after.bytes != before.bytes || after.edits != before.edits;
+        changes += usize::from(is_changed);
+        // Segments and filters that a writer made ahead go without an edit.
+        let may_pass = is_changed || error.is_not_found() || error.kind() == ErrorKind::Conflict;
+        // A record that was being written when it was read is whole the next time.
+        if !may_pass && attempt >= 4 {
+            return Err(error);
+        }
+        if attempt >= READ_ONLY_ATTEMPTS {
+            return Err(match changes {
+                0 => error,
+                _ => Error::new(
                     ErrorKind::Conflict,
-                    "the writer recycled the log faster than it could be read",
-                ));
-            }
-            Err(error) if attempt >= READ_ONLY_ATTEMPTS => return Err(error),
-            // A record that was being written when it was read is whole the next time.
-            Err(_) if attempt < 4 => {}
-            Err(error) => {
-                let after = manifest::replay(&**storage, dir)?;
-                if after.bytes == before.bytes && after.edits == before.edits {
-                    return Err(error);
-                }
-            }
-            Ok(_) => {}
+                    format!(
+                        "expected files that stay for as long as opening them takes, found that a writer \
+                         changed them {changes} times: try again, or open a checkpoint; at last: {error}"
+                    ),
+                ),
+            });
         }
     }
 }

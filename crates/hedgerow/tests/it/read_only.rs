@@ -11,7 +11,7 @@ use hedgerow::io::{
     Background, DirEntry, Environment, FileLock, OsClock, OsSpawn, RandomRead, ReadMode, Segment,
     SequentialWrite, Storage,
 };
-use hedgerow::{Db, Durability, ErrorKind, Layout};
+use hedgerow::{Db, Durability, ErrorKind, Keyspace, Layout};
 
 use crate::support::{
     DIR, builder, contents, files, key, kind, open, plain, prefix_length, put_synced, small, value,
@@ -201,6 +201,62 @@ fn read_only_beside_a_writer_sees_a_prefix_whatever_the_writer_does_meanwhile() 
         db.drop_keyspace("plain").unwrap();
         assert_eq!(contents(&reader.existing_keyspace("plain").unwrap()), found);
     }
+}
+
+/// A writer that flushes, merges or drops before every look of the reader at the disk, without an end.
+#[test]
+fn read_only_that_never_gets_ahead_of_the_writer_says_so() {
+    let mut refused = 0;
+    for seed in 0..30u64 {
+        let disk = SimStorage::new(seed);
+        let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
+        let open = |db: &Db| {
+            let layout = Layout::sorted().hash(2);
+            db.keyspace_with("plain", layout, small()).unwrap()
+        };
+        let mut next = 0;
+        let mut put = move |keyspace: &Keyspace, count| {
+            for _ in 0..count {
+                put_synced(keyspace, next);
+                next += 1;
+            }
+        };
+        put(&open(&db), 50);
+        let (writer, mut step) = (db.clone(), seed);
+        let hook = move || {
+            step += 1;
+            if !step.is_multiple_of(1 + seed % 5) {
+                return;
+            }
+            let keyspace = open(&writer);
+            put(&keyspace, 1 + seed % 7);
+            keyspace.flush().unwrap();
+            match step % 3 {
+                0 => keyspace.compact::<&[u8]>(..).unwrap(),
+                1 if step % 5 == 0 => writer.drop_keyspace("plain").unwrap(),
+                _ => {}
+            }
+        };
+        let hooked = Hooked {
+            disk: disk.clone(),
+            hook: Mutex::new(Box::new(hook)),
+        };
+        let environment = Environment {
+            storage: Arc::new(hooked),
+            ..Environment::simulated(&disk, seed)
+        };
+        let reader = Db::builder(DIR).environment(environment).read_only(true);
+        if let Err(error) = reader.open() {
+            refused += 1;
+            assert_eq!(error.kind(), ErrorKind::Conflict, "seed {seed}: {error}");
+            assert!(
+                error.to_string().contains("a writer changed them"),
+                "{error}"
+            );
+        }
+    }
+    println!("{refused} of 30 readers did not get ahead of the writer");
+    assert!(refused > 0);
 }
 
 #[test]
