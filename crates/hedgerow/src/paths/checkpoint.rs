@@ -64,7 +64,8 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     state.gather();
     state.closed = None;
     Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
-    if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+    // The caller may have made the directory. An empty parent is the current directory.
+    if let Some(parent) = dir.parent() {
         storage
             .sync_dir(parent)
             .map_err(|e| Error::io("sync", parent, e))?;

@@ -189,3 +189,16 @@ fn checkpoint_beside_writers_holds_one_moment() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn a_checkpoint_to_a_name_alone_syncs_the_directory_that_it_is_in() {
+    let syncs = |dir: &str| {
+        let disk = SimStorage::new(1);
+        let db = open(&disk);
+        plain(&db).put("a", "1").unwrap();
+        let before = disk.counters().syncs;
+        db.checkpoint(dir).unwrap();
+        disk.counters().syncs - before
+    };
+    assert_eq!(syncs("copy"), syncs("/copies/copy"));
+}
