@@ -15,6 +15,7 @@ mod api;
 mod asynchronous;
 mod bulk_load;
 mod checkpoint;
+mod clock;
 mod clusters;
 mod collisions;
 mod compaction;

@@ -1,7 +1,6 @@
 //! A limit on the bytes per second that background work writes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hedgerow_io::Clock;
@@ -10,10 +9,17 @@ use hedgerow_io::Clock;
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     clock: Arc<dyn Clock>,
-    /// 0 is no limit.
-    bytes_per_second: AtomicU64,
+    /// `None` is no limit.
+    bytes_per_second: Option<u64>,
+    granted: Mutex<Granted>,
+}
+
+#[derive(Debug, Default)]
+struct Granted {
     /// The moment, in nanoseconds, at which everything granted so far will have been used up.
-    used_up_ns: AtomicU64,
+    used_up_ns: u64,
+    /// When that was looked at last.
+    now_ns: u64,
 }
 
 const BURST_NS: u64 = 100_000_000;
@@ -22,36 +28,43 @@ impl RateLimiter {
     pub(crate) fn new(clock: Arc<dyn Clock>, bytes_per_second: Option<u64>) -> RateLimiter {
         RateLimiter {
             clock,
-            bytes_per_second: AtomicU64::new(bytes_per_second.unwrap_or(0)),
-            used_up_ns: AtomicU64::new(0),
+            bytes_per_second,
+            granted: Mutex::default(),
         }
     }
 
     /// Waits until `bytes` more may be written.
     pub(crate) fn take(&self, bytes: u64) {
-        let rate = self.bytes_per_second.load(Ordering::Relaxed);
-        if rate == 0 {
+        let Some(rate) = self.bytes_per_second else {
             return;
-        }
-        let cost_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
-        let now_ns = self.clock.now().as_nanos() as u64;
-        let start_ns = self
-            .used_up_ns
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used_up| {
-                Some(used_up.max(now_ns.saturating_sub(BURST_NS)) + cost_ns)
-            })
-            .unwrap_or_default()
-            .max(now_ns.saturating_sub(BURST_NS));
-        let wait_ns = (start_ns + cost_ns).saturating_sub(now_ns);
+        };
+        let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+        let wait_ns = self.grant(u64::try_from(cost_ns).unwrap_or(u64::MAX));
         if wait_ns > 0 {
             self.clock.sleep(Duration::from_nanos(wait_ns));
         }
+    }
+
+    /// Enters a cost; returns how long to wait. A clock that went back takes what was granted with it: nobody waits
+    /// for it to come to where it was.
+    fn grant(&self, cost_ns: u64) -> u64 {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = self.clock.now().as_nanos() as u64;
+        let back_ns = granted.now_ns.saturating_sub(now_ns);
+        let used_up_ns = granted.used_up_ns.saturating_sub(back_ns);
+        let start_ns = used_up_ns.max(now_ns.saturating_sub(BURST_NS));
+        *granted = Granted {
+            used_up_ns: start_ns.saturating_add(cost_ns),
+            now_ns,
+        };
+        granted.used_up_ns.saturating_sub(now_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     use hedgerow_io::Clock;
@@ -79,6 +92,53 @@ mod tests {
         let before = clock.now();
         limiter.take(1_000_000);
         assert!(clock.now() - before >= Duration::from_millis(900));
+    }
+
+    /// A clock whose hands somebody moves, and that counts how long anybody slept.
+    #[derive(Debug, Default)]
+    struct Moved {
+        now_ns: AtomicU64,
+        slept_ns: AtomicU64,
+    }
+
+    impl Clock for Moved {
+        fn now(&self) -> Duration {
+            Duration::from_nanos(self.now_ns.load(Ordering::Relaxed))
+        }
+
+        fn unix_seconds(&self) -> u64 {
+            0
+        }
+
+        fn sleep(&self, duration: Duration) {
+            let ns = duration.as_nanos() as u64;
+            self.now_ns.fetch_add(ns, Ordering::Relaxed);
+            self.slept_ns.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_clock_that_went_back() {
+        let clock = Arc::new(Moved::default());
+        let limiter = RateLimiter::new(clock.clone(), Some(1_000_000));
+        for hour in [5, 100, 3, 0, 876_000, 1] {
+            let now = Duration::from_secs(3600 * hour).as_nanos() as u64;
+            clock.now_ns.store(now, Ordering::Relaxed);
+            clock.slept_ns.store(0, Ordering::Relaxed);
+            for _ in 0..20 {
+                limiter.take(50_000);
+            }
+            let slept = Duration::from_nanos(clock.slept_ns.load(Ordering::Relaxed));
+            assert!(
+                slept <= Duration::from_millis(1100),
+                "{slept:?} for a second of bytes"
+            );
+            assert!(
+                slept >= Duration::from_millis(800),
+                "{slept:?} for a second of bytes"
+            );
+        }
+        limiter.take(u64::MAX);
     }
 
     #[test]

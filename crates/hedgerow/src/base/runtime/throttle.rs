@@ -111,12 +111,12 @@ impl Throttle {
         let paid_until = self
             .paid_until_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| {
-                let cap = now_ns + 4 * SLEEP_MAX.as_nanos() as u64;
-                Some((paid.max(now_ns) + cost_ns).min(cap))
+                let cap = now_ns.saturating_add(4 * SLEEP_MAX.as_nanos() as u64);
+                Some(paid.max(now_ns).saturating_add(cost_ns).min(cap))
             })
             .unwrap_or_default()
             .max(now_ns)
-            + cost_ns;
+            .saturating_add(cost_ns);
         let wait = Duration::from_nanos(paid_until - now_ns);
         if wait >= SLEEP_MIN {
             let wait = wait.min(SLEEP_MAX);
