@@ -36,7 +36,7 @@ use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::plan::{Input, Target};
-use crate::design::merge_policy::shape::{Facts, Run, bytes_of};
+use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
 use crate::group_filter::probes::clusters;
 use crate::group_filter::probes::stored;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
@@ -577,8 +577,10 @@ fn flush_replayed(
 /// number of memtables, and an entry is rewritten about as often as that number has binary digits.
 fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdit> {
     let tree = partition.tree_owned();
-    let runs = &tree.version.levels[0].groups[0].runs;
-    let pairs = runs.windows(2);
+    let mut groups = tree.version.levels[0].groups.iter().enumerate();
+    let full = groups.find(|(_, group)| group.runs.len() >= RUNS_MAX);
+    let (group, full) = full.expect("a full level has a full group");
+    let pairs = full.runs.windows(2);
     let smallest = pairs.min_by_key(|pair| bytes_of(&pair[0].tables) + bytes_of(&pair[1].tables));
     let pair = smallest.expect("a full level has two runs");
     let input = |run: &Run<Arc<Table>>| Input {
@@ -588,7 +590,7 @@ fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdi
     };
     let target = Target {
         level: 0,
-        group: 0,
+        group,
         run: Some(pair[0].id),
     };
     let inputs = [input(&pair[0]), input(&pair[1])];

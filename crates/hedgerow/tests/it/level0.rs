@@ -1,26 +1,58 @@
 //! A level 0 that merging does not keep up with.
 
 use hedgerow::io::sim::SimStorage;
+use hedgerow::{Db, Design, Keyspace, Layout};
 
-use crate::support::{Contents, builder, contents, key, open, plain, value};
+use crate::support::{Contents, builder, key, open, plain, value};
 
-#[test]
-fn a_database_killed_after_each_open_opens_however_often() {
+/// Opens a database again and again, each time with a put and a delete in its log, and asks it for everything.
+fn kill_after_each_open(layout: Layout, design: &str) {
+    let design: Design = design.parse().unwrap();
     let mut disk = SimStorage::new(1);
     let mut expected = Contents::new();
+    let keyspace = |db: &Db| {
+        let keyspace = db.keyspace_with("k", layout.clone(), design.clone());
+        keyspace.unwrap()
+    };
+    let check = |keyspace: &Keyspace, expected: &Contents, i| {
+        for key in (0..50).map(key) {
+            let found = keyspace.get(&key).unwrap();
+            let found = found.as_deref();
+            assert_eq!(
+                found,
+                expected.get(&key).map(Vec::as_slice),
+                "{design}, {i} kills"
+            );
+        }
+    };
     for i in 0..200 {
         let db = open(&disk);
-        let keyspace = plain(&db);
-        assert_eq!(contents(&keyspace), expected, "after {i} kills");
+        let keyspace = keyspace(&db);
+        check(&keyspace, &expected, i);
         keyspace.put(key(i % 50), value(i)).unwrap();
         expected.insert(key(i % 50), value(i));
+        keyspace.delete(key(i * 7 % 50)).unwrap();
+        expected.remove(&key(i * 7 % 50));
         // Nothing in the background has had a turn.
         disk = disk.kill();
     }
     let db = open(&disk);
-    plain(&db).wait_until_merged().unwrap();
-    assert_eq!(contents(&plain(&db)), expected);
+    keyspace(&db).wait_until_merged().unwrap();
+    check(&keyspace(&db), &expected, 200);
     db.verify().unwrap();
+}
+
+#[test]
+fn a_database_killed_after_each_open_opens_however_often() {
+    kill_after_each_open(Layout::sorted(), "");
+    for filter in ["mlcf:12", "mlcf:12,unique"] {
+        let design = format!("policy = tiering:8\nfilter = {filter}");
+        kill_after_each_open(Layout::sorted().hash(3), &design);
+    }
+    for policy in ["tiering:8", "trie:8"] {
+        let design = format!("policy = {policy}\nfilter = cluster:12\ntable = htable");
+        kill_after_each_open(Layout::hashed(), &design);
+    }
 }
 
 /// A log of hundreds of the memtables that a smaller budget has.
