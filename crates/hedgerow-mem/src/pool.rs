@@ -1,6 +1,6 @@
 //! Chunks of memory and the pool that recycles them from one map to the next.
 //!
-//! A map takes chunks of growing size: 4 KiB, 16 KiB and so on up to the pool's chunk size. Each is
+//! A map takes chunks of growing size: 2 KiB, 8 KiB and so on up to the pool's chunk size. Each is
 //! at most half as large as the memory that the map holds, so that a small map costs little. A
 //! piece that wastes too much of a chunk gets an allocation of its own, which is not recycled.
 //!
@@ -16,8 +16,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The smallest chunk, in bytes.
-const SMALLEST_BYTES: usize = 4 << 10;
+/// The smallest chunk, in bytes: a node and some entries. There may be thousands of maps with one
+/// entry.
+const SMALLEST_BYTES: usize = ChunkPool::SMALLEST_BYTES;
 /// The ratio of the sizes of neighbouring chunk classes.
 const CLASS_FACTOR: usize = 4;
 /// The number of largest chunks to prepare. A map takes dozens in a second, and the system may need
@@ -233,8 +234,11 @@ pub struct ChunkPool {
 }
 
 impl ChunkPool {
+    /// The smallest chunk, in bytes: what a map with one short entry holds.
+    pub const SMALLEST_BYTES: usize = 2 << 10;
+
     /// A pool that retains at most `retained_bytes_max` bytes for the next map. `chunk_bytes` is
-    /// the size of its largest chunk: at least 4 KiB, rounded up to 4 KiB. With 2 MiB the system
+    /// the size of its largest chunk: at least 2 KiB, rounded up to 2 KiB. With 2 MiB the system
     /// may use huge pages.
     ///
     /// # Panics

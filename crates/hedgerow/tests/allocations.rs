@@ -98,3 +98,82 @@ fn a_get_from_a_memtable_allocates_its_value_only() {
     check(Layout::sorted().hash(4), false);
     check(Layout::hashed(), false);
 }
+
+const BUDGET: u64 = 64 << 20;
+
+fn open_trees(disk: &SimStorage) -> Db {
+    let db = Db::builder("/db").environment(Environment::simulated(disk, 7));
+    db.memory_budget(BUDGET).open().unwrap()
+}
+
+fn create_trees(db: &Db, trees: u64) -> Vec<Keyspace> {
+    let names = (0..trees).map(|i| format!("keyspace-{i}"));
+    let wanted = names.map(|name| (name, Layout::sorted()));
+    db.create_keyspaces(wanted).unwrap()
+}
+
+/// The memory of a tree is counted in the budget as so many bytes.
+#[test]
+fn an_empty_tree_takes_the_memory_that_it_is_counted_with() {
+    const TREES: u64 = 2000;
+    let [none, all] = [SimStorage::new(1), SimStorage::new(1)];
+    drop(open_trees(&none));
+    create_trees(&open_trees(&all), TREES);
+    let mut dbs = Vec::with_capacity(2);
+    let [none, all] = [none, all]
+        .map(|disk| allocation_counter::measure(|| dbs.push(open_trees(&disk))).bytes_current);
+    let counted = dbs[1].stats().memory.tables / TREES;
+    let bytes = (all - none).cast_unsigned() / TREES;
+    let names = dbs[1].keyspaces();
+    let keyspaces = names.iter().map(|name| dbs[1].existing_keyspace(name));
+    let keyspaces: Vec<Keyspace> = keyspaces.map(Option::unwrap).collect();
+    let before = dbs[1].stats().memory;
+    let written = allocation_counter::measure(|| {
+        for keyspace in &keyspaces {
+            keyspace.put("a key", "a value").unwrap();
+        }
+    });
+    let memtables = dbs[1].stats().memory.memtables - before.memtables;
+    let used_bytes = (written.bytes_current.cast_unsigned() - memtables) / TREES;
+    println!(
+        "a tree takes {bytes} bytes, {used_bytes} more when it is used, counted are {counted}"
+    );
+    assert!(
+        bytes + used_bytes <= counted,
+        "{bytes} and {used_bytes} bytes, counted {counted}"
+    );
+}
+
+/// Counts what opening allocates: work for each of so many trees is told from work for each pair of them.
+#[test]
+fn opening_twice_as_many_trees_takes_twice_as_much() {
+    for filled in [false, true] {
+        let opening = |trees: u64| {
+            let disk = SimStorage::new(1);
+            let db = open_trees(&disk);
+            for keyspace in create_trees(&db, trees) {
+                if filled {
+                    keyspace.put("a key", "a value").unwrap();
+                }
+            }
+            if filled {
+                db.flush().unwrap();
+            }
+            db.close().unwrap();
+            let counts = |read_only: bool| {
+                let builder = Db::builder("/db").environment(Environment::simulated(&disk, 7));
+                let builder = builder.memory_budget(BUDGET).read_only(read_only);
+                allocation_counter::measure(|| drop(builder.open().unwrap())).count_total
+            };
+            [counts(true), counts(false)]
+        };
+        let (some, twice) = (opening(300), opening(600));
+        for (some, twice) in some.into_iter().zip(twice) {
+            println!("{some} allocations for 300 trees, {twice} for 600, filled: {filled}");
+            assert!(
+                twice * 10 <= some * 21,
+                "{twice} for twice as many trees as {some}"
+            );
+        }
+    }
+}

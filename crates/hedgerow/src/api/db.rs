@@ -18,14 +18,16 @@ use crate::api::batch;
 use crate::api::batch::Batch;
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
-use crate::base::entry::{PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout, LevelPaths};
 use crate::base::stats::{DbStats, Event, Operations};
 use crate::design::advisor::Device;
+use crate::design::merge_policy;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::group_filter::probes::stored;
 use crate::paths::checkpoint;
+use crate::paths::compaction;
 use crate::paths::flush;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
@@ -34,8 +36,7 @@ use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
-use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, lock};
-use crate::tree::version::Version;
+use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, Writer, lock};
 use crate::tree::version::edit::Change;
 use crate::tree::version::state::Keyspace as KeyspaceDescription;
 
@@ -86,7 +87,7 @@ pub struct Builder {
 
 impl Builder {
     /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
-    /// bytes; 1 MiB to 16 TiB, 256 MiB unless set. More memory means fewer reads, and larger
+    /// bytes; 1 MiB to 16 TiB and at least 6.4 KiB for each tree, 256 MiB unless set. More memory means fewer reads, and larger
     /// memtables, hence less write amplification.
     pub fn memory_budget(mut self, bytes: u64) -> Builder {
         self.options.memory_budget = bytes;
@@ -276,6 +277,55 @@ impl Db {
         self.keyspace_or(name, layout, Some(design))
     }
 
+    /// As [`Db::keyspace`] for many of them: those that are not there are created together, or none of them.
+    /// Cost: one sync of the manifest, however many they are.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use hedgerow::{Db, Layout};
+    ///
+    /// let db = Db::open(dir.path())?;
+    /// let names: Vec<String> = (0..1000).map(|i| format!("customer-{i}")).collect();
+    /// let all = db.create_keyspaces(names.iter().map(|name| (name, Layout::sorted())))?;
+    /// all[17].put("name", "Ada")?;
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::keyspace`].
+    pub fn create_keyspaces<N: AsRef<str>>(
+        &self,
+        keyspaces: impl IntoIterator<Item = (N, Layout)>,
+    ) -> Result<Vec<Keyspace>> {
+        let keyspaces = keyspaces.into_iter();
+        self.create_keyspaces_with(
+            keyspaces.map(|(name, layout)| (name, layout, Design::default())),
+        )
+    }
+
+    /// As [`Db::create_keyspaces`] with a design for each that is created; those that exist keep theirs.
+    ///
+    /// # Errors
+    /// As [`Db::keyspace_with`].
+    pub fn create_keyspaces_with<N: AsRef<str>>(
+        &self,
+        keyspaces: impl IntoIterator<Item = (N, Layout, Design)>,
+    ) -> Result<Vec<Keyspace>> {
+        let keyspaces: Vec<_> = keyspaces.into_iter().collect();
+        for (name, layout, design) in &keyspaces {
+            check_name(name.as_ref())?;
+            layout.check()?;
+            design.check()?;
+            design.check_order(layout.order)?;
+        }
+        let wanted = keyspaces.iter();
+        let wanted =
+            wanted.map(|(name, layout, design)| (name.as_ref(), layout.clone(), design.clone()));
+        let cells = self.create(&wanted.collect::<Vec<_>>())?;
+        let handles = cells.iter().map(|cell| Keyspace::new(&self.engine, cell));
+        Ok(handles.collect())
+    }
+
     /// A keyspace that exists, whatever its layout; `None` if there is none.
     pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
         let catalog = self.engine.catalog.load();
@@ -303,14 +353,12 @@ impl Db {
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
         let cell = match found {
             Some(cell) => cell,
-            None => self.create_keyspace(name, &layout, design.clone().unwrap_or_default())?,
+            None => {
+                let wanted = (name, layout.clone(), design.clone().unwrap_or_default());
+                self.create(&[wanted])?.remove(0)
+            }
         };
-        if cell.facts.layout != layout {
-            return Err(Error::invalid(format!(
-                "expected the keyspace `{name}` to have the layout {layout}, found {}",
-                cell.facts.layout
-            )));
-        }
+        check_layout(&cell, &layout)?;
         let tunes_itself = cell.facts.tunes_itself.load(Ordering::Acquire);
         if let Some(design) = design.filter(|_| !tunes_itself)
             && cell.facts.design().design != design
@@ -320,50 +368,37 @@ impl Db {
         Ok(Keyspace::new(&self.engine, &cell))
     }
 
-    fn create_keyspace(
-        &self,
-        name: &str,
-        layout: &Layout,
-        design: Design,
-    ) -> Result<Arc<KeyspaceCell>> {
+    /// Creates those of some keyspaces that are not there, by one edit, and returns all of them.
+    fn create(&self, wanted: &[(&str, Layout, Design)]) -> Result<Vec<Arc<KeyspaceCell>>> {
         let engine = &self.engine;
         let writer = engine.writer()?;
         let mut manifest = writer.manifest();
-        if let Some(cell) = engine.catalog.load().keyspaces.get(name) {
-            return Ok(cell.clone());
+        let mut catalog = (**engine.catalog.load()).clone();
+        let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
+        for (name, layout, design) in wanted {
+            let cell = match catalog.keyspaces.get(*name) {
+                Some(cell) => cell.clone(),
+                None => {
+                    let id = KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+                    let keyspace = describe(engine, writer, id, (name, layout, design));
+                    let (cell, state) = recover::open_keyspace(engine, id, &keyspace, |_, _| {
+                        let version = engine.empty_version(usize::from(keyspace.depth));
+                        Ok((version, SeqNo(0)))
+                    })?;
+                    catalog.add(&cell, &state);
+                    edit.push(keyspace.creation(id));
+                    cell
+                }
+            };
+            check_layout(&cell, layout)?;
+            cells.push(cell);
         }
-        let id =
-            crate::base::entry::KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
-        let count = layout.partitioning.count() as u32;
-        let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-        let depth = crate::design::merge_policy::policy(&design.policy).depth() as u8;
-        let description = KeyspaceDescription {
-            name: name.to_owned(),
-            layout: layout.clone(),
-            design: design.clone(),
-            seed: seed(engine, id.0),
-            partitions: (first..first + count).map(PartitionId).collect(),
-            depth,
-            operations: Operations::default(),
-            tunes_itself: false,
-        };
-        let (cell, state) = recover::open_keyspace(engine, id, &description, |_, _| {
-            Ok((Version::new(usize::from(depth)), SeqNo(0)))
-        })?;
-        let change = Change::CreateKeyspace {
-            id,
-            name: description.name,
-            layout: description.layout,
-            design,
-            seed: description.seed,
-            partitions: description.partitions,
-            depth,
-        };
-        engine.log_edit(writer, &mut manifest, vec![change])?;
-        engine
-            .catalog
-            .store(Arc::new(engine.catalog.load().with(&cell, &state)));
-        Ok(cell)
+        if !edit.is_empty() {
+            engine.memory.check_trees(catalog.partitions.len())?;
+            engine.log_edit(writer, &mut manifest, edit)?;
+            engine.set_catalog(catalog);
+        }
+        Ok(cells)
     }
 
     /// Drops a keyspace with everything in it. Durable when it returns, and so is everything written
@@ -587,6 +622,38 @@ impl Engine {
     }
 }
 
+/// A keyspace that is not there yet, with numbers for its partitions.
+fn describe(
+    engine: &Engine,
+    writer: &Writer,
+    id: KeyspaceId,
+    (name, layout, design): (&str, &Layout, &Design),
+) -> KeyspaceDescription {
+    let count = layout.partitioning.count() as u32;
+    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+    KeyspaceDescription {
+        name: name.to_owned(),
+        layout: layout.clone(),
+        design: design.clone(),
+        seed: seed(engine, id.0),
+        partitions: (first..first + count).map(PartitionId).collect(),
+        depth: merge_policy::policy(&design.policy).depth() as u8,
+        operations: Operations::default(),
+        tunes_itself: false,
+    }
+}
+
+fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
+    let found = &cell.facts.layout;
+    if found == layout {
+        return Ok(());
+    }
+    let name = &cell.facts.name;
+    Err(Error::invalid(format!(
+        "expected the keyspace `{name}` to have the layout {layout}, found {found}"
+    )))
+}
+
 /// Seeds differ between keyspaces and databases, so that keys chosen to collide in one do not in
 /// another. They are stored: any value will do.
 fn seed(engine: &Engine, id: u32) -> u64 {
@@ -618,6 +685,7 @@ fn replace_trees(
         let old = cell.state.load_full();
         for partition in &old.partitions {
             partition.mark_dropped();
+            compaction::update_pressure(engine, partition);
             let tree = partition.tree();
             let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
             engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
@@ -637,7 +705,7 @@ fn replace_trees(
                 catalog.without(cell.facts.id)
             }
         };
-        engine.catalog.store(Arc::new(catalog));
+        engine.set_catalog(catalog);
         drop(commits);
         drop(rerouting);
     });
@@ -654,7 +722,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
     let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
     let depth = cell.facts.design().policy.depth();
     let partitions = ids.iter().enumerate().map(|(index, &id)| {
-        let version = Version::new(depth);
+        let version = engine.empty_version(depth);
         crate::tree::partition::Partition::new(
             id,
             index,

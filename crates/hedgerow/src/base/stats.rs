@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::base::error::Error;
 use crate::base::options::Design;
 
-pub(crate) use operations::OperationCounters;
 pub use operations::Operations;
+pub(crate) use operations::{OperationCounters, OperationKind};
 
 /// Levels beyond this are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
@@ -33,22 +33,16 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
 }
 
+/// The stripe that this thread adds to.
+#[inline]
+fn stripe() -> usize {
+    STRIPE.with(|stripe| *stripe)
+}
+
 impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
-        self.stripe().fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// Adds one; whether that is the `n`-th of this thread's, or of those that count with it.
-    #[inline]
-    pub(crate) fn add_one_of(&self, n: u64) -> bool {
-        let before = self.stripe().fetch_add(1, Ordering::Relaxed);
-        (before + 1).is_multiple_of(n)
-    }
-
-    #[inline]
-    fn stripe(&self) -> &AtomicU64 {
-        &self.stripes[STRIPE.with(|stripe| *stripe)].0
+        self.stripes[stripe()].0.fetch_add(n, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -240,7 +234,7 @@ pub struct MemoryStats {
     pub pinned: u64,
     /// Buffers of running flushes and merges.
     pub merges: u64,
-    /// Descriptions of tables.
+    /// Trees without their entries, and descriptions of tables.
     pub tables: u64,
 }
 

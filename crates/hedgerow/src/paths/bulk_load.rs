@@ -71,7 +71,7 @@ impl<'a> BulkLoad<'a> {
     pub(crate) fn begin(engine: &'a Arc<Engine>, state: &'a KeyspaceState) -> Result<BulkLoad<'a>> {
         let memory = engine.memory.merge();
         let seqno = write::skip_number(engine)?.seqno;
-        let held_bytes_max = engine.memory.plan.merges as usize / 2 / state.partitions.len();
+        let held_bytes_max = engine.memory.plan().merges as usize / 2 / state.partitions.len();
         let design = state.facts.design_owned();
         let output = |p: &'a Arc<Partition>| {
             OutputTables::of_bulk_load(engine, p, design.clone(), seqno, held_bytes_max)

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::{Pressure, Priority};
-use crate::base::stats::Event;
+use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::shape::{RUNS_MAX, RunId};
@@ -294,7 +294,10 @@ fn to_tables(
     let tables = edit.added.iter().map(|(_, meta)| meta);
     let written_tables: Vec<_> = tables.cloned().collect();
     let replaced = memtable.entries().saturating_sub(written.0);
-    partition.keyspace.operations.replaced.add(replaced);
+    partition
+        .keyspace
+        .operations
+        .add(OperationKind::Replaced, replaced);
     let design = partition.keyspace.design_owned();
     let mut ahead = ahead::build(engine, partition, &design, &edit);
     let flushed = Some((memtable, through));

@@ -22,7 +22,7 @@ use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Page, PageId, Step};
 use crate::base::slice::Slice;
-use crate::base::stats::Stats;
+use crate::base::stats::{OperationKind, Stats};
 use crate::design::merge_policy::shape::GroupProbe;
 use crate::group_filter::clusters::attached;
 use crate::table::filter::RunMask;
@@ -117,9 +117,9 @@ pub(crate) fn get_observed(
         }
     };
     let operations = &state.facts.operations;
-    operations.gets.add(1);
+    operations.add(OperationKind::Gets, 1);
     if found.is_some() {
-        operations.get_hits.add(1);
+        operations.add(OperationKind::GetHits, 1);
     }
     Ok(found)
 }
@@ -167,9 +167,9 @@ pub(crate) fn get_cached(
         }
     };
     let operations = &state.facts.operations;
-    operations.gets.add(1);
+    operations.add(OperationKind::Gets, 1);
     if found.is_some() {
-        operations.get_hits.add(1);
+        operations.add(OperationKind::GetHits, 1);
     }
     Ok(Some(found))
 }
@@ -205,10 +205,11 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         }
     }
     let operations = &state.facts.operations;
-    operations.gets.add(user_keys.len() as u64);
-    operations
-        .get_hits
-        .add(values.iter().flatten().count() as u64);
+    operations.add(OperationKind::Gets, user_keys.len() as u64);
+    operations.add(
+        OperationKind::GetHits,
+        values.iter().flatten().count() as u64,
+    );
     Ok(values)
 }
 

@@ -17,7 +17,7 @@
 mod places;
 mod survey;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,7 +26,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{KeyspaceId, LogPosition, SeqNo};
+use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::LevelPaths;
 use crate::base::page::TableId;
@@ -56,7 +56,7 @@ use crate::tree::snapshot_list::SnapshotList;
 use crate::tree::version::edit::Change;
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
-use crate::tree::version::state::{Keyspace, State};
+use crate::tree::version::state::{Keyspace, State, Tree};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
@@ -324,6 +324,8 @@ fn assemble(
 ) -> Result<Arc<Engine>> {
     let environment = options.environment.clone();
     let memory = Arc::new(Memory::new(options.memory_budget));
+    memory.check_trees(state.trees.len())?;
+    memory.set_trees(state.trees.len());
     let stats = Arc::new(Stats::default());
     let tables = Arc::new(TableContext {
         storage: environment.storage.clone(),
@@ -348,7 +350,7 @@ fn assemble(
             (state, &places),
             survey,
             locks,
-            &memory.plan,
+            &memory.plan(),
             next,
         )?),
     };
@@ -375,38 +377,56 @@ fn assemble(
         closed: AtomicBool::new(false),
         flushes_held_at: AtomicU64::new(u64::MAX),
         whole_trees: Mutex::default(),
+        to_warm: Mutex::default(),
         workers: OnceLock::new(),
         fresh_clusters: Mutex::default(),
         lost_error: Mutex::default(),
+        empty_versions: Mutex::default(),
     });
+    let catalog = open_keyspaces(&engine, dir, &keyspaces, &trees)?;
+    engine.set_catalog(catalog);
+    Ok(engine)
+}
+
+/// The keyspaces of the manifest, with their trees. Cost: looks at each tree once.
+fn open_keyspaces(
+    engine: &Engine,
+    dir: &Path,
+    keyspaces: &BTreeMap<KeyspaceId, Keyspace>,
+    trees: &BTreeMap<PartitionId, Tree>,
+) -> Result<Catalog> {
     let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
-    let mut clusters = clusters::Found::list(&engine);
+    let mut clusters = clusters::Found::list(engine);
     let mut catalog = Catalog::default();
-    for (&id, keyspace) in &keyspaces {
-        let (cell, state) = open_keyspace(&engine, id, keyspace, |partition, facts| {
+    for (&id, keyspace) in keyspaces {
+        let (cell, state) = open_keyspace(engine, id, keyspace, |partition, facts| {
             let tree = trees.get(&partition);
-            let mut version = Version::new(usize::from(tree.map_or(keyspace.depth, |t| t.depth)));
+            let depth = usize::from(tree.map_or(keyspace.depth, |t| t.depth));
             let mut edit = TreeEdit::new(partition);
             if let Some(tree) = tree {
                 edit.added = tree.tables.values().cloned().collect();
-                edit.nominal_depth = Some(tree.nominal_depth);
+                edit.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
                 edit.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
                 edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             }
+            let flushed_through = tree.map_or(SeqNo(0), |t| t.flushed_through);
+            if edit == TreeEdit::new(partition) {
+                return Ok((engine.empty_version(depth), flushed_through));
+            }
+            let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
-            filters.attach(&engine, &mut version, partition, facts);
+            filters.attach(engine, &mut version, partition, facts);
             clusters.attach(
-                &engine,
+                engine,
                 &facts.design(),
                 &mut version,
                 facts.owner(partition),
             );
-            Ok((version, tree.map_or(SeqNo(0), |t| t.flushed_through)))
+            Ok((Arc::new(version), flushed_through))
         })?;
-        catalog = catalog.with(&cell, &state);
+        catalog.add(&cell, &state);
     }
-    engine.catalog.store(Arc::new(catalog));
-    Ok(engine)
+    Ok(catalog)
 }
 
 fn make_writer(
@@ -457,12 +477,15 @@ pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
     keyspace: &Keyspace,
-    mut tree: impl FnMut(crate::base::entry::PartitionId, &KeyspaceFacts) -> Result<(Version, SeqNo)>,
+    mut tree: impl FnMut(
+        PartitionId,
+        &KeyspaceFacts,
+    ) -> Result<(Arc<Version>, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(
         keyspace.design.clone(),
         &keyspace.layout,
-        engine.memory.plan.active(),
+        engine.memory.plan().active(),
     );
     let facts = KeyspaceFacts::new(id, keyspace, design);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
@@ -537,7 +560,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
                 bytes += size as u64;
                 replayed.operations += 1;
             }
-            if writing && bytes >= engine.memory.plan.active() {
+            if writing && bytes >= engine.memory.plan().active() {
                 flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
                 bytes = 0;
             }

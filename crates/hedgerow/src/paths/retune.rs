@@ -36,7 +36,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         };
         engine.log_edit(writer, &mut manifest, vec![change])?;
         facts.operations.retuned();
-        let active = engine.memory.plan.active();
+        let active = engine.memory.plan().active();
         facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
         from
     };

@@ -22,6 +22,7 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::page::{PageId, Wanted, read_together};
 use crate::base::slice::{Pin, Slice};
+use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
 use crate::paths::compaction::seeks;
 use crate::paths::read::has_value;
@@ -623,7 +624,11 @@ impl Cursor {
 
     fn count_steps(&mut self) {
         let steps = std::mem::take(&mut self.steps);
-        self.view.state.facts.operations.nexts.add(steps);
+        self.view
+            .state
+            .facts
+            .operations
+            .add(OperationKind::Nexts, steps);
     }
 
     fn count_seek(&mut self) -> Result<()> {
@@ -635,7 +640,11 @@ impl Cursor {
             covering,
             ..
         } = &*self.view;
-        if state.facts.operations.seeks.add_one_of(seeks::LOOK_EVERY) {
+        if state
+            .facts
+            .operations
+            .add_one_of(OperationKind::Seeks, seeks::LOOK_EVERY)
+        {
             seeks::look(engine, state, covering.partitions.clone());
         }
         Ok(())

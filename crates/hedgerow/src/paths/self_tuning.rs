@@ -83,10 +83,9 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
         entries,
         ..LevelStats::default()
     }];
-    let catalog = engine.catalog.load();
-    let all = catalog.partitions.values();
-    let all: u64 = all.map(|partition| partition.tree().version.bytes()).sum();
-    let memory = u128::from(engine.memory.plan.budget) * u128::from(bytes) / u128::from(all.max(1));
+    let all = engine.memory.stored.bytes.load(Ordering::Relaxed);
+    let memory =
+        u128::from(engine.memory.plan().budget) * u128::from(bytes) / u128::from(all.max(1));
 
     let mut operations = of_tree.operations;
     operations.since_retune /= trees;

@@ -19,6 +19,7 @@ use crate::base::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, LogPosition, SeqNo, Tag}
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::runtime::{Pressure, Priority};
+use crate::base::stats::OperationKind;
 use crate::paths::flush;
 use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::tree::memtable::Memtable;
@@ -353,26 +354,28 @@ fn assign(
     for op in ops {
         let keyspace = &op.partition.keyspace;
         if keyspace.active.load(Ordering::Relaxed) >= keyspace.design().memtables_bytes {
-            seal_largest(engine, first, |partition| {
-                partition.keyspace.id == keyspace.id
-            });
+            let catalog = engine.catalog.load();
+            let state = catalog.states.get(&keyspace.id);
+            let trees = state.into_iter().flat_map(|state| &state.partitions);
+            seal_largest(engine, first, trees);
         }
     }
-    if engine.memory.active.load(Ordering::Relaxed) >= engine.memory.plan.active() {
-        seal_largest(engine, first, |_| true);
+    if engine.memory.active.load(Ordering::Relaxed) >= engine.memory.plan().active() {
+        let catalog = engine.catalog.load();
+        seal_largest(engine, first, catalog.partitions.values());
     }
     let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
     for (i, op) in ops.iter().enumerate() {
         let seqno = first.0 + i as u64;
         writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
-        op.partition.latest_write.store(seqno, Ordering::Relaxed);
+        op.partition.latest_write().store(seqno, Ordering::Relaxed);
         if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
             op.partition
                 .log_segment
                 .store(state.tail.segment_number(), Ordering::Relaxed);
             state
                 .tail
-                .touch(op.partition.id, &op.partition.latest_write);
+                .touch(op.partition.id, op.partition.latest_write());
         }
         let bytes = op.memtable_bytes();
         let tree = op.partition.tree();
@@ -422,9 +425,9 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
         let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::base::entry::Kind::Delete;
         let deletes = of_one.iter().filter(is_delete).count() as u64;
         let operations = &of_one[0].partition.keyspace.operations;
-        operations.puts.add(of_one.len() as u64 - deletes);
+        operations.add(OperationKind::Puts, of_one.len() as u64 - deletes);
         if deletes > 0 {
-            operations.deletes.add(deletes);
+            operations.add(OperationKind::Deletes, deletes);
         }
     }
     let bytes: usize = ops
@@ -455,11 +458,12 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
 }
 
 /// The active memtables of these partitions take what they may: the largest goes.
-fn seal_largest(engine: &Arc<Engine>, at: SeqNo, is_one: impl Fn(&Partition) -> bool) {
-    let catalog = engine.catalog.load();
-    let largest = { catalog.partitions.values() }
-        .filter(|partition| is_one(partition))
-        .max_by_key(|p| p.tree().active.reserved_bytes());
+fn seal_largest<'a>(
+    engine: &Arc<Engine>,
+    at: SeqNo,
+    partitions: impl Iterator<Item = &'a Arc<Partition>>,
+) {
+    let largest = partitions.max_by_key(|p| p.tree().active.reserved_bytes());
     if let Some(partition) = largest {
         seal(engine, partition, at);
     }

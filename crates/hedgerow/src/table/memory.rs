@@ -1,5 +1,7 @@
 //! The division of one memory budget.
 //!
+//! - Trees: what they take, at most 5/8. Each takes some KiB beside its entries. The shares below are
+//!   of what trees leave.
 //! - Memtables: up to 3/8. A quarter of it is active, so that three sealed memtables can wait for a
 //!   slow flush.
 //! - Resident indexes and filters: up to 1/4. The rest of them is paged through the cache. Filters
@@ -18,12 +20,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow_mem::{Apart, ChunkPool};
 
+use crate::base::error::{Error, Result};
 use crate::table::page_cache::PageCache;
 
 /// The shares of one budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
     pub(crate) budget: u64,
+    /// What trees leave.
+    rest: u64,
     /// All memtables, and chunks kept for the next ones.
     pub(crate) memtables: u64,
     /// Resident indexes and filters.
@@ -35,6 +40,9 @@ pub(crate) struct MemoryPlan {
 pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
 /// The largest valid budget, in bytes: 64 GiB of it are the page cache's own, and no machine has more.
 pub(crate) const BUDGET_BYTES_MAX: u64 = 16 << 40;
+/// The memory of an open tree beside its entries, in bytes: what `tests/allocations.rs` measures of a
+/// keyspace of one.
+pub(crate) const TREE_BYTES: u64 = 4 << 10;
 /// The least memory of the page cache, in bytes, even if a user pins more than the whole budget: a
 /// few pages for the current reads.
 const CACHE_BYTES_MIN: u64 = 64 << 10;
@@ -42,12 +50,19 @@ const CACHE_BYTES_MIN: u64 = 64 << 10;
 pub(crate) const BUDGET_BYTES_DEFAULT: u64 = 256 << 20;
 
 impl MemoryPlan {
+    /// Of a budget that a few trees hardly count in.
     pub(crate) fn new(budget: u64) -> MemoryPlan {
+        MemoryPlan::beside(0, budget)
+    }
+
+    fn beside(trees: u64, budget: u64) -> MemoryPlan {
+        let rest = budget.saturating_sub(trees * TREE_BYTES);
         MemoryPlan {
             budget,
-            memtables: budget / 8 * 3,
-            resident: budget / 4,
-            merges: budget / 16,
+            rest,
+            memtables: rest / 8 * 3,
+            resident: rest / 4,
+            merges: rest / 16,
         }
     }
 
@@ -61,9 +76,9 @@ impl MemoryPlan {
         self.memtables / 4
     }
 
-    /// The limit on the chunks that flushed memtables leave for the next ones.
+    /// The limit on the chunks that flushed memtables leave for the next ones, however many trees come.
     pub(crate) fn retained(&self) -> u64 {
-        self.active() / 2
+        self.budget / 64 * 3
     }
 
     /// The change of the others' memory after which the budget is divided again.
@@ -73,12 +88,13 @@ impl MemoryPlan {
 
     /// The capacity of the page cache beside the memory of the others.
     fn cache_bytes(&self, held: Held) -> u64 {
-        let coming = if held.writing {
-            self.active().saturating_sub(held.active) + self.retained()
+        let (memtables, coming) = if held.writing {
+            let coming = self.active().saturating_sub(held.active) + self.retained();
+            (held.memtables.max(held.first_chunks), coming)
         } else {
-            held.retained
+            (held.memtables, held.retained)
         };
-        let beside = held.memtables + coming + held.others + 2 * self.step();
+        let beside = memtables + coming + held.others + 2 * self.step();
         self.budget.saturating_sub(beside).max(CACHE_BYTES_MIN)
     }
 }
@@ -91,6 +107,8 @@ struct Held {
     others: u64,
     /// All memtables at their current size, those included that only cursors still hold.
     memtables: u64,
+    /// The first chunks of a memtable of each tree: writes may come to all of them.
+    first_chunks: u64,
     /// The chunks of dropped memtables that are kept for the next. A reader may drop a memtable
     /// long after the last write.
     retained: u64,
@@ -103,6 +121,7 @@ struct Held {
 /// Sums over all tables. Replaced tables count while they are still read.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
+    pub(crate) bytes: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) index_bytes: AtomicU64,
     pub(crate) filter_bytes: AtomicU64,
@@ -112,7 +131,9 @@ pub(crate) struct Stored {
 /// chunks of memtables.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) plan: MemoryPlan,
+    budget: u64,
+    /// How many are open.
+    trees: AtomicU64,
     pub(crate) cache: PageCache,
     pub(crate) pool: Arc<ChunkPool>,
     /// The bytes of indexes, of filters, and of descriptions of tables.
@@ -149,7 +170,8 @@ impl Memory {
             .next_power_of_two()
             .clamp(16 << 10, 2 << 20) as usize;
         Memory {
-            plan,
+            budget,
+            trees: AtomicU64::new(0),
             cache: PageCache::new(plan.cache_bytes(Held::default())),
             pool: ChunkPool::new(chunk_bytes, plan.retained() as usize),
             indexes: AtomicU64::new(0),
@@ -169,21 +191,54 @@ impl Memory {
         }
     }
 
+    /// The shares as they are now.
+    pub(crate) fn plan(&self) -> MemoryPlan {
+        MemoryPlan::beside(self.trees.load(Ordering::Relaxed), self.budget)
+    }
+
+    /// Refuses more trees than five eighths of the budget have room for.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_trees(&self, trees: usize) -> Result<()> {
+        let needed = (TREE_BYTES * trees as u64 * 8).div_ceil(5);
+        if needed <= self.budget {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "expected a `memory_budget` of at least {needed} bytes for {trees} trees, found {}",
+            self.budget
+        )))
+    }
+
+    /// Sets the number of trees. The page cache makes room for them.
+    pub(crate) fn set_trees(&self, trees: usize) {
+        if self.trees.swap(trees as u64, Ordering::Relaxed) != trees as u64 {
+            self.balance();
+        }
+    }
+
+    /// Bytes of trees and of descriptions of tables.
+    pub(crate) fn described(&self) -> u64 {
+        let trees = self.trees.load(Ordering::Relaxed) * TREE_BYTES;
+        trees + self.tables.load(Ordering::Relaxed)
+    }
+
     /// Returns true if a filter of `bytes` more may stay in memory beside the indexes, which come
     /// first.
     pub(crate) fn has_room_for_filter(&self, bytes: u64) -> bool {
         let coming = self.stored.index_bytes.load(Ordering::Relaxed);
         let indexes = self.indexes.load(Ordering::Relaxed);
-        let indexes = indexes.max(coming.min(self.plan.indexes_first()));
+        let indexes = indexes.max(coming.min(self.plan().indexes_first()));
         let held = indexes + self.filters.load(Ordering::Relaxed);
-        held.saturating_add(bytes) <= self.plan.resident
+        held.saturating_add(bytes) <= self.plan().resident
     }
 
     /// Returns true if a filter over several runs of `bytes` more may be built. The last eighth of
     /// the share of such filters is for small ones: every run in a filter saves the same reads,
     /// however small it is.
     pub(crate) fn has_room_for_shared_filter(&self, bytes: u64) -> bool {
-        let share = self.plan.budget / 2;
+        let share = self.plan().rest / 2;
         let of_large = if bytes > share / 8 { share / 8 } else { 0 };
         let filters = self.filters.load(Ordering::Relaxed);
         filters.saturating_add(bytes) <= share - of_large
@@ -198,16 +253,16 @@ impl Memory {
         let indexes = self.indexes.load(Ordering::Relaxed);
         let indexes = indexes.saturating_add(bytes);
         let filters = self.stored.filter_bytes.load(Ordering::Relaxed);
-        let left = self.plan.resident - filters.min(self.plan.resident / 2);
+        let left = self.plan().resident - filters.min(self.plan().resident / 2);
         let fits = indexes <= left && self.has_room_for_filter(bytes);
-        fits || indexes <= self.plan.indexes_first()
+        fits || indexes <= self.plan().indexes_first()
     }
 
     /// The bits per key with which the filters of all tables fit into memory: the rest that indexes
     /// leave of the share of both, at least half of it. A tenth is left for tables that merges have
     /// replaced and readers still hold.
     pub(crate) fn filter_bits_per_key(&self) -> f64 {
-        let share = self.plan.resident;
+        let share = self.plan().resident;
         let indexes = self.stored.index_bytes.load(Ordering::Relaxed);
         let left = (share - indexes.min(share / 2)) as f64 * 0.9;
         8.0 * left / self.stored.entries.load(Ordering::Relaxed).max(1) as f64
@@ -217,7 +272,7 @@ impl Memory {
     /// room for another write.
     pub(crate) fn memtables_fill(&self) -> f64 {
         let used = self.sealed.load(Ordering::Relaxed) + self.active.load(Ordering::Relaxed);
-        used as f64 / self.plan.memtables as f64
+        used as f64 / self.plan().memtables as f64
     }
 
     /// Adds `bytes` to the active memtables, here and for their keyspace.
@@ -249,7 +304,7 @@ impl Memory {
     #[inline]
     pub(crate) fn note(&self) {
         let held = self.others() + self.pool.held_bytes() as u64;
-        if held.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan.step() {
+        if held.abs_diff(self.balanced.load(Ordering::Relaxed)) > self.plan().step() {
             self.balance();
         }
     }
@@ -258,13 +313,13 @@ impl Memory {
         let merges = self.claimed.load(Ordering::Relaxed);
         let share = match self.merging.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.plan.merges,
+            _ => self.plan().merges,
         };
         merges.max(share)
             + self.pinned.load(Ordering::Relaxed) as u64
             + self.indexes.load(Ordering::Relaxed)
             + self.filters.load(Ordering::Relaxed)
-            + self.tables.load(Ordering::Relaxed)
+            + self.described()
     }
 
     /// Gives the page cache the memory that the others leave.
@@ -284,9 +339,10 @@ impl Memory {
             self.writing.store(false, Ordering::Relaxed);
             self.pool.release_retained();
         }
-        self.cache.set_capacity_bytes(self.plan.cache_bytes(Held {
+        self.cache.set_capacity_bytes(self.plan().cache_bytes(Held {
             others,
             memtables,
+            first_chunks: self.trees.load(Ordering::Relaxed) * ChunkPool::SMALLEST_BYTES as u64,
             retained: self.pool.retained_bytes() as u64,
             active,
             writing: self.writing.load(Ordering::Relaxed),
@@ -374,6 +430,7 @@ mod tests {
                         let held = Held {
                             others,
                             memtables,
+                            first_chunks: 0,
                             retained: plan.retained() / 2,
                             active: memtables.min(plan.active()),
                             writing,
@@ -427,7 +484,7 @@ mod tests {
         assert!(!memory.begin_writing());
         memory.active.store(100, Ordering::Relaxed);
         memory.balance();
-        let lent = memory.plan.active() - 100 + memory.plan.retained();
+        let lent = memory.plan().active() - 100 + memory.plan().retained();
         assert_eq!(idle - capacity(), lent);
         memory.balance();
         assert_eq!(capacity(), idle, "nothing was written in between");

@@ -54,6 +54,7 @@ fn described_bytes(meta: &TableMeta) -> u64 {
 
 /// Adds the parts of a table to the sums over all tables, or subtracts them.
 fn count(stored: &Stored, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
+    change(&stored.bytes, meta.file_bytes);
     change(&stored.entries, meta.entries);
     change(&stored.index_bytes, meta.index_bytes);
     change(&stored.filter_bytes, meta.filter_bytes);

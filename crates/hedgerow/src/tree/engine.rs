@@ -11,7 +11,7 @@ mod task;
 pub(crate) use events::Events;
 pub(crate) use task::{Access, Answer, Task, Write};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -76,12 +76,16 @@ pub(crate) struct Engine {
     pub(crate) flushes_held_at: AtomicU64,
     /// Held by whoever deals with whole trees: a checkpoint, the end of a bulk load, a clear, a drop.
     pub(crate) whole_trees: Mutex<()>,
+    /// Trees whose blocks may be read into the page cache when there is time.
+    pub(crate) to_warm: Mutex<BTreeSet<PartitionId>>,
     /// Who does the asynchronous calls; set when it is open.
     pub(crate) workers: OnceLock<Workers<Task>>,
     /// The clusters of tables that are written and not in a tree yet.
     pub(crate) fresh_clusters: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
     /// The first error of a write that nobody waited for.
     pub(crate) lost_error: Mutex<Option<Error>>,
+    /// Versions of trees without tables, by depth.
+    pub(crate) empty_versions: Mutex<BTreeMap<usize, Arc<Version>>>,
 }
 
 /// What every handle of the user holds. The database is closed when the last one goes, on the
@@ -249,21 +253,25 @@ impl Catalog {
     /// The same with a keyspace added or its trees replaced.
     pub(crate) fn with(&self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Catalog {
         let mut catalog = self.without(cell.facts.id);
+        catalog.add(cell, state);
         catalog
-            .keyspaces
-            .insert(cell.facts.name.clone(), cell.clone());
-        catalog
-            .partitions
-            .extend(state.partitions.iter().map(|p| (p.id, p.clone())));
-        catalog.states.insert(cell.facts.id, state.clone());
-        catalog
+    }
+
+    /// Adds a keyspace that is not there.
+    pub(crate) fn add(&mut self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) {
+        let facts = &cell.facts;
+        self.keyspaces.insert(facts.name.clone(), cell.clone());
+        let partitions = state.partitions.iter();
+        self.partitions
+            .extend(partitions.map(|p| (p.id, p.clone())));
+        self.states.insert(facts.id, state.clone());
     }
 
     /// The same without a keyspace.
     pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
         let mut catalog = self.clone();
-        catalog.keyspaces.retain(|_, cell| cell.facts.id != id);
         if let Some(state) = catalog.states.remove(&id) {
+            catalog.keyspaces.remove(&state.facts.name);
             state
                 .partitions
                 .iter()
@@ -332,6 +340,21 @@ impl Engine {
         if self.events.put(event) {
             self.scheduler.submit(Priority::Log, || ());
         }
+    }
+
+    /// Puts other keyspaces in place of those that there are.
+    pub(crate) fn set_catalog(&self, catalog: Catalog) {
+        self.memory.set_trees(catalog.partitions.len());
+        self.catalog.store(Arc::new(catalog));
+    }
+
+    /// The version of a tree without tables: all that have the same depth share it.
+    pub(crate) fn empty_version(&self, depth: usize) -> Arc<Version> {
+        let mut versions = lock(&self.empty_versions);
+        let version = versions.entry(depth);
+        version
+            .or_insert_with(|| Arc::new(Version::new(depth)))
+            .clone()
     }
 
     /// The directory of the log's place.

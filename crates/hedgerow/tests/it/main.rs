@@ -32,6 +32,7 @@ mod inspect;
 mod level0;
 mod level_paths;
 mod log;
+mod many_trees;
 mod memory;
 mod open_files;
 mod operations;

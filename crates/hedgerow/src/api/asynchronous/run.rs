@@ -15,6 +15,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::base::runtime::workers::Inbox;
 use crate::base::slice::Slice;
+use crate::base::stats::OperationKind;
 use crate::paths::read::{Gets, View};
 use crate::tree::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write, lock};
 
@@ -220,10 +221,11 @@ impl Group<'_> {
         self.gets.go_on();
         for ((cell, answer), value) in self.gets.ended() {
             let operations = &cell.facts.operations;
-            operations.gets.add(1);
-            operations
-                .get_hits
-                .add(u64::from(matches!(value, Ok(Some(_)))));
+            operations.add(OperationKind::Gets, 1);
+            operations.add(
+                OperationKind::GetHits,
+                u64::from(matches!(value, Ok(Some(_)))),
+            );
             answer.give(value);
         }
     }

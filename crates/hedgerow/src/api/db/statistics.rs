@@ -77,14 +77,14 @@ fn worker_stats(engine: &Engine) -> Vec<WorkerStats> {
 fn memory_stats(engine: &Engine) -> MemoryStats {
     let memory = &engine.memory;
     MemoryStats {
-        budget: memory.plan.budget,
+        budget: memory.plan().budget,
         memtables: (memory.pool.held_bytes() + memory.pool.retained_bytes()) as u64,
         page_cache: memory.cache.memory_bytes(),
         indexes: memory.indexes.load(Ordering::Relaxed),
         filters: memory.filters.load(Ordering::Relaxed),
         pinned: memory.pinned.load(Ordering::Relaxed) as u64,
         merges: memory.merge_bytes(),
-        tables: memory.tables.load(Ordering::Relaxed),
+        tables: memory.described(),
     }
 }
 

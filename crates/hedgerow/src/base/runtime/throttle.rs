@@ -6,8 +6,9 @@
 //! up with instead of running into a wall. One call never sleeps longer than
 //! [`SLEEP_MAX`]; what is owed beyond that is carried over to the next write.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hedgerow_io::Clock;
@@ -44,9 +45,17 @@ pub(crate) struct Throttle {
     delay_ns_per_byte: AtomicU64,
     cause: AtomicU64,
     fills: [AtomicU64; PRESSURES],
+    parts: [Mutex<Parts>; PRESSURES],
     /// The moment until which the bytes admitted so far are paid for.
     paid_until_ns: AtomicU64,
     waits: [Waits; PRESSURES],
+}
+
+/// The fills of what a source consists of, by number and in order: bits of an `f64` above 0, which are ordered as it is.
+#[derive(Debug, Default)]
+struct Parts {
+    fills: BTreeMap<u32, u64>,
+    ordered: BTreeSet<(u64, u32)>,
 }
 
 /// The waits for one reason, in nanoseconds.
@@ -71,6 +80,7 @@ impl Throttle {
             delay_ns_per_byte: AtomicU64::new(0f64.to_bits()),
             cause: AtomicU64::new(0),
             fills: Default::default(),
+            parts: Default::default(),
             paid_until_ns: AtomicU64::new(0),
             waits: Default::default(),
         }
@@ -88,6 +98,23 @@ impl Throttle {
         self.cause.store(cause as u64, Ordering::Relaxed);
         self.delay_ns_per_byte
             .store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
+    }
+
+    /// Sets the fill of one part of a source, which is as full as the fullest of its parts. `fill` is called when no
+    /// other is set, so that the last one counts. Cost: the logarithm of how many parts there are.
+    pub(crate) fn set_part(&self, source: Pressure, part: u32, fill: impl FnOnce() -> f64) {
+        let parts = &self.parts[source as usize];
+        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let fill = fill().max(0.0).to_bits();
+        if let Some(before) = parts.fills.remove(&part) {
+            parts.ordered.remove(&(before, part));
+        }
+        if fill > 0 {
+            parts.fills.insert(part, fill);
+            parts.ordered.insert((fill, part));
+        }
+        let fullest = parts.ordered.last().map_or(0, |(fill, _)| *fill);
+        self.set(source, f64::from_bits(fullest));
     }
 
     /// Whether writes are delayed.
@@ -157,6 +184,33 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_is_as_full_as_the_fullest_of_its_parts() {
+        let throttle = Throttle::new(Arc::new(hedgerow_io::sim::SimClock::new()));
+        let fill =
+            || f64::from_bits(throttle.fills[Pressure::Level0 as usize].load(Ordering::Relaxed));
+        let set = |part, fill| throttle.set_part(Pressure::Level0, part, || fill);
+        for (part, of_part, fullest) in [
+            (1, 0.2, 0.2),
+            (2, 0.7, 0.7),
+            (3, 0.7, 0.7),
+            (2, 0.1, 0.7),
+            (3, 0.0, 0.2),
+            (1, 0.0, 0.1),
+            (2, -0.0, 0.0),
+        ] {
+            set(part, of_part);
+            assert_eq!(fill(), fullest);
+        }
+        assert!(
+            throttle.parts[Pressure::Level0 as usize]
+                .lock()
+                .unwrap()
+                .fills
+                .is_empty()
+        );
+    }
 
     #[test]
     fn delay_has_no_step() {

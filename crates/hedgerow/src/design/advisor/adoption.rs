@@ -86,7 +86,7 @@ pub(crate) fn adoption(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::stats::OperationCounters;
+    use crate::base::stats::{OperationCounters, OperationKind};
 
     const ENTRIES: u64 = 1_000_000;
 
@@ -110,9 +110,9 @@ mod tests {
         let mut changes = Vec::new();
         for quarter in 0..4 * windows * phases {
             if (quarter / (4 * windows)).is_multiple_of(2) {
-                counters.seeks.add(ENTRIES / 4);
+                counters.add(OperationKind::Seeks, ENTRIES / 4);
             } else {
-                counters.puts.add(ENTRIES / 4);
+                counters.add(OperationKind::Puts, ENTRIES / 4);
             }
             let operations = counters.note(ENTRIES).unwrap();
             let mix = format!("scan={},put={}", operations.seeks, operations.puts);

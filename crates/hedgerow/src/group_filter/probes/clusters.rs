@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_io::Storage;
 
-use crate::base::entry::KeyHash;
+use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::Result;
 use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::TableId;
@@ -330,7 +330,7 @@ fn columns_of(
 // ---- opening ----
 
 /// The clusters that were there when the database was opened. Those that no tree takes are removed.
-pub(crate) struct Found(Vec<Arc<StoredCluster>>);
+pub(crate) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<Arc<StoredCluster>>>);
 
 impl Found {
     /// Reads what they know. Cost: two reads per file.
@@ -342,7 +342,12 @@ impl Found {
             let number = TableId(cluster_number(&file.name)?);
             StoredCluster::open(&engine.tables, dir.join(&file.name), number).ok()
         });
-        Found(opened.collect())
+        let mut found = Found(BTreeMap::new());
+        for cluster in opened {
+            let owner = (cluster.owner.keyspace, cluster.owner.partition);
+            found.0.entry(owner).or_default().push(cluster);
+        }
+        found
     }
 
     /// Gives the groups of a tree the clusters of their tables, and reads what is to be in memory: of small
@@ -354,10 +359,9 @@ impl Found {
         version: &mut Version,
         owner: Owner,
     ) {
-        let (own, others) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|cluster| cluster.owner == owner);
-        self.0 = others;
+        let of_tree = self.0.remove(&(owner.keyspace, owner.partition));
+        let mut own = of_tree.unwrap_or_default();
+        own.retain(|cluster| cluster.owner == owner);
         clusters::attach_all(version, &own);
         let resident = resident_levels(engine, design, version);
         let mut kept = Vec::new();

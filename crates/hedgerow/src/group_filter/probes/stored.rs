@@ -11,13 +11,14 @@
 //! since it was written last are [`WRITE_SHARE`] times as large as itself.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
-use crate::base::entry::PartitionId;
+use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};
 use crate::base::stats::Event;
@@ -205,23 +206,30 @@ fn write(
 // ---- reading ----
 
 /// The files of filters that were there when the database was opened. Those that no tree takes are removed.
-pub(crate) struct Found(Vec<(FilterFile, Coverage)>);
+pub(crate) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<(FilterFile, Coverage)>>);
 
 impl Found {
     /// Reads whose keys they know. Cost: two reads per file.
     pub(crate) fn list(context: &Arc<TableContext>, root: &Path) -> Found {
         let dir = filters_dir(root);
         let files = context.storage.list(&dir).unwrap_or_default();
-        let read = files.iter().filter_map(|found| {
-            let file = FilterFile {
-                number: filter_number(&found.name)?,
-                path: dir.join(&found.name),
-                context: context.clone(),
-            };
-            let coverage = Opened::open(&*context.storage, &file.path, file.number).ok()?;
-            Some((file, coverage.coverage))
-        });
-        Found(read.collect())
+        let read = files
+            .iter()
+            .filter_map(|found| -> Option<(FilterFile, Coverage)> {
+                let file = FilterFile {
+                    number: filter_number(&found.name)?,
+                    path: dir.join(&found.name),
+                    context: context.clone(),
+                };
+                let coverage = Opened::open(&*context.storage, &file.path, file.number).ok()?;
+                Some((file, coverage.coverage))
+            });
+        let mut found = Found(BTreeMap::new());
+        for (file, coverage) in read {
+            let owner = (coverage.keyspace, coverage.partition);
+            found.0.entry(owner).or_default().push((file, coverage));
+        }
+        found
     }
 
     /// Gives the groups of a tree the filters that were written of their runs.
@@ -232,13 +240,8 @@ impl Found {
         partition: PartitionId,
         facts: &KeyspaceFacts,
     ) {
-        let (own, others) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|(_, it)| {
-                (it.keyspace, it.partition, it.hash_seed) == (facts.id, partition, facts.seed)
-            });
-        self.0 = others;
-        let mut own: Vec<(FilterFile, Coverage)> = own;
+        let mut own = self.0.remove(&(facts.id, partition)).unwrap_or_default();
+        own.retain(|(_, it)| it.hash_seed == facts.seed);
         // Of those with the same newest run the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
         for (file, coverage) in own {

@@ -13,7 +13,7 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::Priority;
-use crate::base::stats::Event;
+use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::TreeEdit;
@@ -206,7 +206,10 @@ pub(crate) fn merge_tables(
     let puts = |meta: &TableMeta| meta.entries - meta.tombstones;
     let before: u64 = merge.by_id.values().map(|table| puts(table.meta())).sum();
     let replaced = before.saturating_sub(outputs.iter().map(puts).sum());
-    partition.keyspace.operations.replaced.add(replaced);
+    partition
+        .keyspace
+        .operations
+        .add(OperationKind::Replaced, replaced);
     let mut edit = TreeEdit::new(partition.id);
     edit.removed = merge.by_id.keys().copied().collect();
     let placed = |meta: TableMeta| (version.placement(target.level, run, &meta), meta);
@@ -292,7 +295,7 @@ impl Merge {
     /// of merges.
     fn stream_bytes(&self) -> usize {
         let merges = self.engine.scheduler.merge_threads_max() * self.inputs.len().max(1);
-        let share = self.engine.memory.plan.merges as usize / 2 / merges;
+        let share = self.engine.memory.plan().merges as usize / 2 / merges;
         share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
     }
 

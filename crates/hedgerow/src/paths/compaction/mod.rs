@@ -68,8 +68,8 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     }
     probes::schedule(engine, partition);
     end_retune(engine, partition);
-    update_pressure(engine);
-    warming::schedule(engine);
+    update_pressure(engine, partition);
+    warming::schedule(engine, partition);
 }
 
 /// Has the pool carry out a plan of a tree, whose job is among the running ones.
@@ -220,6 +220,7 @@ fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Opt
             error: error.clone(),
         });
     }
+    update_pressure(engine, partition);
     flush::after_merge(engine, partition, error);
     engine.scheduler.notify_progress();
 }
@@ -302,19 +303,21 @@ pub(crate) fn claim<'a>(
     })
 }
 
-/// Tells the throttle how far merging is behind, over all trees.
-fn update_pressure(engine: &Engine) {
-    let (mut level0, mut owed) = (0.0f64, 0.0f64);
-    for partition in engine.catalog.load().partitions.values() {
+/// Tells the throttle how far merging of a tree is behind: writers are held back by the tree that is the furthest.
+pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
+    let fills = || {
+        if partition.is_dropped() {
+            return (0.0, 0.0);
+        }
         let tree = partition.tree();
         let debt = tree_debt(partition, &tree);
         let memtable_bytes = partition.keyspace.design().memtable_bytes;
-        let fills = fills(&debt, memtable_bytes, tree.version.bytes());
-        (level0, owed) = (level0.max(fills.0), owed.max(fills.1));
-    }
-    engine.throttle.set(Pressure::Level0, level0);
-    engine.throttle.set(Pressure::MergeDebt, owed);
-    engine.scheduler.set_pressed(engine.throttle.holds_back());
+        fills(&debt, memtable_bytes, tree.version.bytes())
+    };
+    let (throttle, part) = (&engine.throttle, partition.id.0);
+    throttle.set_part(Pressure::Level0, part, || fills().0);
+    throttle.set_part(Pressure::MergeDebt, part, || fills().1);
+    engine.scheduler.set_pressed(throttle.holds_back());
 }
 
 /// What a tree's merges still have to do.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Next, limits, submit, targets};
+use crate::base::stats::OperationKind;
 use crate::design::merge_policy::plan::{Plan, RunningJob};
 use crate::design::planner::{plan, plan_for_seeks};
 use crate::tree::engine::{Engine, KeyspaceState};
@@ -29,7 +30,7 @@ pub(crate) fn look(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usi
     }
     // Of trees that are asked one by one, each has a part of the seeks.
     let share = state.partitions.len() / asked.len().max(1);
-    let seeks = state.facts.operations.seeks.get() / share.max(1) as u64;
+    let seeks = state.facts.operations.get(OperationKind::Seeks) / share.max(1) as u64;
     for partition in state.partitions[asked].iter().filter(|it| !it.is_dropped()) {
         if let Some(next) = begin(engine, partition, seeks)
             && let Next { design, plan, job } = next

@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::base::page::TableId;
 use crate::base::runtime::Priority;
 use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
-use crate::tree::engine::Engine;
+use crate::tree::engine::{Engine, lock};
 use crate::tree::partition::Partition;
 use crate::tree::version::SuperVersion;
 
@@ -18,16 +18,24 @@ const STEP_BLOCKS: usize = 64;
 /// About what they take.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// Begins where nothing else is to be done. Called when a tree needs no merge any more.
-pub(super) fn schedule(engine: &Arc<Engine>) {
+/// Begins where nothing else is to be done. Called when a tree needs no merge any more: it is remembered until the
+/// time has come, so that trees in which nothing happens cost nothing.
+pub(super) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
+    lock(&engine.to_warm).insert(partition.id);
     // Whether anybody writes shows when the memory is divided again.
     engine.memory.balance();
     if !is_time(engine) {
         return;
     }
-    for partition in engine.catalog.load().partitions.values() {
+    let to_warm = std::mem::take(&mut *lock(&engine.to_warm));
+    let catalog = engine.catalog.load();
+    for partition in to_warm.iter().filter_map(|id| catalog.partitions.get(id)) {
+        if !lacks_blocks(engine, partition) {
+            continue;
+        }
         {
             let mut work = partition.work();
+            // The end of a merge comes here again.
             if work.warming || !work.running.is_empty() {
                 continue;
             }
@@ -41,13 +49,17 @@ pub(super) fn schedule(engine: &Arc<Engine>) {
             let mut tree = partition.tree_owned();
             loop {
                 let engine = engine_ref.upgrade();
+                let Some(engine) = engine else { return };
                 // What cannot be read is told to whoever asks for it.
-                let done = engine.is_some_and(|engine| warm(&engine, &partition, &tree).is_ok());
+                let is_warm = warm(&engine, &partition, &tree).unwrap_or(true);
                 let mut work = partition.work();
                 let now = partition.tree_owned();
                 // Who changed the tree meanwhile left it to this job.
-                if !done || Arc::ptr_eq(&now.version, &tree.version) {
+                if !is_warm || Arc::ptr_eq(&now.version, &tree.version) {
                     work.warming = false;
+                    if !is_warm {
+                        lock(&engine.to_warm).insert(partition.id);
+                    }
                     return;
                 }
                 tree = now;
@@ -61,8 +73,20 @@ fn is_time(engine: &Engine) -> bool {
     !memory.is_being_written() && memory.cache.has_room(STEP_BYTES) && engine.check_open().is_ok()
 }
 
-/// Reads what there is to read of this tree, until it is not the time any more.
-fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<()> {
+/// Whether a tree has tables that were written by this process and not looked at yet.
+fn lacks_blocks(engine: &Engine, partition: &Partition) -> bool {
+    let Ok(writer) = engine.writer() else {
+        return false;
+    };
+    let from = partition.work().warmed.unwrap_or(writer.first_table);
+    let tree = partition.tree();
+    tree.version
+        .tables()
+        .any(|(_, table)| table.meta().id >= from)
+}
+
+/// Reads what there is to read of this tree, until it is not the time any more: then it is false.
+fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<bool> {
     let last = tree.version.tables().map(|(at, _)| at.level).max();
     let first = engine.writer()?.first_table;
     let from = partition.work().warmed.unwrap_or(first);
@@ -75,7 +99,7 @@ fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<(
         let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MAX);
         for block in 0.. {
             if block % STEP_BLOCKS == 0 && (partition.is_dropped() || !is_time(engine)) {
-                return Ok(());
+                return Ok(false);
             }
             if !pages.cache_block(block)? {
                 break;
@@ -84,5 +108,5 @@ fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<(
         through = through.max(TableId(id.0 + 1));
     }
     partition.work().warmed = Some(through);
-    Ok(())
+    Ok(true)
 }

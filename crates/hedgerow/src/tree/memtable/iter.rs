@@ -7,48 +7,60 @@ use crate::base::error::Result;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 /// Iterates over a memtable, which it keeps in memory. Entries inserted after it was positioned
-/// may or may not be seen.
-pub(crate) struct MemtableIter(Cursor);
+/// may or may not be seen. `None` of one that was empty.
+pub(crate) struct MemtableIter(Option<Cursor>);
 
 impl MemtableIter {
-    pub(crate) fn new(cursor: Cursor) -> Self {
+    pub(crate) fn new(cursor: Option<Cursor>) -> Self {
         MemtableIter(cursor)
     }
 }
 
 impl InternalIter for MemtableIter {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.0.seek(key, seqno.0);
+        if let Some(cursor) = &mut self.0 {
+            cursor.seek(key, seqno.0);
+        }
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.0.seek_before(key, seqno.0);
+        if let Some(cursor) = &mut self.0 {
+            cursor.seek_before(key, seqno.0);
+        }
         Ok(())
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.0.seek_first();
+        if let Some(cursor) = &mut self.0 {
+            cursor.seek_first();
+        }
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.0.seek_last();
+        if let Some(cursor) = &mut self.0 {
+            cursor.seek_last();
+        }
         Ok(())
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.0.advance();
+        if let Some(cursor) = &mut self.0 {
+            cursor.advance();
+        }
         Ok(())
     }
 
     fn retreat(&mut self) -> Result<()> {
-        self.0.retreat();
+        if let Some(cursor) = &mut self.0 {
+            cursor.retreat();
+        }
         Ok(())
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        let entry = self.0.entry()?;
+        let entry = self.0.as_ref()?.entry()?;
         Some(Entry {
             key: entry.key,
             seqno: SeqNo(entry.seqno),

@@ -18,11 +18,16 @@ use crate::base::entry::{LogPosition, SeqNo, Tag};
 /// Smaller memtables are mostly in the cache of the processor that writes to them.
 const FAR_BYTES: u64 = 2 << 20;
 
-/// One memtable.
+/// One memtable. Until something is announced it takes some words and no memory of the pool: there are as many as trees.
 pub(crate) struct Memtable {
-    map: Arc<OrderedMap>,
+    pool: Arc<ChunkPool>,
+    contents: OnceLock<Box<Contents>>,
     /// The first number that went to the next memtable.
     sealed_at: OnceLock<SeqNo>,
+}
+
+struct Contents {
+    map: Arc<OrderedMap>,
     /// Written by every commit, while others insert.
     announced: Apart<Announced>,
 }
@@ -40,43 +45,62 @@ struct Announced {
 impl Memtable {
     pub(crate) fn new(pool: &Arc<ChunkPool>) -> Arc<Memtable> {
         Arc::new(Memtable {
-            map: Arc::new(OrderedMap::new(pool.clone())),
+            pool: pool.clone(),
+            contents: OnceLock::new(),
             sealed_at: OnceLock::new(),
-            announced: Apart::default(),
         })
     }
 
     /// Announces an entry of a record that ends at `log_end`. Inside the commit's critical section.
     pub(crate) fn reserve(&self, bytes: usize, log_end: LogPosition) {
+        let contents = self.contents.get_or_init(|| {
+            Box::new(Contents {
+                map: Arc::new(OrderedMap::new(self.pool.clone())),
+                announced: Apart::default(),
+            })
+        });
+        let announced = &contents.announced;
         let add = |sum: &AtomicU64, n| {
             sum.store(sum.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         };
-        add(&self.announced.entries, 1);
-        add(&self.announced.bytes, bytes as u64);
-        self.announced
-            .log_end
-            .store(log_end.packed(), Ordering::Relaxed);
+        add(&announced.entries, 1);
+        add(&announced.bytes, bytes as u64);
+        announced.log_end.store(log_end.packed(), Ordering::Relaxed);
+    }
+
+    fn map(&self) -> Option<&Arc<OrderedMap>> {
+        self.contents.get().map(|contents| &contents.map)
+    }
+
+    /// A number of what was announced; 0 if nothing was.
+    #[inline]
+    fn announced(&self, number: impl FnOnce(&Announced) -> &AtomicU64) -> u64 {
+        let contents = self.contents.get();
+        contents.map_or(0, |it| number(&it.announced).load(Ordering::Relaxed))
     }
 
     /// The way to the place of a key, if it leads through memory that no cache of the processor holds.
     pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8]) -> Option<Approach<'a>> {
         let is_far = self.reserved_bytes() >= FAR_BYTES;
-        is_far.then(|| self.map.approach(order_key))
+        let map = self.map().filter(|_| is_far);
+        map.map(|map| map.approach(order_key))
     }
 
+    /// Adds an entry that was announced.
     pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
-        self.map.insert(order_key, seqno.0, tag.to_bits(), value);
+        let map = self.map().expect("an entry is announced first");
+        map.insert(order_key, seqno.0, tag.to_bits(), value);
     }
 
     /// The newest version of a key numbered at most `seqno`.
     pub(crate) fn get(&self, order_key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Tag, &[u8])> {
-        let found = self.map.get(order_key, seqno.0)?;
+        let found = self.map()?.get(order_key, seqno.0)?;
         let tag = Tag::from_bits(found.tag).expect("the memtable holds the tags it was given");
         Some((SeqNo(found.seqno), tag, found.value))
     }
 
     pub(crate) fn iter(&self) -> MemtableIter {
-        MemtableIter::new(self.map.cursor())
+        MemtableIter::new(self.map().map(OrderedMap::cursor))
     }
 
     /// No more entries will be announced: numbers from `at` on go to the next memtable.
@@ -91,12 +115,12 @@ impl Memtable {
     /// The place up to which the log must be durable before tables made from this one may be
     /// installed: else a crash could keep them and lose commits that came before.
     pub(crate) fn log_end(&self) -> LogPosition {
-        LogPosition::unpacked(self.announced.log_end.load(Ordering::Relaxed))
+        LogPosition::unpacked(self.announced(|it| &it.log_end))
     }
 
     /// Bytes announced: what the flush threshold looks at.
     pub(crate) fn reserved_bytes(&self) -> u64 {
-        self.announced.bytes.load(Ordering::Relaxed)
+        self.announced(|it| &it.bytes)
     }
 
     /// Nothing was ever announced.
@@ -106,11 +130,11 @@ impl Memtable {
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.map.memory_bytes()
+        self.map().map_or(0, |map| map.memory_bytes())
     }
 
     /// Entries announced.
     pub(crate) fn entries(&self) -> u64 {
-        self.announced.entries.load(Ordering::Relaxed)
+        self.announced(|it| &it.entries)
     }
 }

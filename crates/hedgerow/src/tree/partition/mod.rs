@@ -10,7 +10,7 @@ mod single;
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -148,7 +148,7 @@ pub(crate) struct Partition {
     /// Held while the tree is replaced by a successor of itself.
     replacing: Mutex<()>,
     /// The number of the latest write; stored inside the commit's critical section.
-    pub(crate) latest_write: Arc<Apart<AtomicU64>>,
+    latest_write: OnceLock<Arc<Apart<AtomicU64>>>,
     /// The log segment that knows of this partition.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
@@ -186,14 +186,14 @@ impl Partition {
         id: PartitionId,
         index: usize,
         keyspace: Arc<KeyspaceFacts>,
-        version: Version,
+        version: Arc<Version>,
         flushed_through: SeqNo,
         pool: &Arc<ChunkPool>,
     ) -> Arc<Partition> {
         let tree = SuperVersion {
             active: Memtable::new(pool),
             sealed: Vec::new(),
-            version: Arc::new(version),
+            version,
             flushed_through,
         };
         Arc::new(Partition {
@@ -202,12 +202,18 @@ impl Partition {
             keyspace,
             tree: ArcSwap::from_pointee(tree),
             replacing: Mutex::new(()),
-            latest_write: Arc::default(),
+            latest_write: OnceLock::new(),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
             growing: Mutex::default(),
             dropped: AtomicBool::new(false),
         })
+    }
+
+    /// Where the number of the latest write is.
+    #[inline]
+    pub(crate) fn latest_write(&self) -> &Arc<Apart<AtomicU64>> {
+        self.latest_write.get_or_init(Arc::default)
     }
 
     /// The tree now, for the duration of one call.

@@ -3,7 +3,7 @@
 //! An edit that does not fit what came before it is `Corruption`: the manifest is not what was
 //! written, or was written by a bug.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
@@ -34,6 +34,21 @@ pub(crate) struct Keyspace {
     pub(crate) tunes_itself: bool,
 }
 
+impl Keyspace {
+    /// The change that creates it.
+    pub(crate) fn creation(&self, id: KeyspaceId) -> Change {
+        Change::CreateKeyspace {
+            id,
+            name: self.name.clone(),
+            layout: self.layout.clone(),
+            design: self.design.clone(),
+            seed: self.seed,
+            partitions: self.partitions.clone(),
+            depth: self.depth,
+        }
+    }
+}
+
 /// A partition's tree on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
@@ -53,6 +68,8 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct State {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    /// Of all keyspaces.
+    names: BTreeSet<String>,
     pub(crate) trees: BTreeMap<PartitionId, Tree>,
     /// The owner of each table of any tree.
     owners: BTreeMap<TableId, PartitionId>,
@@ -152,6 +169,7 @@ impl State {
                 let Some(keyspace) = self.keyspaces.remove(id) else {
                     return Err(no_keyspace(*id));
                 };
+                self.names.remove(&keyspace.name);
                 self.remove_trees(&keyspace.partitions);
             }
             Change::ReplacePartitions { id, partitions } => {
@@ -210,15 +228,7 @@ impl State {
             edit.push(Change::SetPlaces(self.places.clone()));
         }
         for (&id, keyspace) in &self.keyspaces {
-            edit.push(Change::CreateKeyspace {
-                id,
-                name: keyspace.name.clone(),
-                layout: keyspace.layout.clone(),
-                design: keyspace.design.clone(),
-                seed: keyspace.seed,
-                partitions: keyspace.partitions.clone(),
-                depth: keyspace.depth,
-            });
+            edit.push(keyspace.creation(id));
             if keyspace.tunes_itself {
                 edit.push(Change::SetSelfTuning { id, on: true });
             }
@@ -260,7 +270,7 @@ impl State {
         if self.keyspaces.contains_key(&id) {
             return Err(misfit(format!("keyspace {} is created twice", id.0)));
         }
-        if self.keyspaces.values().any(|k| k.name == keyspace.name) {
+        if !self.names.insert(keyspace.name.clone()) {
             return Err(misfit(format!(
                 "two keyspaces are named `{}`",
                 keyspace.name

@@ -68,9 +68,12 @@ pub(crate) struct LiveSegment {
     number: u32,
     path: PathBuf,
     file: Arc<dyn Segment>,
-    /// Set when the segment is sealed: the highest number that each partition wrote here.
-    highest: OnceLock<Vec<(PartitionId, SeqNo)>>,
+    /// `None` until the segment is sealed.
+    pins: Mutex<Option<Pins>>,
 }
+
+/// The highest number that each partition wrote into a segment, of those that were not found flushed yet.
+type Pins = Vec<(PartitionId, SeqNo)>;
 
 /// Where the next record goes. Part of the state that the commit's lock guards.
 #[derive(Debug)]
@@ -271,9 +274,8 @@ impl Log {
             .drain(..)
             .map(|(partition, latest)| (partition, SeqNo(latest.load(Ordering::Relaxed))))
             .collect();
-        (seal.segment.highest)
-            .set(highest)
-            .expect("a segment is sealed once");
+        let before = lock(&seal.segment.pins).replace(highest);
+        assert!(before.is_none(), "a segment is sealed once");
         *tail = Tail::new(segment);
         Ok(true)
     }
@@ -482,7 +484,7 @@ impl Log {
             number,
             path,
             file,
-            highest: OnceLock::new(),
+            pins: Mutex::default(),
         }));
         Ok(true)
     }
@@ -509,12 +511,15 @@ impl Log {
         flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
     ) -> u32 {
         let segments = lock(&self.segments);
+        let is_pin = |&(p, seqno): &(PartitionId, SeqNo)| {
+            seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
+        };
         let needed = segments.live.iter().find(|segment| {
-            segment.highest.get().is_none_or(|highest| {
-                highest.iter().any(|&(p, seqno)| {
-                    seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
-                })
-            })
+            let mut pins = lock(&segment.pins);
+            let Some(pins) = &mut *pins else { return true };
+            // What is flushed once stays flushed: each pin is looked at until then, and not again.
+            while pins.pop_if(|pin| !is_pin(pin)).is_some() {}
+            !pins.is_empty()
         });
         needed
             .or(segments.live.back())
@@ -568,12 +573,14 @@ impl Log {
         flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
     ) -> Vec<PartitionId> {
         let segments = lock(&self.segments);
-        let Some(highest) = segments.live.front().and_then(|s| s.highest.get()) else {
+        let Some(oldest) = segments.live.front() else {
             return Vec::new();
         };
-        let pins =
+        let pins = lock(&oldest.pins);
+        let is_pin =
             |&&(p, seqno): &&(PartitionId, SeqNo)| flushed_through(p).is_some_and(|f| f < seqno);
-        highest.iter().filter(pins).map(|&(p, _)| p).collect()
+        let pins = pins.iter().flatten().filter(is_pin);
+        pins.map(|&(p, _)| p).collect()
     }
 
     /// The size of all segments that are needed, in bytes.
