@@ -137,6 +137,15 @@ impl Publisher {
         self.done.published.load(Ordering::Acquire)
     }
 
+    /// The last number of the newest ticket. No record has a larger number. Cost: three atomic loads.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        let head = self.head.load(Ordering::Relaxed);
+        let newest = head.checked_sub(1).map(|index| self.slot(index));
+        let last = newest.map_or(0, |slot| slot.last.load(Ordering::Acquire));
+        last.max(self.published())
+    }
+
     /// Waits until `seqno` is published: spins briefly, yields, then parks.
     pub fn wait(&self, seqno: u64) {
         self.wait_until(|| self.published() >= seqno);

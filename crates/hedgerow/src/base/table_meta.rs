@@ -207,7 +207,8 @@ impl TableMeta {
             None
         } else if self.smallest_key > self.largest_key {
             Some("keys")
-        } else if self.smallest_seqno > self.largest_seqno || self.largest_seqno > SeqNo::MAX {
+        } else if self.smallest_seqno > self.largest_seqno || self.largest_seqno > SeqNo::OPENED_MAX
+        {
             Some("sequence numbers")
         } else if self.tombstones > self.entries {
             Some("counts of tombstones and entries")

@@ -269,6 +269,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// A bulk load puts a table in place just before it publishes the table's number. No larger number of
+    /// the table would ever be published.
+    #[cold]
+    fn wait_until_published(&self, engine: &Engine) -> Result<()> {
+        self.table.check_number(self.seqno)?;
+        engine.publisher.wait(self.seqno.0);
+        Ok(())
+    }
+
     /// The page of its value, if that is one of its own.
     fn value_page(&self) -> Option<PageId> {
         match self.value {
@@ -279,7 +288,9 @@ impl Answer {
 
     /// Its value; `page` is that of [`Answer::value_page`], without which a value there is told as an empty one.
     fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
-        wait_until_published(engine, self.seqno);
+        if self.seqno.0 > engine.publisher.published() {
+            self.wait_until_published(engine)?;
+        }
         if !has_value(self.tag)? {
             return Ok(None);
         }

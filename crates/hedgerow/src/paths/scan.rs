@@ -29,7 +29,7 @@ use crate::paths::read::has_value;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::merge;
-use crate::table::iter::{InternalIter, ValueSource};
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::partition::{Covering, KeyBounds};
 use crate::tree::version::SuperVersion;
@@ -100,6 +100,26 @@ impl View {
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         }))
+    }
+
+    /// Checks that an entry which the view does not see has a number that was given out (invariant I34).
+    #[cold]
+    fn check_begun(&self, entry: &Entry<'_>) -> Result<()> {
+        let begun = self.engine.publisher.begun();
+        if entry.seqno.0 <= begun {
+            return Ok(());
+        }
+        let noticed = Error::corruption(format!(
+            "expected entries numbered up to {begun}, found {:?} at {}",
+            entry.key, entry.seqno.0
+        ));
+        let holds = |table: &&Arc<Table>| {
+            let meta = table.meta();
+            (&*meta.smallest_key..=&*meta.largest_key).contains(&entry.key)
+        };
+        let tables = self.trees.iter().flat_map(|tree| tree.version.tables());
+        let tables = tables.map(|(_, table)| table).filter(holds);
+        Err(Table::culprit(tables, noticed))
     }
 
     /// All entries in the order of keys, and how many sources are open at once: memtables and runs.
@@ -559,8 +579,9 @@ impl Cursor {
         self.leave();
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
-            let shadowed = skip && is_same_key(entry.key, &self.key);
-            if !shadowed && entry.seqno <= self.view.seqno {
+            if entry.seqno > self.view.seqno {
+                self.view.check_begun(&entry)?;
+            } else if !(skip && is_same_key(entry.key, &self.key)) {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 if has_value(entry.tag)? {
@@ -583,7 +604,9 @@ impl Cursor {
             if candidate.is_some() && !is_same_key(entry.key, &self.key) {
                 break;
             }
-            if entry.seqno <= self.view.seqno {
+            if entry.seqno > self.view.seqno {
+                self.view.check_begun(&entry)?;
+            } else {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 candidate = if has_value(entry.tag)? {

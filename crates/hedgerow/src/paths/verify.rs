@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::page::{Page, PageId, PageSource};
-use crate::base::table_meta::TableMeta;
 use crate::group_filter::clusters;
 use crate::group_filter::probes::stored;
-use crate::table::Table;
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
@@ -72,7 +69,7 @@ pub(crate) fn verify(
                 ));
             }
             engine.check_open()?;
-            verify_table(table)?;
+            table.verify()?;
             progress.done_bytes += table.meta().file_bytes;
             report.tables += 1;
             report.entries += table.meta().entries;
@@ -90,34 +87,6 @@ pub(crate) fn verify(
     report.log_records = verify_log(engine)?;
     go_on(progress);
     Ok(report)
-}
-
-fn verify_table(table: &Arc<Table>) -> Result<()> {
-    let reader = table.reader()?;
-    // A copy may be in another place than the table was written to.
-    let footer = TableMeta {
-        path: table.meta().path,
-        ..reader.meta().clone()
-    };
-    if footer.renumbered(table.meta().seqno_override) != *table.meta() {
-        let id = table.meta().id.0;
-        return Err(
-            Error::corruption(format!("the manifest and the footer of table {id} differ"))
-                .at(table.path(), None),
-        );
-    }
-    reader
-        .verify(&Uncached(table))
-        .map_err(|e| e.at(table.path(), None))
-}
-
-/// Pages from the file: a page in the cache would prove nothing about the disk.
-struct Uncached<'a>(&'a Table);
-
-impl PageSource for Uncached<'_> {
-    fn page(&self, id: PageId) -> Result<Page> {
-        self.0.read_page(id)
-    }
 }
 
 /// The manifest on disk describes what the engine works with.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hedgerow_io::{RandomRead, Reads};
 use hedgerow_mem::PageMut;
 
-use crate::base::entry::KeyHash;
-use crate::base::error::{Error, Result};
+use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Residency;
 use crate::base::page::{
     Handle, Page, PageClass, PageId, PageSlice, PageSource, SharedPages, TableId,
@@ -151,6 +151,7 @@ impl Table {
             self.meta.seqno_override,
             choice,
         )?;
+        self.check_facts(&*reader)?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
         let (index_bytes, filter_bytes) = (index_bytes as u64, filter_bytes as u64);
         memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);
@@ -161,6 +162,57 @@ impl Table {
             index_bytes,
             filter_bytes,
         }))
+    }
+
+    /// Checks that the footer agrees with the manifest: searches, merges and numbers rely on the manifest.
+    fn check_facts(&self, reader: &dyn Reader) -> Result<()> {
+        // A copy may be in another place than the table was written to.
+        let facts = TableMeta {
+            path: self.meta.path,
+            ..reader.meta().clone()
+        };
+        let facts = facts.renumbered(self.meta.seqno_override);
+        if facts == self.meta {
+            return Ok(());
+        }
+        let error = Error::corruption(format!(
+            "expected a table that the manifest describes as {:?}, found {facts:?}",
+            self.meta
+        ));
+        Err(error.at(self.path(), None))
+    }
+
+    /// Checks that an entry may have this number: none is above the table's largest (invariant I34).
+    pub(crate) fn check_number(&self, seqno: SeqNo) -> Result<()> {
+        let largest = self.meta.largest_seqno;
+        if seqno <= largest {
+            return Ok(());
+        }
+        let error = Error::corruption(format!(
+            "expected entries numbered up to {}, found one at {}",
+            largest.0, seqno.0
+        ));
+        Err(error.at(self.path(), None))
+    }
+
+    /// Reads all of it and checks every page and every invariant.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, `Io`.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let verified = self.reader()?.verify(&Uncached(self));
+        verified.map_err(|e| e.at(self.path(), None))
+    }
+
+    /// The error of the first damaged table, or `noticed` if all of them verify.
+    #[cold]
+    pub(crate) fn culprit<'t>(
+        tables: impl IntoIterator<Item = &'t Arc<Table>>,
+        noticed: Error,
+    ) -> Error {
+        let errors = tables.into_iter().filter_map(|table| table.verify().err());
+        let mut corrupt = errors.filter(|error| error.kind() == ErrorKind::Corruption);
+        corrupt.next().unwrap_or(noticed)
     }
 
     /// Checks a page that holds a value out of line. The entry knows its size.
@@ -211,6 +263,15 @@ impl Drop for Table {
         count(&memory.stored, &self.meta, |sum, n| {
             sum.fetch_sub(n, Ordering::Relaxed);
         });
+    }
+}
+
+/// Pages from the file: a page in the cache would prove nothing about the disk.
+struct Uncached<'a>(&'a Table);
+
+impl PageSource for Uncached<'_> {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.0.read_page(id)
     }
 }
 

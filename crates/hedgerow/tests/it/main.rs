@@ -21,6 +21,7 @@ mod collisions;
 mod compaction;
 mod concurrency;
 mod corruption;
+mod crafted;
 mod events;
 mod explain;
 mod faults;

@@ -12,11 +12,11 @@ prop_compose! {
         (entries, tombstones, range_tombstones) in any::<(u64, u64, u64)>(),
         keys in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 2),
         seqnos in any::<(u64, u64)>(),
-        seqno_override in prop::option::of(0..SeqNo::MAX.0),
+        seqno_override in prop::option::of(0..SeqNo::OPENED_MAX.0),
         (expiry, transform) in any::<(Option<(u64, u64)>, u16)>(),
         hash_sample in prop::collection::btree_set(any::<u64>(), 0..16),
     ) -> TableMeta {
-        let seqnos = (seqnos.0 & SeqNo::MAX.0, seqnos.1 & SeqNo::MAX.0);
+        let seqnos = (seqnos.0 & SeqNo::OPENED_MAX.0, seqnos.1 & SeqNo::OPENED_MAX.0);
         TableMeta {
             id: TableId(id),
             format,

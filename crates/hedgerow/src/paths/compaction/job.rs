@@ -22,7 +22,7 @@ use crate::design::merge_policy::shape::{Facts, RunId};
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::MergeIter;
-use crate::table::iter::{InternalIter, ValueSource};
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
 use crate::tree::engine::{Engine, lock};
 use crate::tree::partition::Partition;
@@ -118,6 +118,8 @@ struct Merge {
     inputs: Vec<Vec<Arc<Table>>>,
     by_id: BTreeMap<TableId, Arc<Table>>,
     snapshots: Vec<SeqNo>,
+    /// Entries are numbered up to this.
+    published: SeqNo,
     target: Target,
     run: RunId,
     filter: Allotted,
@@ -197,6 +199,8 @@ pub(crate) fn merge_tables(
         inputs: tables,
         by_id,
         snapshots: engine.snapshots.numbers(),
+        // After the snapshots, so that a bulk load which is put in place is published.
+        published: SeqNo(engine.publisher.published()),
         target: *target,
         run,
         filter,
@@ -217,7 +221,8 @@ pub(crate) fn merge_tables(
     Ok(Merged { edit, read_bytes })
 }
 
-type PieceResult = Mutex<Option<Result<Vec<TableMeta>>>>;
+/// The tables of a piece, and how many entries it met.
+type PieceResult = Mutex<Option<Result<(Vec<TableMeta>, u64)>>>;
 
 impl Merge {
     /// Merges piece by piece, in parallel; the tables in key order.
@@ -238,11 +243,14 @@ impl Merge {
             }));
         }
         self.engine.scheduler.run_all(Priority::MergeTop, pieces);
-        let mut outputs = Vec::new();
+        let (mut outputs, mut found) = (Vec::new(), 0);
         let mut failure = None;
         for result in results.iter() {
             match lock(result).take() {
-                Some(Ok(tables)) => outputs.extend(tables),
+                Some(Ok((tables, entries))) => {
+                    outputs.extend(tables);
+                    found += entries;
+                }
                 Some(Err(error)) => failure = failure.or(Some(error)),
                 None => {
                     let closed = Error::new(
@@ -252,6 +260,12 @@ impl Merge {
                     failure = failure.or(Some(closed));
                 }
             }
+        }
+        // Each entry is in one piece.
+        let entries = self.by_id.values().map(|table| table.meta().entries);
+        let entries = entries.fold(0, u64::saturating_add);
+        if failure.is_none() && found != entries {
+            failure = Some(self.damaged(format!("expected {entries} entries, found {found}")));
         }
         let Some(error) = failure else {
             return Ok(outputs);
@@ -279,7 +293,11 @@ impl Merge {
     }
 
     /// Merges the keys from `lower` (inclusive) to `upper` (exclusive).
-    fn run_piece(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+    fn run_piece(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+    ) -> Result<(Vec<TableMeta>, u64)> {
         let engine = &*self.engine;
         // A stream holds a part of one table at a time.
         let held_by = |tables: &Vec<Arc<Table>>| {
@@ -299,7 +317,11 @@ impl Merge {
         share.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX)
     }
 
-    fn merge_range(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<Vec<TableMeta>> {
+    fn merge_range(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+    ) -> Result<(Vec<TableMeta>, u64)> {
         let sources = self.inputs.iter().map(|tables| {
             let streamed = Streamed(tables.clone(), self.stream_bytes());
             Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
@@ -316,16 +338,12 @@ impl Merge {
         let mut output = OutputTables::with(engine, partition, design, place, self.filter, below);
         output.settled = self.settled();
         let mut retain = Retain::new(&self.snapshots);
-        let (mut key, mut first, mut entries) = (Vec::new(), true, 0u64);
+        let mut reached = Reached::new(lower.or(self.keys().map(|keys| keys.0)), self.published);
+        let mut entries = 0u64;
         while let Some(entry) = merged.entry() {
-            let is_new = first || entry.key != key.as_slice();
-            if is_new {
-                if upper.is_some_and(|upper| entry.key >= upper) {
-                    break;
-                }
-                key.clear();
-                key.extend_from_slice(entry.key);
-                first = false;
+            let is_new = reached.pass(&entry).map_err(|found| self.damaged(found))?;
+            if is_new && upper.is_some_and(|upper| entry.key >= upper) {
+                break;
             }
             entries += 1;
             if entries % CHECK_ENTRIES == 0 {
@@ -335,7 +353,7 @@ impl Merge {
                 let is_input = |id| self.by_id.contains_key(&id);
                 !self
                     .version
-                    .older_may_hold(target.level, Some(self.run), &key, is_input)
+                    .older_may_hold(target.level, Some(self.run), &reached.key, is_input)
             });
             if keep {
                 match entry.value {
@@ -350,7 +368,22 @@ impl Merge {
             }
             merged.advance()?;
         }
-        output.finish()
+        if self
+            .keys()
+            .is_some_and(|(_, largest)| *reached.key > *largest)
+        {
+            return Err(self.damaged(format!(
+                "expected keys within those of the tables, found {:?}",
+                reached.key
+            )));
+        }
+        Ok((output.finish()?, entries))
+    }
+
+    /// The error of the first damaged input. The outputs of such a merge would be wrong.
+    #[cold]
+    fn damaged(&self, noticed: String) -> Error {
+        Table::culprit(self.by_id.values(), Error::corruption(noticed))
     }
 
     /// The number up to which every reader sees all entries, if there is nothing older of any key.
@@ -384,6 +417,46 @@ impl Merge {
         let smallest = metas().map(|meta| meta.smallest_key.as_slice()).min()?;
         let largest = metas().map(|meta| meta.largest_key.as_slice()).max()?;
         Some((smallest, largest))
+    }
+}
+
+/// The position of a merge among its entries. It checks their order and their numbers (invariant I34): a
+/// writer takes entries in order only, and a table holds published entries only.
+struct Reached {
+    key: Vec<u8>,
+    /// The number of the last version of the key; `None` before the first version.
+    seqno: Option<SeqNo>,
+    published: SeqNo,
+}
+
+impl Reached {
+    /// Before every version of a key.
+    fn new(lower: Option<&[u8]>, published: SeqNo) -> Reached {
+        Reached {
+            key: lower.unwrap_or_default().to_vec(),
+            seqno: None,
+            published,
+        }
+    }
+
+    /// Goes on to an entry. Returns true if its key is new, or a message that says what is wrong.
+    #[inline]
+    fn pass(&mut self, entry: &Entry<'_>) -> std::result::Result<bool, String> {
+        let order = entry.key.cmp(&self.key);
+        let is_older = self.seqno.is_none_or(|newer| entry.seqno < newer);
+        let is_new = order.is_gt() || self.seqno.is_none();
+        if order.is_lt() || (order.is_eq() && !is_older) || entry.seqno > self.published {
+            return Err(format!(
+                "expected entries behind {:?} at {:?}, numbered up to {}, found {:?} at {}",
+                self.key, self.seqno, self.published.0, entry.key, entry.seqno.0
+            ));
+        }
+        if order.is_gt() {
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+        }
+        self.seqno = Some(entry.seqno);
+        Ok(is_new)
     }
 }
 

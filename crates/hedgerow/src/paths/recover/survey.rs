@@ -11,6 +11,7 @@ use crate::base::page::TableId;
 use crate::table::open::{table_name, table_number};
 use crate::tree::engine::log_dir;
 use crate::tree::partition::tables_dir;
+use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::reader::{Record, SegmentReader};
@@ -59,6 +60,7 @@ pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result
         .max()
         .unwrap_or_default();
     let closed_last = state.closed.map_or(SeqNo(0), |(_, last)| last);
+    check_last(in_tables, state).map_err(|e| e.at(&dir.join(manifest::FILE_NAME), None))?;
     let mut survey = Survey {
         dir: log,
         segments: Vec::new(),
@@ -78,6 +80,21 @@ pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result
     let ended_at = read_to_end(storage, &numbers, &mut survey, state)?;
     check_end(storage, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
+}
+
+/// Checks the numbers of the tables against the last number of a clean close, and both against the
+/// largest number that a database may have when it is opened.
+fn check_last(in_tables: SeqNo, state: &State) -> Result<()> {
+    let last = state.closed.map_or(in_tables, |(_, last)| last);
+    if in_tables <= last && last <= SeqNo::OPENED_MAX {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "expected tables numbered up to {} and numbers up to {}, found {}",
+        last.0,
+        SeqNo::OPENED_MAX.0,
+        in_tables.0
+    )))
 }
 
 /// The numbers of the segments in a directory.
@@ -114,6 +131,14 @@ fn read_to_end(
                 return Err(Error::corruption(format!(
                     "expected a record numbered above {}, found {}",
                     last.0, first.0
+                ))
+                .at(&path, Some(u64::from(record.offset))));
+            }
+            if record.header.last_seqno() > SeqNo::OPENED_MAX {
+                return Err(Error::corruption(format!(
+                    "expected a record numbered up to {}, found {}",
+                    SeqNo::OPENED_MAX.0,
+                    record.header.last_seqno().0
                 ))
                 .at(&path, Some(u64::from(record.offset))));
             }

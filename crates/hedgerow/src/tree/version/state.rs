@@ -194,11 +194,17 @@ impl State {
                 next_keyspace,
                 next_partition,
             } => {
+                check_number("table", *next_table, TABLES_MAX)?;
+                check_number("keyspace", (*next_keyspace).into(), NUMBERS_MAX)?;
+                check_number("partition", (*next_partition).into(), NUMBERS_MAX)?;
                 raise(&mut self.next_table, *next_table);
                 raise(&mut self.next_keyspace, *next_keyspace);
                 raise(&mut self.next_partition, *next_partition);
             }
-            Change::LogStart { segment } => raise(&mut self.log_start, *segment),
+            Change::LogStart { segment } => {
+                check_number("log segment", (*segment).into(), NUMBERS_MAX)?;
+                raise(&mut self.log_start, *segment);
+            }
             Change::Closed { end, last } => self.closed = Some((*end, *last)),
             Change::Opened => self.closed = None,
         }
@@ -267,6 +273,7 @@ impl State {
 
     fn create_keyspace(&mut self, id: KeyspaceId, keyspace: Keyspace) -> Result<()> {
         check_depth(usize::from(keyspace.depth))?;
+        check_number("keyspace", id.0.into(), NUMBERS_MAX)?;
         if self.keyspaces.contains_key(&id) {
             return Err(misfit(format!("keyspace {} is created twice", id.0)));
         }
@@ -295,6 +302,7 @@ impl State {
             )));
         }
         for &partition in &keyspace.partitions {
+            check_number("partition", partition.0.into(), NUMBERS_MAX)?;
             let tree = Tree {
                 keyspace: id,
                 tables: BTreeMap::new(),
@@ -352,6 +360,7 @@ impl State {
                     meta.id.0, meta.partition, partition.0
                 )));
             }
+            check_number("table", meta.id.0, TABLES_MAX)?;
             if self.owners.insert(meta.id, partition).is_some() {
                 return Err(misfit(format!("table {} is added twice", meta.id.0)));
             }
@@ -385,6 +394,20 @@ impl State {
 
 fn raise<T: Ord + Copy>(number: &mut T, to: T) {
     *number = to.max(*number);
+}
+
+/// The names of tables' files have ten digits, and half of the numbers are left when a database is opened.
+const TABLES_MAX: u64 = 5_000_000_000;
+/// The same of keyspaces, partitions and segments of the log, which are numbered with 32 bits.
+const NUMBERS_MAX: u64 = 1 << 31;
+
+fn check_number(what: &str, found: u64, max: u64) -> Result<()> {
+    if found <= max {
+        return Ok(());
+    }
+    Err(misfit(format!(
+        "expected a {what} numbered up to {max}, found {found}"
+    )))
 }
 
 fn misfit(message: String) -> Error {
