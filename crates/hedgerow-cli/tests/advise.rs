@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 
-use hedgerow::{Db, Design};
+use hedgerow::{Db, Design, Layout};
 use serde_json::Value;
 use support::{Place, command, fails_saying, failure, hedgerow, object, stdout};
 
@@ -126,6 +126,68 @@ fn a_recommended_design_is_opened_and_explained() {
     assert!(measured("writes of an entry") >= 1.0);
     assert!((measured("pages per get that finds") - 1.0).abs() < 0.2);
     assert!(measured("pages per get that does not") < 1.0);
+}
+
+/// Measured writes belong to one period. A new manifest does not end it, a change of the design does.
+#[test]
+fn measured_writes_are_those_since_the_design() {
+    let place = Place::new();
+    let fill = |round: u32| {
+        let db = Db::open(place.db()).unwrap();
+        let layout = Layout::sorted();
+        let design = Design {
+            memtable_bytes: Some(16 << 10),
+            table_bytes: Some(16 << 10),
+            policy: "leveling:4".parse().unwrap(),
+            ..Design::default()
+        };
+        let keyspace = db.keyspace_with("default", layout, design).unwrap();
+        for i in 0..4000 {
+            let key = format!("{:08}", (i + 4000 * round) * 7919 % 1_000_003);
+            keyspace.put(key, [7; 40]).unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let before = db.stats();
+        drop(keyspace);
+        db.close().unwrap();
+        before.flush_entries + before.merge_entries
+    };
+    let db = place.db();
+    let db = db.to_str().unwrap();
+    let explain = || object(&hedgerow(&["explain", "design", "--json", "--db", db]));
+    let text = || {
+        let output = hedgerow(&["explain", "design", "--db", db]);
+        String::from_utf8(stdout(&output).to_vec()).unwrap()
+    };
+    let writes = |explained: &Value| explained["pairs"][0]["measured"].as_f64();
+    let written = fill(0) + fill(1);
+    let explained = explain();
+    assert_eq!(explained["written"]["ingested"], 8000);
+    assert_eq!(explained["written"]["written"], written);
+    assert_eq!(writes(&explained), Some(written as f64 / 8000.0));
+    let said = "writes of an entry: since the keyspace got its design 8,000 entries were ingested";
+    assert!(text().contains(said), "{}", text());
+
+    // Merges to the new shape are output of what came before.
+    stdout(&place.run("retune", &["--policy", "tiering:4"]));
+    let explained = explain();
+    assert_eq!(explained["written"]["initial"], 8000);
+    assert_eq!(explained["written"]["ingested"], 0);
+    assert_eq!(writes(&explained), None);
+    let said = "not enough written yet: since the keyspace got its design 0 entries were ingested";
+    assert!(text().contains(said), "{}", text());
+    let written: u64 = (2..10).map(fill).sum();
+    let explained = explain();
+    assert_eq!(explained["written"]["ingested"], 32_000);
+    // And those of the merges to the new shape.
+    let counted = explained["written"]["written"].as_u64().unwrap();
+    println!("{counted} {written}");
+    assert!(
+        (written..=written + 16_000).contains(&counted),
+        "{counted} of {written}"
+    );
+    assert_eq!(writes(&explained), Some(counted as f64 / 32_000.0));
 }
 
 #[test]

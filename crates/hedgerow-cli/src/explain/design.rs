@@ -1,7 +1,7 @@
 //! `hedgerow explain design`: the design of a keyspace, what the model predicts of it, and what is.
 
 use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
-use hedgerow::inspect::{self, Change};
+use hedgerow::inspect::{self, Change, Written};
 use hedgerow::io::OsStorage;
 use hedgerow::{Db, KeyOrder, Keyspace, KeyspaceStats, PageClass};
 use serde_json::{Value, json};
@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use crate::database::KeyspaceArguments;
 use crate::exit::{Exit, Failure};
 use crate::keyspaces::{operations_object, operations_text};
-use crate::output::{Output, bytes};
-use crate::stats::written::Written;
+use crate::output::{Output, bytes, count};
 
 const EXAMPLE: &str = "\
 Example:
@@ -19,9 +18,11 @@ Example:
 /// Shows the design of a keyspace and its levels, and beside what the model predicts what was
 /// measured: writes of an entry, space, runs, reads per get, memory.
 ///
-/// The prediction is of a store that grew by puts of keys in random order. Writes are those that the
-/// manifest remembers, of all keyspaces together; reads are those of a sample of keys, looked up with
-/// an empty cache.
+/// The prediction is of a store that grew by puts of keys in random order. The measured writes of an
+/// entry are those since the keyspace got its design. The manifest counts the entries that flushes and
+/// bulk loads ingested, and the entries that they and merges wrote; opening the database again does not
+/// end the period. After a change of the design, nothing is measured until four times the initial
+/// entries were ingested. Reads are those of a sample of keys, looked up with an empty cache.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -66,7 +67,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         level.cached = 0.0;
     }
     let prediction = uncached.predict(&workload, &device);
-    let pairs = pairs(&prediction, &Written::of(&manifest), &stats, &sample, &db);
+    let written = written(&manifest, keyspace.name());
+    let pairs = pairs(&prediction, &written, &stats, &sample, &db);
     output.line(format_args!("design of `{}`", keyspace.name()));
     for line in design.to_string().lines() {
         output.line(format_args!("  {line}"));
@@ -82,6 +84,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     ));
     print_levels(&expected, &stats, &workload, output);
     print_pairs(&pairs, output);
+    output.line(format_args!("  {}", period_text(&written)));
     output.object(&json!({
         "keyspace": keyspace.name(),
         "design": design.to_string(),
@@ -89,8 +92,45 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "operations": operations_object(&stats.operations),
         "levels": levels_object(&expected, &stats, &workload),
         "pairs": pairs.iter().map(Pair::object).collect::<Vec<_>>(),
+        "written": {
+            "since": "design",
+            "initial": written.initial,
+            "ingested": written.ingested,
+            "written": written.written,
+            "enough": written.entry_writes().is_some(),
+        },
     }));
     Ok(())
+}
+
+/// The manifest's counts of a keyspace. It has none of a keyspace without entries.
+fn written(manifest: &inspect::Manifest, name: &str) -> Written {
+    let state = || manifest.state.iter().flatten();
+    let keyspace = state().find_map(|change| match change {
+        Change::CreateKeyspace { id, name: it, .. } => (it == name).then_some(*id),
+        _ => None,
+    });
+    let written = state().find_map(|change| match change {
+        Change::Written { id, written } => (Some(*id) == keyspace).then_some(*written),
+        _ => None,
+    });
+    written.unwrap_or_default()
+}
+
+fn period_text(written: &Written) -> String {
+    let since = format!(
+        "since the keyspace got its design {} entries were ingested and {} were written",
+        count(written.ingested),
+        count(written.written)
+    );
+    match written.entry_writes() {
+        Some(_) => format!("writes of an entry: {since}"),
+        None => format!(
+            "not enough written yet: {since}; it had {} then, {} ingested entries are enough",
+            count(written.initial),
+            count(written.enough().max(1))
+        ),
+    }
 }
 
 /// Bytes of key and value, on average.

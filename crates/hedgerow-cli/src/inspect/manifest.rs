@@ -120,6 +120,13 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             id.0,
             operations_text(operations)
         ),
+        Change::Written { id, written } => format!(
+            "keyspace {} had {} when it got its design; {} were ingested since, {} were written",
+            id.0,
+            counted(written.initial, "entry"),
+            count(written.ingested),
+            count(written.written)
+        ),
         Change::Tree(edit) => tree_text(edit, encoding),
         Change::Counters {
             next_table,
@@ -256,6 +263,13 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
             "change": "operations",
             "keyspace": id.0,
             "operations": operations_object(operations),
+        }),
+        Change::Written { id, written } => json!({
+            "change": "written",
+            "keyspace": id.0,
+            "initial": written.initial,
+            "ingested": written.ingested,
+            "written": written.written,
         }),
         Change::Tree(edit) => tree_object(edit, encoding),
         Change::Counters {

@@ -68,13 +68,6 @@ impl Written {
         }
     }
 
-    /// Bytes of tables written over those that came into the trees: how often an entry was written.
-    /// Nothing if nothing came.
-    pub(crate) fn entry_writes(&self) -> Option<f64> {
-        let came = self.flush_bytes + self.load_bytes;
-        (came > 0).then(|| (came + self.merge_write_bytes) as f64 / came as f64)
-    }
-
     /// What was written since; all of it, if the manifest was begun anew meanwhile.
     pub(crate) fn since(&self, before: &Written) -> Written {
         let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);

@@ -37,7 +37,7 @@ use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
 use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, Writer, lock};
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, Written};
 use crate::tree::version::state::Keyspace as KeyspaceDescription;
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
@@ -639,6 +639,7 @@ fn describe(
         partitions: (first..first + count).map(PartitionId).collect(),
         depth: merge_policy::policy(&design.policy).depth() as u8,
         operations: Operations::default(),
+        written: Written::default(),
         tunes_itself: false,
     }
 }

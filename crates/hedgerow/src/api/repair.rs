@@ -50,7 +50,7 @@ use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition;
 use crate::tree::partition::tables_dir;
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, Written};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::{Keyspace, State};
@@ -303,6 +303,7 @@ fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
         partitions: Vec::new(),
         depth,
         operations: Operations::default(),
+        written: Written::default(),
         tunes_itself: false,
     }
 }

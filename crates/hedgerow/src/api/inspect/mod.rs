@@ -49,5 +49,5 @@ pub use crate::table::filter::run_hashes::Description as HashesDescription;
 pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
 };
-pub use crate::tree::version::edit::{Change, Edit};
+pub use crate::tree::version::edit::{Change, Edit, Written};
 pub use crate::tree::version::places::{Place, Places};

@@ -63,11 +63,12 @@ impl TreeEdit {
         }
     }
 
-    /// Entries and bytes of the tables that it adds.
+    /// Entries and bytes of the tables that it adds; sums stop at the largest number.
     pub(crate) fn written(&self) -> (u64, u64) {
         let metas = self.added.iter().map(|(_, meta)| meta);
-        metas.fold((0, 0), |(entries, bytes), meta| {
-            (entries + meta.entries, bytes + meta.file_bytes)
+        metas.fold((0, 0), |(entries, bytes): (u64, u64), meta| {
+            let entries = entries.saturating_add(meta.entries);
+            (entries, bytes.saturating_add(meta.file_bytes))
         })
     }
 }

@@ -54,6 +54,13 @@ pub enum Change {
         /// All that is remembered.
         operations: Operations,
     },
+    /// The entry counts of a keyspace since it got its design.
+    Written {
+        /// Its number.
+        id: KeyspaceId,
+        /// The counts.
+        written: Written,
+    },
     /// Whether a keyspace tunes itself.
     SetSelfTuning {
         /// Its number.
@@ -88,6 +95,53 @@ pub enum Change {
     },
     /// The database was opened for writing again.
     Opened,
+}
+
+/// Entry counts of a keyspace. All of them begin when the keyspace gets its design.
+///
+/// Edits of the manifest carry the counts, so input and output belong to one period.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// The entries in tables when the period began.
+    pub initial: u64,
+    /// The entries of flushes and bulk loads since then.
+    pub ingested: u64,
+    /// The entries that flushes, bulk loads and merges wrote since then.
+    pub written: u64,
+}
+
+impl Written {
+    /// A period that begins with `initial` entries.
+    pub(crate) fn from(initial: u64) -> Written {
+        Written {
+            initial,
+            ..Written::default()
+        }
+    }
+
+    /// Counts the tables that an edit adds. A move adds none.
+    pub(crate) fn count(&mut self, edit: &TreeEdit) {
+        let (entries, _) = edit.written();
+        if edit.removed.is_empty() {
+            self.ingested = self.ingested.saturating_add(entries);
+        }
+        self.written = self.written.saturating_add(entries);
+    }
+
+    /// Writes per ingested entry. `None` while fewer than [`Written::enough`] entries were ingested.
+    pub fn entry_writes(&self) -> Option<f64> {
+        let is_enough = self.ingested > 0 && self.ingested >= self.enough();
+        is_enough.then(|| self.written as f64 / self.ingested as f64)
+    }
+
+    /// The number of ingested entries from which on [`Written::entry_writes`] means something.
+    ///
+    /// A new design merges the initial entries once or twice. Spread over four times their number, those
+    /// merges add a quarter or a half to the writes of an entry.
+    pub fn enough(&self) -> u64 {
+        self.initial.saturating_mul(4)
+    }
 }
 
 /// Changes that happen together or not at all: one record of the manifest.

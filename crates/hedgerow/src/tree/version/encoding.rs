@@ -15,7 +15,7 @@ use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::RunId;
 
-use super::edit::{Change, Edit};
+use super::edit::{Change, Edit, Written};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
 use super::places::{Place, Places};
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
@@ -34,6 +34,7 @@ mod code {
     pub(super) const OPERATIONS: u64 = 10;
     pub(super) const SET_SELF_TUNING: u64 = 11;
     pub(super) const SET_PLACES: u64 = 12;
+    pub(super) const WRITTEN: u64 = 13;
 }
 
 /// Tags of the fields of [`TreeEdit`].
@@ -111,6 +112,13 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             numbers.iter().for_each(|number| varint::put(out, *number));
             code::OPERATIONS
         }
+        Change::Written { id, written } => {
+            varint::put(out, u64::from(id.0));
+            for number in [written.initial, written.ingested, written.written] {
+                varint::put(out, number);
+            }
+            code::WRITTEN
+        }
         Change::SetSelfTuning { id, on } => {
             varint::put(out, u64::from(id.0));
             varint::put(out, u64::from(*on));
@@ -175,6 +183,14 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         code::OPERATIONS => Change::Operations {
             id: keyspace(body)?,
             operations: operations(body)?,
+        },
+        code::WRITTEN => Change::Written {
+            id: keyspace(body)?,
+            written: Written {
+                initial: body.varint("initial entries")?,
+                ingested: body.varint("ingested entries")?,
+                written: body.varint("entries written")?,
+            },
         },
         code::SET_SELF_TUNING => Change::SetSelfTuning {
             id: keyspace(body)?,

@@ -13,7 +13,7 @@ use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::{RunId, check_depth, check_ranges, regrouped};
 
-use super::edit::{Change, Edit};
+use super::edit::{Change, Edit, Written};
 use super::places::Places;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 
@@ -30,6 +30,8 @@ pub(crate) struct Keyspace {
     pub(crate) depth: u8,
     /// What was asked of it lately.
     pub(crate) operations: Operations,
+    /// The entry counts since it got its design.
+    pub(crate) written: Written,
     /// It adopts the advisor's design.
     pub(crate) tunes_itself: bool,
 }
@@ -135,10 +137,41 @@ impl State {
     /// What some edits, the first of them a snapshot, amount to.
     pub(crate) fn replay(edits: &[Edit]) -> Result<State> {
         let mut state = State::default();
-        for change in edits.iter().flatten() {
-            state.apply(change)?;
+        for (i, edit) in edits.iter().enumerate() {
+            for change in edit {
+                state.apply(change)?;
+            }
+            if i == 0 {
+                state.count_from(edit);
+            }
         }
         Ok(state)
+    }
+
+    /// Begins the counts of the keyspaces that a snapshot has no counts of: those of an earlier version.
+    /// The snapshot's own tables are not ingested, but initial.
+    fn count_from(&mut self, snapshot: &Edit) {
+        let told = snapshot.iter().filter_map(|change| match change {
+            Change::Written { id, .. } => Some(*id),
+            _ => None,
+        });
+        let told: BTreeSet<KeyspaceId> = told.collect();
+        let ids: Vec<KeyspaceId> = self.keyspaces.keys().copied().collect();
+        for id in ids.into_iter().filter(|id| !told.contains(id)) {
+            let written = Written::from(self.entries(id));
+            self.keyspaces
+                .entry(id)
+                .and_modify(|it| it.written = written);
+        }
+    }
+
+    /// Entries in the tables of a keyspace.
+    fn entries(&self, id: KeyspaceId) -> u64 {
+        let partitions = self.keyspaces.get(&id).map(|it| &it.partitions);
+        let trees = partitions.into_iter().flatten();
+        let trees = trees.filter_map(|partition| self.trees.get(partition));
+        let tables = trees.flat_map(|tree| tree.tables.values());
+        tables.fold(0, |sum, (_, meta)| meta.entries.saturating_add(sum))
     }
 
     /// Applies one change. After an error the state is not defined.
@@ -162,6 +195,7 @@ impl State {
                     partitions: partitions.clone(),
                     depth: *depth,
                     operations: Operations::default(),
+                    written: Written::default(),
                     tunes_itself: false,
                 },
             )?,
@@ -175,18 +209,22 @@ impl State {
             Change::ReplacePartitions { id, partitions } => {
                 let keyspace = self.keyspace_mut(*id)?;
                 let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
+                keyspace.written = Written::default();
                 self.remove_trees(&old);
                 self.add_trees(*id)?;
             }
             Change::SetDesign { id, design } => {
+                let written = Written::from(self.entries(*id));
                 let keyspace = self.keyspace_mut(*id)?;
                 keyspace.design = design.clone();
                 keyspace.operations.since_retune = 0;
+                keyspace.written = written;
             }
             Change::SetSelfTuning { id, on } => self.keyspace_mut(*id)?.tunes_itself = *on,
             Change::Operations { id, operations } => {
                 self.keyspace_mut(*id)?.operations = *operations;
             }
+            Change::Written { id, written } => self.keyspace_mut(*id)?.written = *written,
             Change::SetPlaces(places) => self.places = places.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
@@ -255,6 +293,13 @@ impl State {
             change.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
             if change != TreeEdit::new(partition) {
                 edit.push(Change::Tree(change));
+            }
+        }
+        // After the trees: replaying those counts their tables.
+        for (&id, keyspace) in &self.keyspaces {
+            let written = keyspace.written;
+            if written != Written::default() {
+                edit.push(Change::Written { id, written });
             }
         }
         edit.push(Change::Counters {
@@ -367,6 +412,9 @@ impl State {
             raise(&mut self.next_table, meta.id.0.saturating_add(1));
             tree.tables.insert(meta.id, (*placement, meta.clone()));
         }
+        if let Some(keyspace) = self.keyspaces.get_mut(&tree.keyspace) {
+            keyspace.written.count(edit);
+        }
         if let Some(seqno) = edit.flushed_through {
             raise(&mut tree.flushed_through, seqno);
         }
@@ -396,9 +444,9 @@ fn raise<T: Ord + Copy>(number: &mut T, to: T) {
     *number = to.max(*number);
 }
 
-/// The names of tables' files have ten digits, and half of the numbers are left when a database is opened.
+/// The name of a table's file has ten digits. Opening a database leaves half of the numbers unused.
 const TABLES_MAX: u64 = 5_000_000_000;
-/// The same of keyspaces, partitions and segments of the log, which are numbered with 32 bits.
+/// Keyspaces, partitions and segments of the log have numbers of 32 bits. Half of them stay unused.
 const NUMBERS_MAX: u64 = 1 << 31;
 
 fn check_number(what: &str, found: u64, max: u64) -> Result<()> {

@@ -199,6 +199,14 @@ fn any_change() -> impl Strategy<Value = Change> {
             id,
             operations: Operations::of(numbers),
         }),
+        (keyspace(), any::<[u64; 3]>()).prop_map(|(id, [initial, ingested, written])| {
+            let written = Written {
+                initial,
+                ingested,
+                written,
+            };
+            Change::Written { id, written }
+        }),
         (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
         places().prop_map(Change::SetPlaces),
         any_tree_edit().prop_map(Change::Tree),

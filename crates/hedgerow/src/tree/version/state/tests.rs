@@ -223,3 +223,69 @@ fn a_tree_without_levels_or_with_too_many_is_corruption() {
         State::replay(&[vec![create(depth)]]).unwrap();
     }
 }
+
+/// Input and output begin at one moment, and survive a manifest that is begun anew.
+#[test]
+fn what_was_written_is_counted_since_the_design() {
+    let mut state = State::default();
+    let mut apply = |change: Change| {
+        state.apply(&change).unwrap();
+        // The database is opened again.
+        state = State::replay(&[state.snapshot()]).unwrap();
+        state.keyspaces[&KeyspaceId(1)].written
+    };
+    apply(Change::CreateKeyspace {
+        id: KeyspaceId(1),
+        name: "k".to_owned(),
+        layout: Layout::default(),
+        design: Design::default(),
+        seed: 7,
+        partitions: vec![PartitionId(1)],
+        depth: 2,
+    });
+    let tree = |removed: &[u64], added: &[u64]| {
+        let mut edit = TreeEdit::new(PartitionId(1));
+        edit.removed = removed.iter().copied().map(TableId).collect();
+        let placement = Placement {
+            level: 0,
+            group: 0,
+            run: RunId(1),
+        };
+        let metas = added.iter().map(|id| meta(*id, 1, 1, ("a", "b")));
+        edit.added = metas.map(|meta| (placement, meta)).collect();
+        Change::Tree(edit)
+    };
+    apply(tree(&[], &[1]));
+    apply(tree(&[], &[2]));
+    let written = apply(tree(&[1, 2], &[3]));
+    assert_eq!(
+        (written.initial, written.ingested, written.written),
+        (0, 20, 30)
+    );
+    assert_eq!(written.entry_writes(), Some(1.5));
+    let design = Design {
+        block_bytes: 8 << 10,
+        ..Design::default()
+    };
+    let retuned = apply(Change::SetDesign {
+        id: KeyspaceId(1),
+        design,
+    });
+    assert_eq!(retuned, Written::from(10));
+    // What a merge to the new shape writes is nothing that came.
+    let written = apply(tree(&[3], &[4]));
+    assert_eq!(
+        (written.initial, written.ingested, written.written),
+        (10, 0, 10)
+    );
+    assert_eq!(written.entry_writes(), None);
+    apply(tree(&[], &[5, 6, 7]));
+    let written = apply(tree(&[], &[8]));
+    assert_eq!((written.ingested, written.written), (40, 50));
+    assert_eq!(written.entry_writes(), Some(1.25));
+    // A snapshot of an earlier version does not say when its tables came.
+    let mut snapshot = state.snapshot();
+    snapshot.retain(|change| !matches!(change, Change::Written { .. }));
+    let state = State::replay(&[snapshot]).unwrap();
+    assert_eq!(state.keyspaces[&KeyspaceId(1)].written, Written::from(50));
+}
