@@ -150,6 +150,39 @@ fn what_is_stale_is_reclaimed() {
     assert_eq!(contents(&keyspace), model);
 }
 
+/// Deletes keys in random order. The entries that stay are bounded by the live keys and by level 0.
+#[test]
+fn random_deletes_leave_little_behind() {
+    const KEYS: u64 = 16_384;
+    for (fan_out, left) in [(4, 4096), (4, 1024), (4, 0), (8, 1024), (16, 1024)] {
+        let db = open(&SimStorage::new(8));
+        let keyspace = hashed(&db, trie(fan_out));
+        for i in 0..KEYS {
+            keyspace.put(key(i), value(i)).unwrap();
+        }
+        keyspace.wait_until_merged().unwrap();
+        let written = db.stats().flush_entries + db.stats().merge_entries;
+        // An odd factor goes through all residues of a power of two.
+        for i in left..KEYS {
+            keyspace.delete(key(i * 7919 % KEYS)).unwrap();
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let levels = keyspace.stats().levels;
+        let entries: u64 = levels.iter().map(|it| it.entries).sum();
+        let stats = db.stats();
+        let writes = (stats.flush_entries + stats.merge_entries - written) as f64;
+        let per_delete = writes / (KEYS - left) as f64;
+        println!("trie:{fan_out}, {left} left: {entries} entries, {per_delete:.2} writes");
+        // Of what lies under level 0, half can be read or is hidden by a tombstone there.
+        let most = 2 * left + 3 * levels[0].entries;
+        assert!(entries <= most, "{entries} entries, {levels:?}");
+        let live = contents(&keyspace).len() as u64;
+        assert_eq!(live, left);
+        db.verify().unwrap();
+    }
+}
+
 /// From every policy to the trie and back, by way of other fan-outs, while it is written and reopened.
 #[test]
 fn trees_become_tries_and_tries_become_trees() {

@@ -100,6 +100,12 @@ pub enum PolicySpec {
     },
     /// A trie of hash prefixes whose nodes hold piles of runs: of a full node the oldest runs become one
     /// run in each of its children \[LSM-trie\]. For keys of the order hashed.
+    ///
+    /// Stale entries take space. A node of the last level is merged with itself when half of its entries
+    /// are stale, as samples of its keys and counts of tombstones tell. Tombstones go down early when they
+    /// are a quarter of a node and its children. The upper levels hold at most twice `fan_out` memtables
+    /// for each node, and level 0 holds `fan_out`.
+    /// [`compact`](crate::Keyspace::compact) leaves no stale entries.
     Trie {
         /// Children of a node, 4 to 16.
         fan_out: u32,

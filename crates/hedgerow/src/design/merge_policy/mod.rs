@@ -63,6 +63,10 @@ pub(crate) const FEED: f64 = 0.9;
 /// much as is written.
 pub(crate) const STALE: f64 = 0.5;
 
+/// A group has its turn when its tombstones are this share of its entries and those of its children. Each
+/// tombstone is stale and hides a stale entry, so the stale share is twice as large.
+pub(crate) const TOMBSTONES: f64 = STALE / 2.0;
+
 /// What a policy wants of one level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelTarget {

@@ -132,6 +132,15 @@ impl<T: Facts> Group<T> {
         clamp(self.totals.bytes)
     }
 
+    /// Entries of all tables, tombstones and old versions included.
+    pub(crate) fn entries(&self) -> u64 {
+        clamp(self.totals.entries)
+    }
+
+    pub(crate) fn tombstones(&self) -> u64 {
+        clamp(self.totals.tombstones)
+    }
+
     /// Which part of its entries is stale ([`Facts::stale_share`]). Looked up again only when its tables have
     /// changed: planners ask of every node.
     pub(crate) fn stale_share(&self) -> f64 {

@@ -7,7 +7,7 @@ use super::{Cut, LevelTarget, Policy, Summary, Targets};
 /// about a memtable each. A merge takes the oldest `fan_out` runs of a node and appends one run to
 /// each of its children, without reading what is there: an entry is written once per level. The last
 /// level's piles grow; they are merged only where most of what they hold is stale \[LSM-trie, section 3;
-/// specification of the trie, 1.3\].
+/// specification of the trie, 1.3\]. Tombstones go down early where they are many.
 ///
 /// Nothing depends on how many levels there are but what the last one may hold. When it holds that, its
 /// nodes get children, and so the depth grows with the logarithm of the data to the base `fan_out`

@@ -5,10 +5,14 @@
 //! whole, and merging would come in bursts as large as the level. So the groups that have one group
 //! above go down at sizes that differ by a run: one of them for each merge out of that group. A pile
 //! has half of the level's share of bytes and runs on average, and all of it at most.
+//!
+//! A group also has its turn when a quarter of its entries and those of its children are tombstones. They
+//! go down to the entries that they hide; the last level drops both. So stale entries take at most about as
+//! much space as live ones, beside the upper levels, and a capacity bounds these.
 
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Group, bytes_of};
-use crate::design::merge_policy::{Cut, FEED, LevelTarget, STALE};
+use crate::design::merge_policy::{Cut, FEED, LevelTarget, STALE, TOMBSTONES};
 
 use super::draft::Draft;
 use super::{Planner, draft_of};
@@ -52,7 +56,8 @@ impl<'s, T: Facts> Planner<'s, T> {
                 let reason = match nodes.target.capacity_bytes {
                     0 => Reason::Drain,
                     _ if nodes.is_heavy(index, group) => Reason::Capacity,
-                    _ => Reason::Runs,
+                    _ if nodes.is_tall(group) => Reason::Runs,
+                    _ => Reason::Tombstones,
                 };
                 self.merge_down(self.feed(level, group, &nodes.target), next, reason)
             }
@@ -131,11 +136,32 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
         let runs = group.runs.len();
         match (runs, self.next) {
             (0, _) => false,
-            _ if self.target.capacity_bytes == 0 => true,
-            (2.., _) if runs >= self.target.runs_max as usize => true,
-            (_, Some(_)) => self.is_heavy(index, group),
-            (_, None) => runs >= STALE_RUNS_MIN && group.stale_share() >= STALE,
+            _ if self.target.capacity_bytes == 0 || self.is_tall(group) => true,
+            (_, Some(next)) => self.is_heavy(index, group) || self.hides_much(next, index, group),
+            (_, None) => {
+                let is_stale = runs >= STALE_RUNS_MIN && group.stale_share() >= STALE;
+                is_stale || hides_its_own(group)
+            }
         }
+    }
+
+    fn is_tall(&self, group: &Group<T>) -> bool {
+        let runs = group.runs.len();
+        runs > 1 && runs >= self.target.runs_max as usize
+    }
+
+    /// Returns true if many of the entries of a group and its children are the group's tombstones.
+    fn hides_much(&self, next: usize, index: usize, group: &Group<T>) -> bool {
+        if group.tombstones() == 0 {
+            return false;
+        }
+        let levels = &self.planner.shape.levels;
+        let (here, below) = (levels[self.level].groups.len(), &levels[next].groups);
+        let from = index * below.len() / here;
+        let to = ((index + 1) * below.len()).div_ceil(here);
+        let below = below[from..to].iter().map(|group| group.entries());
+        let entries = below.fold(group.entries(), u64::saturating_add);
+        is_much(group.tombstones(), entries)
     }
 
     /// Whether a group has its turn by its bytes.
@@ -143,6 +169,21 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
         let turn = (index % self.children) as f64 / self.children as f64;
         group.bytes() as f64 >= share(&self.target) as f64 / 2.0 * (FEED + turn)
     }
+}
+
+/// Returns true if a merge of a group of the last level with itself drops many tombstones. A merge has left
+/// those of the oldest run there, for a snapshot.
+fn hides_its_own<T: Facts>(group: &Group<T>) -> bool {
+    let is_much = |tombstones| is_much(tombstones, group.entries());
+    let Some((_, newer)) = group.runs.split_last() else {
+        return false;
+    };
+    let tables = || newer.iter().flat_map(|run| &run.tables);
+    is_much(group.tombstones()) && is_much(tables().map(|it| it.meta().tombstones).sum())
+}
+
+fn is_much(tombstones: u64, entries: u64) -> bool {
+    tombstones > 0 && tombstones as f64 >= TOMBSTONES * entries as f64
 }
 
 /// What a group may hold.

@@ -97,7 +97,8 @@ impl Cutter {
                     let exact = rest.start as f64 + full_part * width;
                     let off = random.normal() * deviation * (exact - begin as f64);
                     part = full_part;
-                    end = ((exact + off) as u64).clamp(rest.start + 1, rest.end - 1);
+                    let last = wide_at.clamp(rest.start + 1, rest.end - 1);
+                    end = ((exact + off) as u64).clamp(rest.start + 1, last);
                 } else if wide_part < 1.0 {
                     end = wide_at.max(rest.start + 1);
                     part = (end - rest.start) as f64 / width;
@@ -113,7 +114,7 @@ impl Cutter {
             }
         }
         tables.extend(current.filter(|content| content.bytes > 0.0));
-        absorb_slivers(tables, workload.put_bytes)
+        absorb_slivers(tables, workload.put_bytes, self.ranges)
     }
 
     /// The end of a table below that a table which begins there, and holds so much where the rest begins, is cut at.
@@ -189,11 +190,13 @@ fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range
     content.mass.add_scaled(&segment.mass, part);
 }
 
-/// What is less than an entry goes with the table before it.
-fn absorb_slivers(tables: Vec<Content>, entry_bytes: f64) -> Vec<Content> {
+/// A table of less than an entry joins the table before it, if both lie in one group.
+fn absorb_slivers(tables: Vec<Content>, entry_bytes: f64, ranges: u32) -> Vec<Content> {
+    let group = |table: &Content| range_of(&key(table.keys.start), ranges);
     let mut kept: Vec<Content> = Vec::with_capacity(tables.len());
     for table in tables {
-        match kept.last_mut() {
+        let before = kept.last_mut().filter(|it| group(it) == group(&table));
+        match before {
             Some(last) if table.bytes < entry_bytes => {
                 last.keys.end = table.keys.end;
                 last.bytes += table.bytes;
