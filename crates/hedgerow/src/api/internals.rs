@@ -19,7 +19,7 @@ use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, PageSource, Step, TableId};
 use crate::group_filter::cluster::{Source, assemble};
 use crate::group_filter::clusters;
-use crate::group_filter::multi_level_cuckoo::{MultiLevelCuckoo, Prior};
+use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::table::InspectedTable;
 use crate::table::block_index::Index;
 use crate::table::block_index::entropy_coded_trie::three_level::ThreeLevel;
@@ -205,9 +205,8 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
     for hash in hashes.clone() {
         filter.candidates(KeyHash(u128::from(hash) << 8), None)?;
     }
-    // Both may be refused, in the wrong mode and without room for a run.
-    let _ = filter.erase(hashes.clone().map(|hash| (hash, 0)));
-    let _ = filter.extend(hashes.map(|hash| (hash, Prior::Found)));
+    // Refused without room for a run.
+    let _ = filter.extend(hashes);
     filter.without_oldest(1);
     let mut again = Vec::new();
     filter.encode(FILTER_SEED, &FILTER_RUNS, |piece| {

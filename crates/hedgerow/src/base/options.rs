@@ -189,10 +189,10 @@ pub enum FilterSpec {
     MultiLevelCuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
-        /// Whether it knows only the newest run of each key, so that keys which are written again and
-        /// again take one place, not one for each run (`mlcf:12,unique`). A new run costs more
-        /// then, as the hashes of the others are read again, and readers of old snapshots ask more
-        /// runs.
+        /// True if a key takes one slot from the first run on, however often it is written again
+        /// (`mlcf:12,unique`). The slot names the newest run of the key and has a bit for all
+        /// older runs. If false, a key takes a slot for each of its runs until one of 16 keys is
+        /// in several runs; then the filter changes to one slot per key by itself.
         unique: bool,
     },
     /// For keys of the order `hashed`: a Bloom filter for each column of a table's hashes, and in levels of several runs

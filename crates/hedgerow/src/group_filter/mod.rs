@@ -6,7 +6,7 @@ pub(crate) mod clusters;
     not(test),
     allow(
         dead_code,
-        reason = "filters are built from hashes, not read, and never erased from"
+        reason = "a filter of the engine goes together with its oldest run"
     )
 )]
 pub(crate) mod multi_level_cuckoo;

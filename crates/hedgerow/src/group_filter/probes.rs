@@ -8,18 +8,20 @@
 //! such a run without a filter.
 //!
 //! The filters of a group are *generations*: a run is added to the newest one (a copy, with the
-//! run's keys inserted) as long as there is room and none of its runs is going down; otherwise it
-//! begins the next. What does not fit the memory is made smaller, or not at all ([`Addition::fitted`]).
+//! run's keys inserted) as long as none of its runs is going down; otherwise it begins the next.
 //!
-//! In unique mode a filter must be told which keys of a new run its older runs hold, too. Their hashes say so,
-//! also of what was written blindly and of deleted keys, of which no flag of an entry could.
+//! A filter is made for 1.5 times the keys that are there, since fingerprints do not say where
+//! their keys would go in a larger one. When its slots run out, a larger one is built from the hashes of
+//! all its runs. A key that the filter knows takes no slot, so the new keys are counted first. A
+//! filter that does not fit the memory is made smaller, or begins another generation, or is not
+//! made at all ([`Addition::fitted`]).
 //!
 //! They are kept in files, too ([`stored`]), so that a database need not build them when it is opened.
 //!
-//! Cost: of adding a run, one read per table of about four bytes per key, in unique mode also of the
-//! older runs; and a copy of the filter.
-//! Memory: a filter is made for the full group at once if it can be, since fingerprints do not say where their
-//! keys would go in a larger one; twice that while it is copied, and the hashes of one table's keys.
+//! Cost of adding a run: one read per table of about four bytes per key, and a copy of the filter.
+//! Each key is inserted some two times while a group gets full.
+//! Memory: up to 1.5 times the bytes that the keys need; twice that while a filter is copied, and
+//! the hashes of one table's keys.
 
 pub(crate) mod ahead;
 pub(crate) mod clusters;
@@ -37,7 +39,7 @@ use crate::base::runtime::Priority;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Group, GroupProbe, Run, RunId};
-use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, hash_of};
+use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
 use crate::table::memory::Memory;
@@ -52,6 +54,8 @@ use stored::Stored;
 const FAIR_FINGERPRINT_BITS: u8 = 8;
 /// And down to this as long as it does not fit.
 const SHORT_FINGERPRINT_BITS: u8 = 6;
+/// A new filter has room for one key that is yet to come for so many that are there.
+const GROWTH: u64 = 2;
 
 /// Begins to build the filters that a tree lacks, and to write those whose turn it is, if nobody does.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
@@ -121,12 +125,12 @@ pub(crate) enum NextStep {
 }
 
 impl NextStep {
-    fn run(&self, engine: &Engine, partition: &Partition) -> Result<()> {
+    fn run(self, engine: &Engine, partition: &Partition) -> Result<()> {
         match self {
             NextStep::Cluster(task) => task.run(engine, partition),
             NextStep::Add(addition) => {
                 let _growing = (addition.level > 0).then(|| lock(&partition.growing));
-                let probe = addition.build(engine, &partition.keyspace)?;
+                let (addition, probe) = addition.build(engine, &partition.keyspace)?;
                 addition.install(engine, partition, probe)
             }
         }
@@ -137,17 +141,28 @@ impl NextStep {
 pub(crate) struct Addition {
     level: usize,
     group: usize,
-    /// The filter that gets the run; otherwise there will be a new one.
+    /// The filter that gets the runs, or whose place the new one takes.
     base: Option<GroupProbe>,
-    /// The runs that it has.
+    /// The runs that it has, newest first.
     known: Vec<Run<Arc<Table>>>,
     /// Oldest first, with the tables that they have now; or the tables that the newest run of the base gets.
     runs: Vec<Run<Arc<Table>>>,
+    /// True if the base has the newest run.
     grows: bool,
+    /// The tables that this run has already.
+    rest: Vec<Arc<Table>>,
+    /// True if the base may lack slots; only the hashes of the keys say it for certain.
+    is_tight: bool,
     /// Of a new filter.
     sizing: Sizing,
-    /// What such a filter has to have room for; the rest is for runs that are to come.
-    entries: u64,
+    keys: Keys,
+}
+
+/// The keys that need room now, and those that the group may get later.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    wanted: u64,
+    coming: u64,
 }
 
 /// What the filters of a tree lack.
@@ -208,23 +223,37 @@ fn addition(
     let mut runs: Vec<_> = here.runs.iter().rev().filter(lacks).cloned().collect();
     let first = runs.first()?;
 
-    let has_room = |filter: &MultiLevelCuckoo| filter.has_room_for(entries_of(&first.tables));
-    let base = base(version, (level, group), first.id, has_room);
+    let base = base(version, (level, group), first.id, |filter| {
+        !filter.is_full_of_runs()
+    });
     if base.is_some() {
         runs.truncate(1);
     }
     let largest = runs.iter().map(|run| entries_of(&run.tables)).max();
-    let entries = entries_of(runs.iter().flat_map(|run| &run.tables));
-    let coming = runs_max.saturating_sub(runs.len()) as u64;
-    let coming = coming.saturating_mul(largest.unwrap_or(0));
+    let there = runs.len() + base.as_ref().map_or(0, |base| base.runs.len());
+    let coming = runs_max.saturating_sub(there) as u64;
+    let keys = Keys {
+        wanted: entries_of(runs.iter().flat_map(|run| &run.tables)),
+        coming: coming.saturating_mul(largest.unwrap_or(0)),
+    };
     let sizing = Sizing {
         fingerprint_bits: kind.0,
         runs_max: runs_max.max(runs.len()),
-        entries: entries.saturating_add(coming),
+        entries: with_growth(keys.wanted, keys.coming),
         mode: kind.1,
     };
-    let sizes = (sizing, entries);
-    Some(Addition::new(here, (level, group), base, runs, sizes))
+    Some(Addition::new(
+        here,
+        (level, group),
+        base,
+        runs,
+        (sizing, keys),
+    ))
+}
+
+/// The keys that a new filter is made for.
+fn with_growth(wanted: u64, coming: u64) -> u64 {
+    wanted.saturating_add(coming.min(wanted / GROWTH))
 }
 
 /// Whether merges out of the level above bring tables to the newest run of a level.
@@ -233,8 +262,8 @@ fn grows(version: &Version, level: usize) -> bool {
     above.is_some_and(|above| above.draining.is_some())
 }
 
-/// The newest filter of a group, if a run can come into it: it has room, its runs are older, and all of
-/// them stay.
+/// The newest filter of a group, if a run can come into it: its runs are older, and all of them
+/// stay.
 fn base(
     version: &Version,
     (level, group): (usize, usize),
@@ -286,30 +315,32 @@ impl Addition {
         (level, group): (usize, usize),
         base: Option<GroupProbe>,
         runs: Vec<Run<Arc<Table>>>,
-        (sizing, entries): (Sizing, u64),
+        (sizing, keys): (Sizing, Keys),
     ) -> Addition {
         let newest = runs.last().map(|run| run.id);
         let known = base.iter().flat_map(|base| base.runs.iter());
         let known: Vec<_> = known.filter_map(|id| here.run(*id).cloned()).collect();
+        let filter = base.as_ref().and_then(counted);
         Addition {
             level,
             group,
             grows: known.iter().any(|run| Some(run.id) == newest),
+            is_tight: filter.is_some_and(|it| !it.filter.has_slots_for(keys.wanted)),
             base,
             known,
             runs,
+            rest: Vec::new(),
             sizing,
-            entries,
+            keys,
         }
     }
 
-    /// What there is the memory for, of a new filter: with room for fewer of the runs that are to come, so that half of what is
-    /// left stays for other filters; else with shorter fingerprints; else without the oldest runs. Nothing if
-    /// not even the newest fits.
+    /// Chooses the largest form that the memory has room for. If the base may lack slots, a larger
+    /// filter of all its runs takes its place; without memory for that, a new one comes beside it.
+    /// A new filter first has room for fewer keys that are yet to come, so that half of the memory
+    /// that is left stays for other filters; then it has shorter fingerprints; then it lacks the
+    /// oldest runs. `None` if not even the newest run fits.
     fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
-        if self.base.is_some() {
-            return Some(self);
-        }
         let is_resident = design.design.residency == Residency::Resident;
         let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
         // A filter of so many keys need not be possible at all.
@@ -317,8 +348,14 @@ impl Addition {
             let bytes = sizing.memory_bytes();
             bytes.is_some_and(|bytes| has_memory(times * bytes))
         };
+        if let Some(base) = self.base.as_ref().and_then(counted) {
+            if !self.is_tight || fits(&self.larger(&base.filter, self.keys), 1) {
+                return Some(self);
+            }
+            self.leave_base();
+        }
         loop {
-            let forms = smaller_forms(self.sizing, self.entries);
+            let forms = smaller_forms(self.sizing, self.keys.wanted);
             if let Some((sizing, _)) = forms.iter().find(|(sizing, times)| fits(sizing, *times)) {
                 self.sizing = *sizing;
                 return Some(self);
@@ -327,62 +364,125 @@ impl Addition {
                 return None;
             }
             let oldest = self.runs.remove(0);
-            self.entries = self.entries.saturating_sub(entries_of(&oldest.tables));
-            self.sizing.entries = self.entries;
+            let left = self.keys.wanted.saturating_sub(entries_of(&oldest.tables));
+            self.keys.wanted = left;
+            self.sizing.entries = left;
         }
     }
 
-    fn build(&self, engine: &Engine, facts: &KeyspaceFacts) -> Result<GroupProbe> {
-        let base = self.base.as_ref().and_then(counted);
+    /// The filter that takes the place of one that lacks slots.
+    fn larger(&self, base: &MultiLevelCuckoo, keys: Keys) -> Sizing {
+        let wanted = base.load().saturating_add(keys.wanted);
+        Sizing {
+            entries: with_growth(wanted, keys.coming),
+            mode: base.mode(),
+            ..self.sizing
+        }
+    }
+
+    /// The newest run has all its tables again.
+    fn complete_newest(&mut self) {
+        if let Some(newest) = self.runs.pop() {
+            let tables = newest.tables.iter().chain(&self.rest).cloned();
+            self.runs.push(Run::new(newest.id, tables.collect()));
+        }
+        self.rest.clear();
+    }
+
+    /// The runs get a filter of their own, beside the base.
+    fn leave_base(&mut self) {
+        self.complete_newest();
+        self.known.clear();
+        self.base = None;
+    }
+
+    /// The runs of the base come into the new filter, too.
+    fn take_known(&mut self) {
+        self.complete_newest();
+        let newest = self.runs.last().map(|run| run.id);
+        let known = std::mem::take(&mut self.known).into_iter().rev();
+        let mut runs: Vec<_> = known.filter(|run| Some(run.id) != newest).collect();
+        runs.append(&mut self.runs);
+        self.runs = runs;
+    }
+
+    /// The filter that the runs come into: a copy of the base, or a new one for all runs. Cost: the
+    /// hashes of the new keys are read if the base may lack slots.
+    fn begin(&mut self, engine: &Engine, facts: &KeyspaceFacts) -> Result<MultiLevelCuckoo> {
+        let base = self.base.clone();
+        let Some(base) = base.as_ref().and_then(counted) else {
+            return MultiLevelCuckoo::new(self.sizing);
+        };
+        if self.is_tight {
+            let keys = self.unknown_keys(&base.filter, engine, facts)?;
+            if !base.filter.has_slots_for(keys.wanted) {
+                self.sizing = self.larger(&base.filter, keys);
+                self.take_known();
+                return MultiLevelCuckoo::new(self.sizing);
+            }
+        }
+        Ok(base.filter.copy())
+    }
+
+    /// The keys that the base does not know, by the share of them among the keys at hand.
+    fn unknown_keys(
+        &self,
+        base: &MultiLevelCuckoo,
+        engine: &Engine,
+        facts: &KeyspaceFacts,
+    ) -> Result<Keys> {
+        let (mut at_hand, mut unknown) = (0, 0);
+        for table in self.runs.iter().flat_map(|run| &run.tables) {
+            let hashes = hashes_of(table, facts)?;
+            at_hand += hashes.len() as u64;
+            unknown += base.count_unknown(&hashes);
+            engine.check_open()?;
+        }
+        let share = unknown as f64 / at_hand.max(1) as f64;
+        Ok(Keys {
+            wanted: (self.keys.wanted as f64 * share).ceil() as u64,
+            coming: (self.keys.coming as f64 * share).ceil() as u64,
+        })
+    }
+
+    /// The filter, and what has become of the plan.
+    fn build(mut self, engine: &Engine, facts: &KeyspaceFacts) -> Result<(Addition, GroupProbe)> {
+        let before = self.base.clone();
+        let before = before.as_ref().and_then(counted);
         // Memory for it first.
-        let bytes = match base {
-            Some(base) => base.filter.memory_bytes(),
-            None => self.sizing.memory_bytes().unwrap_or(0) as usize,
-        };
-        let mut buffers = engine.memory.buffers(bytes);
-        let mut filter = match base {
-            Some(base) => base.filter.copy(),
-            None => MultiLevelCuckoo::new(self.sizing)?,
-        };
-        let mut ids: Vec<RunId> = self.base.iter().flat_map(|b| b.runs.to_vec()).collect();
-        for (at, run) in self.runs.iter().enumerate() {
-            if !self.grows {
+        let bytes = before.map_or(0, |base| base.filter.memory_bytes() as u64);
+        let bytes = bytes.max(self.sizing.memory_bytes().unwrap_or(0));
+        let mut buffers = engine.memory.buffers(bytes as usize);
+        let new_bytes: u64 = self.runs.iter().map(Run::bytes).sum();
+        let mut filter = self.begin(engine, facts)?;
+        let is_new = filter.runs() == 0;
+        let base = self.base.iter().filter(|_| !is_new);
+        let mut ids: Vec<RunId> = base.flat_map(|base| base.runs.to_vec()).collect();
+        for run in &self.runs {
+            if is_new || !self.grows {
                 filter.begin_run()?;
                 ids.insert(0, run.id);
             }
-            let known = self.known.iter().filter(|it| it.id != run.id);
-            let older: Vec<_> = known.chain(&self.runs[..at]).collect();
             // The hashes of one table at a time: those of a run take four times the filter's memory.
             for table in &run.tables {
-                let tables = std::slice::from_ref(table);
-                let hashes = hashes_of(tables, facts)?;
+                let hashes = hashes_of(table, facts)?;
                 buffers.resize(filter.memory_bytes() + hashes.len() * size_of::<u64>());
-                let keys = hashes.into_iter().map(|hash| (hash, Prior::Absent));
-                if filter.mode() == Mode::Unique {
-                    let mut keys: Vec<_> = keys.collect();
-                    for older in &older {
-                        engine.check_open()?;
-                        let found = hashes_of(overlapping(older, tables), facts)?;
-                        mark_found(&mut keys, found);
-                    }
-                    filter.grow(keys);
-                } else {
-                    filter.grow(keys);
-                }
+                filter.grow(hashes);
                 engine.check_open()?;
             }
         }
         drop(buffers);
-        let mut stored = base.map_or_else(Stored::default, |base| lock(&base.stored).clone());
-        stored.unwritten_bytes += self.runs.iter().map(Run::bytes).sum::<u64>();
+        let mut stored = before.map_or_else(Stored::default, |base| lock(&base.stored).clone());
+        stored.unwritten_bytes += new_bytes;
         let filter = Counted::new(filter, engine.memory.clone(), stored);
         let filter: Arc<dyn Probe> = Arc::new(filter);
-        Ok(GroupProbe {
+        let probe = GroupProbe {
             runs: ids.into(),
             outgrown: RunMask::NONE,
             filter,
             pages: Arc::new(NoPages),
-        })
+        };
+        Ok((self, probe))
     }
 
     /// Puts the filter into the tree, unless the runs have changed meanwhile.
@@ -439,34 +539,13 @@ impl Addition {
     }
 }
 
-/// Notes which keys an older run holds; both ascend.
-fn mark_found(keys: &mut [(u64, Prior)], older: Vec<u64>) {
-    let mut keys = keys.iter_mut().peekable();
-    for hash in older {
-        while keys.next_if(|key| key.0 < hash).is_some() {}
-        if let Some(key) = keys.next_if(|key| key.0 == hash) {
-            key.1 = Prior::Found;
-        }
+/// The hashes of the keys of a table, ascending, each once.
+fn hashes_of(table: &Arc<Table>, facts: &KeyspaceFacts) -> Result<Vec<u64>> {
+    if let Some(stored) = table.reader()?.key_hashes()? {
+        return Ok(stored);
     }
-}
-
-/// The tables of a run whose keys may be in these tables of another.
-fn overlapping<'a>(run: &'a Run<Arc<Table>>, others: &[Arc<Table>]) -> &'a [Arc<Table>] {
-    let smallest = others.iter().map(|table| &table.meta().smallest_key).min();
-    let largest = others.iter().map(|table| &table.meta().largest_key).max();
-    let range = smallest.zip(largest);
-    range.map_or(&[], |(lo, hi)| run.overlapping(lo, hi))
-}
-
-/// The hashes of the keys of some tables, ascending, each once.
-fn hashes_of(tables: &[Arc<Table>], facts: &KeyspaceFacts) -> Result<Vec<u64>> {
     let mut hashes = Vec::new();
-    for table in tables {
-        match table.reader()?.key_hashes()? {
-            Some(stored) => hashes.extend(stored),
-            None => hash_keys(table, facts, &mut hashes)?,
-        }
-    }
+    hash_keys(table, facts, &mut hashes)?;
     hashes.sort_unstable();
     hashes.dedup();
     Ok(hashes)
@@ -517,10 +596,6 @@ impl Drop for Counted {
 impl Probe for Counted {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         self.filter.candidates(hash, page)
-    }
-
-    fn knows_newest_only(&self) -> bool {
-        self.filter.knows_newest_only()
     }
 
     fn touch(&self, hash: KeyHash) {

@@ -383,8 +383,6 @@ struct GroupPosition {
     number: usize,
     /// The runs that may hold the key and are still to be asked.
     runs: RunMask,
-    /// Runs that were left out by filters that know the newest run of a key only.
-    hidden: RunMask,
     /// The run that is asked.
     run: usize,
     /// How many of the group's probes have answered.
@@ -501,11 +499,7 @@ impl<'a> TableLookup<'a> {
         stats.filter_probes.add(1);
         if let Some(at) = &mut self.at.group {
             let group = &self.version.levels[self.at.level].groups[at.number];
-            let left = group.narrowed(at.runs, probe, candidates);
-            if probe.filter.knows_newest_only() {
-                at.hidden.0 |= at.runs.0 & !left.0;
-            }
-            at.runs = left;
+            at.runs = group.narrowed(at.runs, probe, candidates);
             observer.narrowed(self.at.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
@@ -540,12 +534,6 @@ impl<'a> TableLookup<'a> {
             Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
             Lookup::Absent => {}
         }
-        // The newest version may be there, but too new for this reader.
-        if let Some(at) = &mut self.at.group
-            && table.meta().largest_seqno > self.query.seqno
-        {
-            at.runs.0 |= at.hidden.0 & !RunMask::all(at.run + 1).0;
-        }
         Ok(Step::Done(None))
     }
 
@@ -559,7 +547,6 @@ impl<'a> TableLookup<'a> {
                 GroupPosition {
                     number,
                     runs: RunMask::all(level.groups[number].runs.len()),
-                    hidden: RunMask::NONE,
                     run: 0,
                     probed: 0,
                 }

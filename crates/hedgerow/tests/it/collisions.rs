@@ -67,6 +67,8 @@ fn colliding(
     let mut design = small();
     design.table = table;
     design.filter = filter;
+    // Levels of several runs, which filters of several runs are for.
+    design.policy = "tiering:8".parse().unwrap();
     let keyspace = db.keyspace_with("k", layout.clone(), design).unwrap();
     keyspace.put([7; 200], b"the first").unwrap();
     keyspace.flush().unwrap();
@@ -104,17 +106,55 @@ fn everything(keyspace: &Keyspace) -> Contents {
     }
 }
 
+/// Those that an order can have.
+fn filters(order: KeyOrder) -> impl Iterator<Item = &'static str> {
+    let any = ["bloom:10", "cuckoo:12", "mlcf:12", "mlcf:12,unique"];
+    let of_hashed = Some("cluster:10").filter(|_| order == KeyOrder::Hashed);
+    any.into_iter().chain(of_hashed)
+}
+
+/// Two keys of one hash, each in a run of its own: a filter of both runs cannot tell them apart.
+#[test]
+fn keys_that_collide_are_found_in_runs_of_their_own() {
+    for filter in filters(KeyOrder::Hashed) {
+        let disk = SimStorage::new(5);
+        let of_table = (TableSpec::BlockBased, filter.parse().unwrap());
+        let (db, keyspace) = colliding(&disk, KeyOrder::Hashed, of_table);
+        let seed = seed(&disk);
+        let key = |number| key(KeyOrder::Hashed, seed, 0, number);
+        for number in 0..3 {
+            for other in 0..50_u8 {
+                keyspace.put([number as u8, other], b"another").unwrap();
+            }
+            keyspace.put(key(number), number.to_be_bytes()).unwrap();
+            keyspace.flush().unwrap();
+        }
+        let check = |keyspace: &Keyspace| {
+            keyspace.wait_until_merged().unwrap();
+            assert_eq!(keyspace.stats().levels[0].runs, 4, "{filter}");
+            for number in 0..3 {
+                let found = keyspace.get(key(number)).unwrap();
+                let expected = Some(&number.to_be_bytes()[..]);
+                assert_eq!(found.as_deref(), expected, "{filter}, key {number}");
+            }
+        };
+        check(&keyspace);
+        drop(keyspace);
+        db.close().unwrap();
+        check(&open(&disk).existing_keyspace("k").unwrap());
+    }
+}
+
 #[test]
 fn keys_that_collide_are_found_scanned_merged_and_deleted_by_their_own_bytes() {
     let semi_sorted = KeyOrder::SemiSorted(PrefixRule::Bytes(64));
-    let filters = ["bloom:10", "cuckoo:12"];
     for (order, table, filter) in [
         (semi_sorted, TableSpec::BlockBased),
         (KeyOrder::Hashed, TableSpec::BlockBased),
         (KeyOrder::Hashed, TableSpec::HTable),
     ]
     .into_iter()
-    .flat_map(|(order, table)| filters.map(|filter| (order, table, filter)))
+    .flat_map(|(order, table)| filters(order).map(move |filter| (order, table, filter)))
     {
         let disk = SimStorage::new(3);
         let (db, keyspace) = colliding(&disk, order, (table, filter.parse().unwrap()));

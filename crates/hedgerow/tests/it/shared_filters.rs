@@ -79,6 +79,45 @@ fn runs_are_covered_as_soon_as_they_are_there() {
     }
 }
 
+/// A filter is made for 1.5 times the distinct keys that are there, not for a full group.
+#[test]
+fn filters_are_as_large_as_their_keys_need() {
+    const RUN_KEYS: u64 = 5000;
+    for filter in ["mlcf:12", "mlcf:12,unique"] {
+        for new_share in [1, 2, 10] {
+            let db = builder(&SimStorage::new(23)).memory_budget(64 << 20);
+            let db = db.open().unwrap();
+            let design = Design {
+                policy: "0=runs:8;1=tiering:8".parse().unwrap(),
+                filter: filter.parse().unwrap(),
+                memtable_bytes: Some(4 << 20),
+                ..Design::default()
+            };
+            let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+            let mut keys = 0;
+            for run in 0..7 {
+                for i in 0..RUN_KEYS {
+                    let is_new = run == 0 || i % new_share == 0;
+                    let number = if is_new { keys } else { drawn(i + run) % keys };
+                    keyspace.put(key(number), [1; 60]).unwrap();
+                    keys += u64::from(is_new);
+                }
+                keyspace.flush().unwrap();
+                keyspace.wait_until_merged().unwrap();
+                let bytes = db.stats().memory.filters;
+                let bits = bytes as f64 * 8.0 / keys as f64;
+                println!("{filter}, {new_share}: {bits:.1} bits for each of {keys} keys");
+                assert!((15.0..27.0).contains(&bits), "{bits}");
+                for i in (0..keys).step_by(7) {
+                    assert!(keyspace.get(key(i)).unwrap().is_some());
+                }
+            }
+            assert_eq!(keyspace.stats().levels[0].runs, 7);
+            assert!(reads_per_miss(&db, &keyspace, 20_000) <= 0.03);
+        }
+    }
+}
+
 /// Filters take the share of the budget that they have with indexes, and more: three-level indexes are so small that
 /// they stay in memory nevertheless.
 #[test]

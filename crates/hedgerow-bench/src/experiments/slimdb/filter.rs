@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::experiments::micro::Micro;
 use crate::permutation::mix;
+use crate::process;
 use crate::store::Result;
 
 const RUNS: u64 = 8;
@@ -45,15 +46,18 @@ impl Level {
     }
 
     /// As filters get them.
-    fn run(&self, run: u64) -> Vec<(Hash, bool)> {
-        let key = |i| {
-            let (key, is_copy) = self.key(run, i);
-            (self.hash(key), is_copy)
-        };
+    fn run(&self, run: u64) -> Vec<Hash> {
+        let key = |i| self.hash(self.key(run, i).0);
         let mut keys: Vec<_> = (0..self.run_keys).map(key).collect();
-        keys.sort_unstable_by_key(|(hash, _)| (hash.place(), *hash));
-        keys.dedup_by_key(|(hash, _)| *hash);
+        keys.sort_unstable_by_key(|hash| (hash.place(), *hash));
+        keys.dedup();
         keys
+    }
+
+    /// The different keys of all runs together.
+    fn distinct(&self) -> u64 {
+        let numbers = (0..RUNS).flat_map(|run| (0..self.run_keys).map(move |i| (run, i)));
+        numbers.filter(|(run, i)| !self.key(*run, *i).1).count() as u64
     }
 
     fn hash(&self, key: u64) -> Hash {
@@ -80,28 +84,35 @@ pub(super) fn run(micro: &mut Micro<'_>) -> Result<()> {
             duplicates: f64::from(percent) / 100.0,
             seed: micro.size.seed,
         };
+        let wanted: Vec<_> = wanted.collect();
+        if wanted.is_empty() {
+            continue;
+        }
         let mut filters = Vec::new();
+        let distinct = level.distinct();
         for name in wanted {
             let spec: FilterSpec = name.parse()?;
-            let entries = level.run_keys * RUNS;
-            filters.push((name, Filters::new(spec, RUNS as usize, entries)?, 0.0));
-        }
-        if filters.is_empty() {
-            continue;
+            let filter = Filters::new(spec, RUNS as usize, distinct)?;
+            filters.push((name, filter, [0.0; 2]));
         }
         let mut entries = 0;
         for run in 0..RUNS {
             let keys = level.run(run);
             entries += keys.len() as u64;
-            for (_, filters, seconds) in &mut filters {
-                let began = Instant::now();
+            for (_, filters, [seconds, cpu_seconds]) in &mut filters {
+                let (began, cpu_began) = (Instant::now(), process::cpu_time());
                 filters.push(&keys)?;
                 *seconds += began.elapsed().as_secs_f64();
+                *cpu_seconds += (process::cpu_time() - cpu_began).as_secs_f64();
             }
         }
-        for (name, filters, seconds) in &filters {
-            let bits_per_key = filters.bytes() as f64 * 8.0 / entries as f64;
-            let bits = json!({ "bits_per_key": bits_per_key });
+        for (name, filters, [seconds, cpu_seconds]) in &filters {
+            let bits = filters.bytes() as f64 * 8.0;
+            let bits = json!({
+                "bits_per_key": bits / entries as f64,
+                "bits_per_distinct_key": bits / distinct as f64,
+                "cpu_seconds": cpu_seconds,
+            });
             micro.row((name, &case), "insert", Some((entries, *seconds)), bits)?;
             ask(micro, &level, (name, &case), filters)?;
         }

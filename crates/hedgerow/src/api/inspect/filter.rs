@@ -37,7 +37,7 @@ pub struct GroupFilter {
     pub entries: u64,
     /// Keys that are kept by their whole hash.
     pub whole_hashes: usize,
-    /// Whether a key is known to be in the newest run only that has it.
+    /// True if a key takes one slot, with its newest run and a bit for all older runs.
     pub unique: bool,
 }
 

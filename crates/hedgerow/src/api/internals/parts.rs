@@ -6,7 +6,7 @@ use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::options::{FilterSpec, IndexSpec};
 use crate::base::page::{Handle, Step, TRAILER_BYTES, TableId};
-use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Prior, Sizing, hash_of};
+use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 use crate::table::block_index::of_table as index;
 use crate::table::filter::{Probe, RunMask, of_table as filter};
 
@@ -103,7 +103,7 @@ enum Kind {
 }
 
 impl Filters {
-    /// For so many runs with so many different keys together, or, in set mode, entries.
+    /// For so many runs with so many different keys together.
     ///
     /// # Errors
     /// `InvalidArgument` for a filter whose bits are not said, and for too many keys.
@@ -132,17 +132,15 @@ impl Filters {
         }))
     }
 
-    /// Adds the newest run: its keys, each once, by their [`Hash::place`], and whether an older run
-    /// holds it.
+    /// Adds the newest run: its keys, each once, by their [`Hash::place`].
     ///
     /// # Errors
     /// `InvalidArgument` if there are as many runs as it was made for.
-    pub fn push(&mut self, keys: &[(Hash, bool)]) -> Result<()> {
+    pub fn push(&mut self, keys: &[Hash]) -> Result<()> {
         match &mut self.0 {
             Kind::Each(spec, probes) => {
                 let mut builder = filter::Builder::new(*spec);
-                keys.iter()
-                    .for_each(|(hash, _)| builder.add(KeyHash(hash.0)));
+                keys.iter().for_each(|hash| builder.add(KeyHash(hash.0)));
                 let mut pages = Vec::new();
                 let description = builder.finish(0, |page| {
                     pages.push(page.to_vec());
@@ -152,10 +150,8 @@ impl Filters {
                 probes.push(description.resident(TABLE, pages)?);
             }
             Kind::Shared(filter) => {
-                let prior = |found| if found { Prior::Found } else { Prior::Absent };
-                let keys = keys.iter();
                 // As the engine does, which leaves the filter to those who read it.
-                *filter = filter.extend(keys.map(|(hash, found)| (hash.place(), prior(*found))))?;
+                *filter = filter.extend(keys.iter().map(|hash| hash.place()))?;
             }
         }
         Ok(())

@@ -143,9 +143,8 @@ fn filter_of_two_runs(mode: Mode) -> (Vec<u8>, Vec<u8>) {
     let hash = |i: u32| hash_of(KeyHash::of(&i.to_le_bytes(), 7));
     let mut hashes: Vec<_> = (0..30).map(hash).collect();
     hashes.sort_unstable();
-    let older = (20..50).map(|i| (hash(i), Prior::Absent)).collect();
-    let newer = hashes.iter().map(|&hash| (hash, Prior::Unknown)).collect();
-    let filter = MultiLevelCuckoo::build::<Vec<_>>(sizing, [older, newer]).unwrap();
+    let older = (20..50).map(hash).collect();
+    let filter = MultiLevelCuckoo::build(sizing, [older, hashes.clone()]).unwrap();
     let (mut filter_bytes, mut hash_bytes) = (Vec::new(), Vec::new());
     let write = |piece: &[u8]| {
         filter_bytes.extend_from_slice(piece);

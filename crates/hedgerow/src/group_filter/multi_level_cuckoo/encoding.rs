@@ -20,22 +20,19 @@ impl Mode {
     fn code(self) -> u8 {
         match self {
             Mode::Set => 0,
-            Mode::Unique => 1,
-            Mode::UniqueThenSet => 2,
+            Mode::Unique => 3,
         }
     }
 
+    /// 1 and 2 took two keys with one hash for one: such a filter may lack a key, and is not asked.
     fn of(code: u8) -> Result<Mode> {
-        Ok(match code {
-            0 => Mode::Set,
-            1 => Mode::Unique,
-            2 => Mode::UniqueThenSet,
-            _ => {
-                return Err(Error::corruption(format!(
-                    "expected a filter's mode of 0 to 2, found {code}"
-                )));
-            }
-        })
+        match code {
+            0 => Ok(Mode::Set),
+            3 => Ok(Mode::Unique),
+            _ => Err(Error::corruption(format!(
+                "expected a filter's mode of 0 or 3, found {code}"
+            ))),
+        }
     }
 }
 
@@ -119,7 +116,6 @@ impl MultiLevelCuckoo {
                 "expected a filter with checksum {sum:#010x}, found {found:#010x}"
             )));
         }
-        let geometry = Geometry::new(buckets, fingerprint_bits, run_bits)?;
         if entries > u64::from(buckets) * u64::from(SLOTS) {
             return Err(Error::corruption(format!(
                 "expected at most {SLOTS} entries in each of {buckets} buckets, found {entries}"
@@ -130,6 +126,8 @@ impl MultiLevelCuckoo {
                 "expected runs numbered with {run_bits} bits, found {runs}, the newest {newest}"
             ))
         })?;
+        let payload_bits = mode.payload_bits(ring);
+        let geometry = Geometry::new(buckets, fingerprint_bits, payload_bits)?;
         if names.len() != ring.runs() {
             return Err(Error::corruption(format!(
                 "expected a filter of {} runs, found one of {runs}",

@@ -2,27 +2,28 @@
 //! a fingerprint and the number of a run (SlimDB, section 3.2). A lookup reads two cache lines
 //! however many runs there are, and the false positives are those of one filter.
 //!
-//! * **Set mode** stores each pair of class and run once; the answer holds every run that holds the
-//!   key. It needs to know nothing of the keys, and is right for readers at old snapshots.
-//! * **Unique mode** stores one run per class, the newest that holds the key, and needs to be told
-//!   whether a key that is written was there before. Keys whose class another key occupies go to
-//!   the *secondary table*, by their whole hash. The answer holds the newest run of a key; a reader
-//!   who may not see what is there must ask all older runs of the group. The paper's insertion
-//!   (its algorithm 2) loses keys: it neither updates the secondary table first nor finds out whose
-//!   fingerprint occupies the class. When the secondary table gets large, set mode takes over.
+//! * **Set mode** stores each pair of class and run once. The answer holds the runs of the key, and
+//!   those of other keys of its class.
+//! * **Unique mode** stores each class once: the newest run that has a key of it, and a bit. The
+//!   bit is set if older runs may have a key of the class, too. The answer is that run, and with
+//!   the bit all older runs. Readers ask the newest run first, so a key that was written again
+//!   costs neither a slot nor a read.
 //!
-//! Entries for which no room can be made are kept by their whole hash, too, in the same table: they
-//! are never lost. Keys with the same hash are one key here; the sets in that table keep the runs of
-//! all of them, so that only [`MultiLevelCuckoo::erase`] has to be careful with them.
+//! Set mode is exact, and a slot has a bit less. It takes a slot for each run of a key, and the
+//! copies crowd their two buckets. So [`MultiLevelCuckoo::grow`] changes to unique mode when one of
+//! [`COPY_SHARE`] keys has a class that is there, or when the slots run out.
+//!
+//! Both modes name all runs that may hold the key (I28): two keys with one fingerprint or one hash
+//! are one key here. The paper's insertion (its algorithm 2) stores one run per class and asks the
+//! store whose class it is, which loses keys.
+//!
+//! An entry without room is kept by its whole hash, so that it is not lost. It costs ten times as
+//! much as a slot: [`MultiLevelCuckoo::has_slots_for`] is asked before a run is added.
 //!
 //! A filter belongs to a version and does not change: [`MultiLevelCuckoo::extend`] copies it and
 //! inserts one run. Runs are numbered around a ring; the numbers become places, newest first, when
 //! the filter is asked. It cannot grow: fingerprints do not say where their keys would go, so a
 //! larger filter is built from the hashes of all runs ([`run_hashes`]).
-//!
-//! In set mode the copies of a key crowd its two buckets. If every second key is written again, some
-//! 4 % find no room at the load that different keys reach; a filter for such data wants to be made
-//! for more entries.
 //!
 //! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
@@ -48,31 +49,19 @@ const TABLE_BYTES_MAX: u64 = 2 << 30;
 /// How much more than it was made for a filter takes: runs are not all of one size. At so much more than 95 % load
 /// it keeps few entries by their whole hashes.
 const CAPACITY_SLACK: f64 = 0.02;
-/// The largest share of keys, in unique mode, that the secondary table takes before set mode does.
-const SECONDARY_SHARE_MAX: f64 = 0.02;
+/// Unique mode takes over when more than one of this many keys has a class that is there. A copy
+/// takes a slot of some 15 bits in set mode; unique mode takes a bit of every slot.
+const COPY_SHARE: usize = 16;
 /// Keys whose buckets are fetched from memory together.
 const BATCH: usize = 64;
 
-/// What is stored of a key that is in several runs.
+/// The runs that are stored for a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// All of them.
     Set,
-    /// The newest one.
+    /// The newest one, and whether there are older ones.
     Unique,
-    /// As in unique mode for the runs before the secondary table was full, all of the later ones.
-    UniqueThenSet,
-}
-
-/// What is known about a key that is inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Prior {
-    /// Nothing: a blind write.
-    Unknown,
-    /// No run of this filter holds it.
-    Absent,
-    /// A run of this filter holds it.
-    Found,
 }
 
 /// What a filter is made for.
@@ -82,9 +71,9 @@ pub(crate) struct Sizing {
     pub(crate) fingerprint_bits: u8,
     /// 1 to 64, rounded up to a power of two.
     pub(crate) runs_max: usize,
-    /// Set mode: the keys of all runs together. Unique mode: the different ones.
+    /// The different keys of all runs together.
     pub(crate) entries: u64,
-    /// Not [`Mode::UniqueThenSet`].
+    /// The one to begin with.
     pub(crate) mode: Mode,
 }
 
@@ -115,7 +104,7 @@ pub(crate) struct MultiLevelCuckoo {
     geometry: Geometry,
     /// The buckets, then padding.
     buckets: Buffer,
-    /// The secondary table, and what found no room.
+    /// The entries that found no room.
     whole: WholeHashes,
     ring: Ring,
     mode: Mode,
@@ -123,16 +112,27 @@ pub(crate) struct MultiLevelCuckoo {
     entries: u64,
 }
 
+impl Mode {
+    /// The bits of a slot beside the fingerprint: the number of a run, and in unique mode one bit
+    /// above it. It is set if older runs may have keys of the class.
+    fn payload_bits(self, ring: Ring) -> u8 {
+        ring.bits() + u8::from(self == Mode::Unique)
+    }
+}
+
 impl Sizing {
-    /// The memory of such a filter in bytes, if it can be.
+    /// The memory of such a filter in bytes, in unique mode, if it can be.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
-        self.parts().map(|(_, geometry)| geometry.bytes())
+        let mode = Mode::Unique;
+        let parts = Sizing { mode, ..*self }.parts();
+        parts.map(|(_, geometry)| geometry.bytes())
     }
 
     fn parts(&self) -> Option<(Ring, Geometry)> {
         let ring = Ring::for_runs(self.runs_max)?;
         let buckets = u32::try_from(Geometry::buckets_for(self.entries)).ok()?;
-        let geometry = Geometry::new(buckets, self.fingerprint_bits, ring.bits()).ok()?;
+        let payload_bits = self.mode.payload_bits(ring);
+        let geometry = Geometry::new(buckets, self.fingerprint_bits, payload_bits).ok()?;
         (geometry.bytes() <= TABLE_BYTES_MAX).then_some((ring, geometry))
     }
 }
@@ -165,19 +165,19 @@ impl MultiLevelCuckoo {
     /// As of [`MultiLevelCuckoo::new`] and [`MultiLevelCuckoo::extend`].
     pub(crate) fn build<R>(sizing: Sizing, runs: impl IntoIterator<Item = R>) -> Result<Self>
     where
-        R: IntoIterator<Item = (u64, Prior)>,
+        R: IntoIterator<Item = u64>,
     {
         let mut filter = MultiLevelCuckoo::new(sizing)?;
         runs.into_iter().try_for_each(|run| filter.push(run))?;
         Ok(filter)
     }
 
-    /// The filter with one more run, the newest: its keys' hashes ([`hash_of`]), each once, fastest
-    /// in ascending order, with what is known about them. Set mode does not need to know.
+    /// The filter with one more run, the newest: the hashes of its keys ([`hash_of`]), fastest in
+    /// ascending order.
     ///
     /// # Errors
     /// `InvalidArgument` if there are as many runs as the filter was made for.
-    pub(crate) fn extend(&self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<Self> {
+    pub(crate) fn extend(&self, keys: impl IntoIterator<Item = u64>) -> Result<Self> {
         let mut filter = self.copy();
         filter.push(keys)?;
         Ok(filter)
@@ -192,7 +192,7 @@ impl MultiLevelCuckoo {
             let bucket = filling.bucket(index);
             for at in 0..SLOTS {
                 let slot = self.geometry.slot(bucket, at);
-                if slot != 0 && gone >> self.geometry.payload(slot) & 1 == 1 {
+                if slot != 0 && gone >> self.number(slot) & 1 == 1 {
                     filling.set(index, at, 0);
                     filter.entries = filter.entries.saturating_sub(1);
                 }
@@ -205,37 +205,32 @@ impl MultiLevelCuckoo {
         filter
     }
 
-    /// Unique mode: the filter after keys have left some runs. For each its hash, and the newest
-    /// run that it has left (as in a mask: 0 is the newest of all); it has left the older ones, too.
-    /// A key comes once: erased a second time it would take another key's slot with it. No key with
-    /// the same hash may be left in that run.
-    ///
-    /// # Errors
-    /// `InvalidArgument` in set mode, where keys of one class share their slots.
-    pub(crate) fn erase(&self, keys: impl IntoIterator<Item = (u64, usize)>) -> Result<Self> {
-        if self.mode != Mode::Unique {
-            return Err(Error::invalid(format!(
-                "expected a filter in unique mode to erase keys of, found {:?} mode",
-                self.mode
-            )));
-        }
-        let mut filter = self.copy();
-        for (hash, run) in keys {
-            filter.erase_one(hash, run);
-        }
-        Ok(filter)
+    /// Returns true if all numbers of runs are in use.
+    pub(crate) fn is_full_of_runs(&self) -> bool {
+        self.ring.is_full()
     }
 
-    /// Whether one more run of so many keys finds room. If not, a larger filter is to be built: this one
-    /// would keep them by their whole hashes, at 17 to 34 bytes each.
-    pub(crate) fn has_room_for(&self, keys: u64) -> bool {
-        !self.ring.is_full() && self.has_slots_for(keys)
-    }
-
-    /// Whether so many more keys find room in a run that the filter has.
+    /// Returns true if `keys` more keys, which no run has, find room. If not, a larger filter is to
+    /// be built: this one would keep them by their whole hashes, at 17 to 34 bytes each.
     pub(crate) fn has_slots_for(&self, keys: u64) -> bool {
         let capacity = self.geometry.capacity() as f64 * (1.0 + CAPACITY_SLACK);
-        self.entries.saturating_add(keys) <= capacity as u64
+        self.load().saturating_add(keys) <= capacity as u64
+    }
+
+    /// The slots that it would use if it had room.
+    pub(crate) fn load(&self) -> u64 {
+        self.entries + self.whole.len() as u64
+    }
+
+    /// Counts the hashes of which no run has a key. Cost: that of a lookup for each.
+    pub(crate) fn count_unknown(&self, hashes: &[u64]) -> u64 {
+        let mut answers = Vec::with_capacity(BATCH);
+        let unknown = hashes.chunks(BATCH).map(|hashes| {
+            answers.clear();
+            self.answer_batch(hashes.iter().copied(), &mut answers);
+            answers.iter().filter(|runs| runs.is_empty()).count() as u64
+        });
+        unknown.sum()
     }
 
     /// What the answers hold.
@@ -267,25 +262,36 @@ impl MultiLevelCuckoo {
     /// lines are fetched from memory together.
     pub(crate) fn candidates_of_many(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
         for hashes in hashes.chunks(BATCH) {
-            if self.geometry.is_narrow() {
-                self.answer::<u64>(hashes, answers);
-            } else {
-                self.answer::<u128>(hashes, answers);
-            }
+            self.answer_batch(hashes.iter().map(|hash| hash_of(*hash)), answers);
         }
     }
 
-    /// Answers at most [`BATCH`] questions: first has all buckets fetched, then looks at them.
+    /// Answers at most [`BATCH`] questions.
+    fn answer_batch(&self, hashes: impl Iterator<Item = u64> + Clone, answers: &mut Vec<RunMask>) {
+        if self.geometry.is_narrow() {
+            self.answer::<u64>(hashes, answers);
+        } else {
+            self.answer::<u128>(hashes, answers);
+        }
+    }
+
+    /// First has all buckets fetched, then looks at them.
     #[inline]
-    fn answer<W: Word>(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
+    fn answer<W: Word>(
+        &self,
+        hashes: impl Iterator<Item = u64> + Clone,
+        answers: &mut Vec<RunMask>,
+    ) {
         let mut places = [Place::default(); BATCH];
-        for (place, &hash) in places.iter_mut().zip(hashes) {
-            *place = self.geometry.place(hash_of(hash));
+        for (place, hash) in places.iter_mut().zip(hashes.clone()) {
+            *place = self.geometry.place(hash);
             self.geometry.prefetch(&self.buckets, *place);
         }
-        answers.extend(hashes.iter().zip(places).map(|(&hash, place)| {
-            self.runs_in::<W>(self.fetch(place), place.fingerprint, hash_of(hash))
-        }));
+        let asked = hashes.zip(places);
+        answers
+            .extend(asked.map(|(hash, place)| {
+                self.runs_in::<W>(self.fetch(place), place.fingerprint, hash)
+            }));
     }
 
     #[inline]
@@ -299,24 +305,40 @@ impl MultiLevelCuckoo {
     #[inline]
     fn runs_in<W: Word>(&self, buckets: [W; 2], fingerprint: u32, hash: u64) -> RunMask {
         let [first, second] = buckets.map(|bucket| self.numbers(bucket, fingerprint));
-        let mut numbers = first | second;
+        let mut named = first.0 | second.0;
         if !self.whole.is_empty() {
-            numbers |= self.whole.get(&hash).copied().unwrap_or(0);
+            named |= self.whole.get(&hash).copied().unwrap_or(0);
         }
-        self.ring.newest_first(numbers)
+        let named = self.ring.newest_first(named);
+        let before = self.ring.newest_first(first.1 | second.1).0;
+        // The lowest of some bits and all above it.
+        let older = RunMask(before | before.wrapping_neg());
+        RunMask(named.0 | older.0 & RunMask::all(self.runs()).0)
     }
 
-    /// The numbers of runs in the slots with this fingerprint, as a set. Without branches: of the
-    /// two buckets of a key one holds it, and nobody could predict which.
+    /// The numbers of runs in the slots with this fingerprint, as a set, and the subset whose slots
+    /// have the bit for older runs. There are no branches: one of the two buckets of a key holds
+    /// it, and nobody could predict which.
     #[inline]
-    fn numbers<W: Word>(&self, bucket: W, fingerprint: u32) -> u64 {
+    fn numbers<W: Word>(&self, bucket: W, fingerprint: u32) -> (u64, u64) {
         let slot_bits = self.geometry.slot_bits();
         let marks = self.geometry.with_fingerprint(bucket, fingerprint);
-        (0..SLOTS).fold(0, |numbers, at| {
+        (0..SLOTS).fold((0, 0), |(named, before), at| {
             let slot = (bucket >> (at * slot_bits)).low() as u32;
             let mark = (marks >> ((at + 1) * slot_bits - 1)).low() & 1;
-            numbers | mark << self.geometry.payload(slot)
+            let number = self.number(slot);
+            let has_older = u64::from(self.geometry.payload(slot) >> self.ring.bits());
+            (
+                named | mark << number,
+                before | (mark & has_older) << number,
+            )
         })
+    }
+
+    /// The number of the run in a slot.
+    #[inline]
+    fn number(&self, slot: u32) -> u32 {
+        slot & ((1 << self.ring.bits()) - 1)
     }
 
     /// The same filter, to add runs to. Cost: that of copying its memory.
@@ -334,7 +356,7 @@ impl MultiLevelCuckoo {
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) -> Result<()> {
+    pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = u64>) -> Result<()> {
         self.begin_run()?;
         self.grow(keys);
         Ok(())
@@ -348,96 +370,133 @@ impl MultiLevelCuckoo {
         self.ring.push().map(drop)
     }
 
-    /// Inserts more keys of the newest run, which the run has not had yet.
-    pub(crate) fn grow(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) {
-        if self.geometry.is_narrow() {
-            self.grow_as::<u64>(keys);
-        } else {
-            self.grow_as::<u128>(keys);
+    /// Inserts more keys of the newest run. Set mode ends where it costs more than unique mode.
+    pub(crate) fn grow(&mut self, keys: impl IntoIterator<Item = u64>) {
+        let mut keys = keys.into_iter();
+        loop {
+            let is_done = if self.geometry.is_narrow() {
+                self.insert_some::<u64>(&mut keys)
+            } else {
+                self.insert_some::<u128>(&mut keys)
+            };
+            if is_done {
+                return;
+            }
+            self.become_unique();
         }
     }
 
-    fn grow_as<W: Word>(&mut self, keys: impl IntoIterator<Item = (u64, Prior)>) {
+    /// Inserts keys up to the last one, or until unique mode is to take over: false then.
+    fn insert_some<W: Word>(&mut self, keys: &mut impl Iterator<Item = u64>) -> bool {
         let number = u32::from(self.ring.newest());
-        let secondary_max = (self.geometry.capacity() as f64 * SECONDARY_SHARE_MAX) as usize;
+        let is_set = self.mode == Mode::Set;
+        let older = 1 << self.ring.bits();
+        let slots = (self.geometry.capacity() as f64 * (1.0 + CAPACITY_SLACK)) as u64;
         let mut filling = Filling::<W>::new(self.geometry, &mut self.buckets);
-        let mut keys = keys.into_iter();
         let mut batch = Vec::with_capacity(BATCH);
+        let (mut inserted, mut copies) = (0, 0);
         loop {
             batch.clear();
-            batch.extend(keys.by_ref().take(BATCH).map(|(hash, prior)| {
-                let place = self.geometry.place(hash);
-                (hash, prior, place)
-            }));
+            let next = keys.by_ref().take(BATCH);
+            batch.extend(next.map(|hash| (hash, filling.geometry.place(hash))));
             if batch.is_empty() {
-                return;
+                return true;
             }
-            filling.fetch(batch.iter().map(|(_, _, place)| *place));
-            for &(hash, prior, place) in &batch {
-                let inserted = match self.mode {
-                    Mode::Unique => {
-                        insert_unique(&mut filling, &mut self.whole, hash, place, number, prior)
+            filling.fetch(batch.iter().map(|(_, place)| *place));
+            for &(hash, place) in &batch {
+                let of_class = class_entry(&filling, place);
+                copies += usize::from(of_class.is_some());
+                let stored = match of_class {
+                    Some((bucket, at, slot)) if !is_set => {
+                        if slot & (older - 1) != number {
+                            let slot = filling.geometry.slot_of(place.fingerprint, older | number);
+                            filling.set(bucket, at, slot);
+                        }
+                        Inserted::Present
                     }
-                    Mode::Set | Mode::UniqueThenSet => filling.insert(place, number),
+                    _ => filling.insert(place, number),
                 };
-                match inserted {
+                match stored {
                     Inserted::Stored => self.entries += 1,
                     Inserted::Present => {}
                     Inserted::Full => *self.whole.entry(hash).or_insert(0) |= 1 << number,
                 }
-                if self.mode == Mode::Unique && self.whole.len() > secondary_max {
-                    self.mode = Mode::UniqueThenSet;
-                }
+            }
+            inserted += batch.len();
+            let load = self.entries + self.whole.len() as u64;
+            if is_set && (copies > inserted / COPY_SHARE + BATCH || load > slots) {
+                return false;
             }
         }
     }
 
-    fn erase_one(&mut self, hash: u64, run: usize) {
-        if let Some(set) = self.whole.get_mut(&hash) {
-            *set &= self.ring.newer_than(run);
-            if *set == 0 {
-                self.whole.remove(&hash);
+    /// Stores each class once from now on. Cost: an insertion per slot in use.
+    fn become_unique(&mut self) {
+        let payload_bits = Mode::Unique.payload_bits(self.ring);
+        let geometry = self.geometry.with_payload_bits(payload_bits);
+        let mut buckets = Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES);
+        let mut merging = Merging {
+            filling: Filling::new(geometry, &mut buckets),
+            ring: self.ring,
+            stored: 0,
+        };
+        for index in 0..geometry.buckets() {
+            let bucket = self.geometry.bucket::<u128>(&self.buckets, index);
+            let slots = (0..SLOTS).map(|at| self.geometry.slot(bucket, at));
+            for slot in slots.filter(|slot| *slot != 0) {
+                let place = geometry.place_in(index, self.geometry.fingerprint(slot));
+                // There is room: a bucket gets no more than it had.
+                merging.insert(place, 1 << self.geometry.payload(slot));
             }
-            return;
         }
-        let place = self.geometry.place(hash);
-        let mut filling = Filling::<u128>::new(self.geometry, &mut self.buckets);
-        if let Some((bucket, at, slot)) = class_entry(&filling, place)
-            && self.geometry.payload(slot) == self.ring.number(run)
-        {
-            filling.set(bucket, at, 0);
-            self.entries = self.entries.saturating_sub(1);
+        // Copies that crowded one another leave room.
+        self.whole
+            .retain(|hash, runs| !merging.insert(geometry.place(*hash), *runs));
+        self.whole.shrink_to_fit();
+        self.entries = merging.stored;
+        self.geometry = geometry;
+        self.buckets = buckets;
+        self.mode = Mode::Unique;
+    }
+}
+
+/// A filter that gets into unique mode.
+struct Merging<'a> {
+    filling: Filling<'a, u128>,
+    ring: Ring,
+    /// Slots in use.
+    stored: u64,
+}
+
+impl Merging<'_> {
+    /// Adds runs to those of a class. Returns false if there is no room.
+    fn insert(&mut self, place: Place, numbers: u64) -> bool {
+        let geometry = self.filling.geometry;
+        let bits = self.ring.bits();
+        let of_class = class_entry(&self.filling, place);
+        let found = of_class.map_or(0, |(_, _, slot)| geometry.payload(slot));
+        let known = of_class.map_or(0, |_| 1 << (found & ((1 << bits) - 1)));
+        let runs = self.ring.newest_first(numbers | known).0;
+        let newest = self.ring.number(runs.trailing_zeros() as usize);
+        let has_older = found >> bits | u32::from(runs.count_ones() > 1);
+        let payload = has_older << bits | newest;
+        match of_class {
+            Some((bucket, at, _)) => {
+                let slot = geometry.slot_of(place.fingerprint, payload);
+                self.filling.set(bucket, at, slot);
+                true
+            }
+            None => {
+                let is_stored = self.filling.insert(place, payload) == Inserted::Stored;
+                self.stored += u64::from(is_stored);
+                is_stored
+            }
         }
     }
 }
 
-/// Makes `number` the newest run of a key in unique mode.
-fn insert_unique<W: Word>(
-    filling: &mut Filling<'_, W>,
-    whole: &mut WholeHashes,
-    hash: u64,
-    place: Place,
-    number: u32,
-    prior: Prior,
-) -> Inserted {
-    // First of all: a key that was moved here stays here, or its old number would outlive it.
-    if let Some(set) = whole.get_mut(&hash) {
-        *set |= 1 << number;
-        return Inserted::Present;
-    }
-    match (class_entry(filling, place), prior) {
-        (None, _) => filling.insert(place, number),
-        (Some((bucket, at, _)), Prior::Found) => {
-            let slot = filling.geometry.slot_of(place.fingerprint, number);
-            filling.set(bucket, at, slot);
-            Inserted::Present
-        }
-        // Another key's, or nobody knows whose.
-        (Some(_), Prior::Absent | Prior::Unknown) => Inserted::Full,
-    }
-}
-
-/// The only entry of a class in unique mode: its bucket, its place there, the slot.
+/// An entry of a class, the only one in unique mode: its bucket, its place there, the slot.
+#[inline]
 fn class_entry<W: Word>(filling: &Filling<'_, W>, place: Place) -> Option<(u32, u32, u32)> {
     place.buckets.into_iter().find_map(|index| {
         let bucket = filling.bucket(index);
@@ -461,10 +520,6 @@ impl Probe for MultiLevelCuckoo {
             self.runs_in(self.fetch::<u128>(place), place.fingerprint, hash_of(hash))
         };
         Ok(Step::Done(runs))
-    }
-
-    fn knows_newest_only(&self) -> bool {
-        self.mode != Mode::Set
     }
 
     fn touch(&self, hash: KeyHash) {

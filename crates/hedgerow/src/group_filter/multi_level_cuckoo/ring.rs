@@ -71,11 +71,6 @@ impl Ring {
         (u32::from(self.newest) + numbers - run as u32 % numbers) % numbers
     }
 
-    /// The set of the numbers of the runs newer than the `run`-th newest.
-    pub(super) fn newer_than(self, run: usize) -> u64 {
-        (0..run).fold(0, |set, newer| set | 1 << self.number(newer))
-    }
-
     /// A set of numbers as a mask: turned around, and to where the newest is first.
     #[inline]
     pub(super) fn newest_first(self, numbers: u64) -> RunMask {
@@ -107,7 +102,6 @@ mod tests {
                 for run in 0..ring.runs() {
                     let mask = ring.newest_first(1 << ring.number(run));
                     assert_eq!(mask, RunMask(1 << run), "{ring:?}");
-                    assert_eq!(ring.newer_than(run).count_ones() as usize, run);
                 }
                 assert_eq!(ring.newest_first(u64::MAX), RunMask::all(ring.runs()));
             }

@@ -12,13 +12,13 @@ use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::shape::{GroupProbe, Run, RunId};
-use crate::group_filter::multi_level_cuckoo::{MultiLevelCuckoo, Sizing};
+use crate::group_filter::multi_level_cuckoo::Sizing;
 use crate::table::Table;
 use crate::tree::engine::{Engine, lock};
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
-use super::{Addition, base, entries_of, shared};
+use super::{Addition, Keys, base, entries_of, shared, with_growth};
 
 /// What an edit brings to the filters of a tree.
 pub(crate) struct Ahead<'a> {
@@ -60,7 +60,7 @@ pub(crate) fn build<'a>(
             continue;
         };
         match addition.build(engine, &partition.keyspace) {
-            Ok(probe) => ahead.ready.push((addition, probe)),
+            Ok(ready) => ahead.ready.push(ready),
             Err(error) if engine.check_open().is_ok() => engine.tell(Event::BackgroundError {
                 doing: "build a filter",
                 error,
@@ -111,32 +111,36 @@ fn addition(
     let found = here.run(run).map_or(0, |run| entries_of(&run.tables));
     let whole = (found + new).max(found + to_come(version, level));
 
-    let newest = here.probes.first();
-    let grows = newest.is_some_and(|probe| probe.covers(run));
-    let has_room = |filter: &MultiLevelCuckoo| match grows {
-        true => filter.has_slots_for(new),
-        false => filter.has_room_for(whole),
-    };
-    let base = base(version, (level, group), run, has_room);
-    if !(grows && base.is_some()) {
-        let found = here.run(run).into_iter().flat_map(|run| &run.tables);
-        let stays = found.filter(|table| edit.removed.binary_search(&table.meta().id).is_err());
-        tables.extend(stays.cloned());
+    let is_known = here.probes.first().is_some_and(|probe| probe.covers(run));
+    let base = base(version, (level, group), run, |filter| {
+        is_known || !filter.is_full_of_runs()
+    });
+    let stays = here.run(run).into_iter().flat_map(|run| &run.tables);
+    let stays = stays.filter(|table| edit.removed.binary_search(&table.meta().id).is_err());
+    let mut stays: Vec<_> = stays.cloned().collect();
+    let grows = is_known && base.is_some();
+    if !grows {
+        tables.append(&mut stays);
     }
+    let wanted = if grows { new } else { whole };
+    let there = base
+        .as_ref()
+        .map_or(1, |base| base.runs.len() + usize::from(!grows));
+    let runs_coming = runs_max.saturating_sub(there) as u64;
+    let coming = runs_coming.saturating_mul(whole) + (whole - found - new) * u64::from(grows);
+    let keys = Keys { wanted, coming };
     let sizing = Sizing {
         fingerprint_bits,
         runs_max,
-        entries: whole.saturating_mul(runs_max as u64),
+        entries: with_growth(whole, coming),
         mode,
     };
     let runs = vec![Run::new(run, tables)];
-    Some(Addition::new(
-        here,
-        (level, group),
-        base,
-        runs,
-        (sizing, whole),
-    ))
+    let addition = Addition::new(here, (level, group), base, runs, (sizing, keys));
+    Some(Addition {
+        rest: stays,
+        ..addition
+    })
 }
 
 /// About the keys that merges out of the level above will yet bring to each group of a level.

@@ -266,10 +266,8 @@ impl Found {
                 };
                 let is_grown =
                     |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
-                let mut grown = names.filter(is_grown);
-                if grown.all(|id| probe.forget(id)) {
-                    group.probes.push(probe);
-                }
+                names.filter(is_grown).for_each(|id| probe.forget(id));
+                group.probes.push(probe);
             }
         }
     }

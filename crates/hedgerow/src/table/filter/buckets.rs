@@ -19,16 +19,19 @@ use super::remix;
 pub(crate) const SLOTS: u32 = 4;
 pub(crate) const FINGERPRINT_BITS_MIN: u8 = 4;
 pub(crate) const FINGERPRINT_BITS_MAX: u8 = 24;
-pub(crate) const PAYLOAD_BITS_MAX: u8 = 6;
+/// The number of one of 64 runs, and a bit.
+pub(crate) const PAYLOAD_BITS_MAX: u8 = 7;
 /// The share of slots in use up to which room is found without effort; 0.976 is where four slots
 /// end to work at all.
 pub(crate) const LOAD_MAX: f64 = 0.95;
 /// A bucket is read and written with whatever follows it.
 pub(crate) const PADDING_BYTES: usize = <u128 as Word>::BYTES;
-/// The widest slots of which four, and the half byte before them, fit a word of 64 bits.
-const NARROW_SLOT_BITS: u32 = 15;
-/// Buckets looked at for room. At the largest load about six are.
-const VISITS_MAX: usize = 512;
+/// Four slots of this width fit a word of 64 bits. If the width is odd, the half byte before them
+/// fits, too.
+const NARROW_SLOT_BITS: u32 = 16;
+/// The search for room follows the entries of at most this many buckets, to four other buckets for
+/// each. At the largest load it visits about six.
+const VISITS_MAX: usize = 128;
 
 /// The bits of a key's hash that cuckoo filters look at.
 pub(crate) const HASH_BITS: u32 = 56;
@@ -75,14 +78,23 @@ impl Geometry {
                  {buckets} with {fingerprint_bits} and {payload_bits}"
             )));
         }
-        let slot_bits = u32::from(fingerprint_bits + payload_bits);
-        let ones = (0..SLOTS).map(|slot| 1 << (slot * slot_bits)).sum();
-        Ok(Geometry {
+        let geometry = Geometry {
             buckets,
             fingerprint_bits,
             payload_bits,
-            ones,
-        })
+            ones: 0,
+        };
+        Ok(geometry.with_payload_bits(payload_bits))
+    }
+
+    /// As many buckets with other payloads, of at most [`PAYLOAD_BITS_MAX`].
+    pub(crate) fn with_payload_bits(self, payload_bits: u8) -> Geometry {
+        let slot_bits = u32::from(self.fingerprint_bits + payload_bits);
+        Geometry {
+            payload_bits,
+            ones: (0..SLOTS).map(|slot| 1 << (slot * slot_bits)).sum(),
+            ..self
+        }
     }
 
     /// The number of buckets for so many entries.
@@ -127,9 +139,15 @@ impl Geometry {
             (hash as u32 & 0xFF_FFFF) >> (FINGERPRINT_BITS_MAX - self.fingerprint_bits);
         let fingerprint = fingerprint.max(1);
         let first = scale((hash >> FINGERPRINT_BITS_MAX) as u32, self.buckets);
+        self.place_in(first, fingerprint)
+    }
+
+    /// The place of an entry that is in a bucket.
+    #[inline]
+    pub(crate) fn place_in(&self, bucket: u32, fingerprint: u32) -> Place {
         Place {
             fingerprint,
-            buckets: [first, self.alternate(first, fingerprint)],
+            buckets: [bucket, self.alternate(bucket, fingerprint)],
         }
     }
 
@@ -354,8 +372,8 @@ impl<'a, W: Word> Filling<'a, W> {
             let others = self.others(index, self.bucket(index));
             let buckets = others.map(|other| self.bucket(other));
             for (at, (other, bucket)) in others.into_iter().zip(buckets).enumerate() {
-                // Each bucket once: what is behind it has been looked at already.
-                if self.visits.iter().any(|visit| visit.bucket == other) {
+                // A path that came back to a bucket would move an entry of it twice.
+                if self.is_on_path(next, other) {
                     continue;
                 }
                 self.visits.push(Visit {
@@ -369,6 +387,15 @@ impl<'a, W: Word> Filling<'a, W> {
             next += 1;
         }
         None
+    }
+
+    /// Returns true if the path that ends with a visit leads through a bucket.
+    fn is_on_path(&self, end: usize, bucket: u32) -> bool {
+        let mut visit = self.visits[end];
+        while let (Some((from, _)), true) = (visit.from, visit.bucket != bucket) {
+            visit = self.visits[usize::from(from)];
+        }
+        visit.bucket == bucket
     }
 
     /// Moves the entries of the path that ends with the last visit; the slot that it leaves free.

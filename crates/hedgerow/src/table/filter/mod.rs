@@ -62,18 +62,13 @@ impl RunMask {
 
 /// A filter that can be asked.
 pub(crate) trait Probe: Any + Send + Sync + Debug {
-    /// The runs that may hold a key with this hash. `page` is the page that the answer before this
+    /// All runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
     /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
     /// that the fetches of several filters, and of many keys, go on at the same time. Nothing if it is paged.
     fn touch(&self, _hash: KeyHash) {}
-    /// Whether it answers with the newest run of a key only: a reader who may not see what is there has to
-    /// ask the older ones, too.
-    fn knows_newest_only(&self) -> bool {
-        false
-    }
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
 }

@@ -181,7 +181,7 @@ impl<T: Facts> Shape<T> {
             level_of.used.insert(place);
             let group = level_of.group_mut(place).expect("found above");
             // They know nothing of the tables that it gets.
-            group.probes.retain_mut(|it| it.forget(run));
+            group.probes.iter_mut().for_each(|it| it.forget(run));
             group.forget_probes();
             let at = match group.place_of(run) {
                 Ok(at) => at,

@@ -38,14 +38,10 @@ impl GroupProbe {
         self.covered().any(|(_, id)| id == run)
     }
 
-    /// What it says of a run means nothing any more. False if the rest does not, either: where a filter names the newest run of
-    /// a key only, it leaves out older ones for it.
-    pub(crate) fn forget(&mut self, run: RunId) -> bool {
-        let Some((bit, _)) = self.covered().find(|(_, id)| *id == run) else {
-            return true;
-        };
-        self.outgrown.0 |= 1 << bit;
-        !self.filter.knows_newest_only()
+    /// Ends answering for a run, because the run got tables that the filter does not know.
+    pub(crate) fn forget(&mut self, run: RunId) {
+        let found = self.covered().find(|(_, id)| *id == run);
+        self.outgrown.0 |= found.map_or(0, |(bit, _)| 1 << bit);
     }
 }
 

@@ -202,17 +202,11 @@ fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
 
 /// Says of every key that no run holds it.
 #[derive(Debug)]
-struct Denies {
-    newest_only: bool,
-}
+struct Denies;
 
 impl Probe for Denies {
     fn candidates(&self, _: KeyHash, _: Option<&Page>) -> Result<Step<RunMask>> {
         Ok(Step::Done(RunMask::NONE))
-    }
-
-    fn knows_newest_only(&self) -> bool {
-        self.newest_only
     }
 
     fn memory_bytes(&self) -> usize {
@@ -253,21 +247,19 @@ fn a_probe_does_not_answer_for_a_run_that_got_tables() {
             group.narrowed(left, probe, RunMask::NONE)
         })
     };
-    for (newest_only, oldest) in [(false, 0), (false, 7), (true, 0), (true, 7)] {
+    for oldest in [0, 7] {
         let mut shape = Shape::new(1);
         add(&mut shape, oldest, table(1, 0, 9));
         let group = add(&mut shape, oldest + 1, table(2, 0, 9));
         group.probes.push(GroupProbe {
             runs: [oldest + 1, oldest].map(RunId).into(),
             outgrown: RunMask::NONE,
-            filter: Arc::new(Denies { newest_only }),
+            filter: Arc::new(Denies),
             pages: Arc::new(NoPages),
         });
         assert_eq!(left(group), RunMask::NONE);
         let group = add(&mut shape, oldest, table(3, 10, 19));
-        // What names the newest run of a key only leaves out others for it.
-        let expected = if newest_only { 0b11 } else { 0b10 };
-        assert_eq!(left(group), RunMask(expected), "{oldest}");
+        assert_eq!(left(group), RunMask(0b10), "{oldest}");
         let group = add(&mut shape, oldest + 1, table(4, 10, 19));
         assert_eq!(left(group), RunMask::all(2));
         assert!(group.probes.is_empty());

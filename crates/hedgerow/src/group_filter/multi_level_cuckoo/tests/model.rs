@@ -24,16 +24,8 @@ impl Model {
         }
     }
 
-    fn prior(&self, key: u64) -> Prior {
-        match self.runs.iter().any(|run| run.contains(&key)) {
-            true => Prior::Found,
-            false => Prior::Absent,
-        }
-    }
-
-    fn add(&mut self, keys: BTreeSet<u64>, prior: impl Fn(Prior) -> Prior) {
-        let known = keys.iter().map(|&key| (key, prior(self.prior(key))));
-        self.filter = self.filter.extend(known).unwrap();
+    fn add(&mut self, keys: BTreeSet<u64>) {
+        self.filter = self.filter.extend(keys.iter().copied()).unwrap();
         self.runs.insert(0, keys);
     }
 
@@ -42,30 +34,13 @@ impl Model {
         self.runs.truncate(self.runs.len().saturating_sub(runs));
     }
 
-    /// Takes keys out of the `from`-th newest run and all older ones.
-    fn erase(&mut self, keys: &[u64], from: usize) {
-        let newest_left =
-            |key: u64| (from..self.runs.len()).find(|&run| self.runs[run].contains(&key));
-        let erased = keys
-            .iter()
-            .filter_map(|&key| Some((key, newest_left(key)?)));
-        self.filter = self.filter.erase(erased).unwrap();
-        for run in self.runs.iter_mut().skip(from) {
-            run.retain(|key| !keys.contains(key));
-        }
-    }
-
-    /// Set mode finds every run that holds a key, unique mode at least the newest.
+    /// All runs that hold a key are found.
     fn check(&self, keys: impl IntoIterator<Item = u64>) {
         assert_eq!(self.filter.runs(), self.runs.len());
         for key in keys {
             let holding = self.runs.iter().enumerate();
             let holding = holding.filter(|(_, run)| run.contains(&key));
-            let holding = holding.fold(0u64, |mask, (run, _)| mask | 1 << run);
-            let wanted = match self.filter.mode() {
-                Mode::Set => holding,
-                Mode::Unique | Mode::UniqueThenSet => holding & holding.wrapping_neg(),
-            };
+            let wanted = holding.fold(0u64, |mask, (run, _)| mask | 1 << run);
             let found = runs_of(&self.filter, key).0;
             assert_eq!(
                 found & wanted,
@@ -93,20 +68,13 @@ fn random_histories_find_every_key() {
             0 => alike(random.below(20)),
             _ => hash_of(hash(random.below(universe))),
         };
-        let blind_percent = [0, 1, 30, 100][random.below(4) as usize];
         let mut model = Model::new(sizing(bits, runs_max, entries, mode));
         for _ in 0..3 * runs_max.min(16) {
             if model.runs.len() == runs_max || random.below(10) == 0 {
                 model.drop_oldest(1 + random.below(runs_max as u64) as usize);
             }
             let keys: BTreeSet<_> = (0..per_run).map(|_| key(&mut random)).collect();
-            let blind = random.below(100) < blind_percent;
-            model.add(keys, |prior| if blind { Prior::Unknown } else { prior });
-            if model.filter.mode() == Mode::Unique && random.below(3) == 0 {
-                let left: BTreeSet<_> = (0..per_run / 3).map(|_| key(&mut random)).collect();
-                let from = random.below(model.runs.len() as u64) as usize;
-                model.erase(&Vec::from_iter(left), from);
-            }
+            model.add(keys);
             if random.below(4) == 0 {
                 model.filter = through_bytes(&model.filter);
             }
@@ -135,7 +103,7 @@ fn duplicates_are_found_in_all_their_runs() {
                     next += u64::from(!again);
                     keys.insert(hash_of(hash(key)));
                 }
-                model.add(keys, |prior| prior);
+                model.add(keys);
             }
             model.check((0..next + 1000).map(|i| hash_of(hash(i))));
             let kept = model.filter.whole_hashes();
@@ -168,22 +136,15 @@ fn all_short_histories_over_few_keys() {
             let empty = Model::new(sizing(12, 4, entries, mode));
             for first in 0..1 << keys.len() {
                 let mut one = empty.clone();
-                one.add(chosen(first), |prior| prior);
+                one.add(chosen(first));
                 one.check(keys);
                 for second in 0..1 << keys.len() {
                     let mut two = one.clone();
-                    let is_blind = (first + second) % 3 == 0;
-                    two.add(chosen(second), |prior| {
-                        if is_blind { Prior::Unknown } else { prior }
-                    });
+                    two.add(chosen(second));
                     two.check(keys);
-                    let mut left = two.clone();
-                    if left.filter.mode() == Mode::Unique {
-                        left.erase(&[keys[first as usize % keys.len()]], second as usize % 2);
-                        left.check(keys);
-                    }
-                    left.add(chosen(first ^ second), |prior| prior);
-                    left.check(keys);
+                    let mut three = two.clone();
+                    three.add(chosen(first ^ second));
+                    three.check(keys);
                     two.drop_oldest(1);
                     two.check(keys);
                 }

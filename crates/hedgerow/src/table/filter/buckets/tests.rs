@@ -90,11 +90,11 @@ fn slots_are_compared_exactly() {
             assert_eq!(geometry.vacant(bucket), vacant.map(|at| at as u32));
         }
     }
-    for (fingerprint_bits, payload_bits) in [(4, 0), (12, 0), (12, 3), (15, 0)] {
+    for (fingerprint_bits, payload_bits) in [(4, 0), (12, 0), (12, 3), (15, 0), (12, 4)] {
         check::<u64>(geometry(1, fingerprint_bits, payload_bits));
         check::<u128>(geometry(1, fingerprint_bits, payload_bits));
     }
-    for (fingerprint_bits, payload_bits) in [(16, 0), (12, 6), (24, 6)] {
+    for (fingerprint_bits, payload_bits) in [(17, 0), (12, 6), (24, 7)] {
         check::<u128>(geometry(1, fingerprint_bits, payload_bits));
     }
 }
@@ -133,10 +133,32 @@ fn what_is_moved_is_not_lost() {
     }
 }
 
+/// Up to the largest load, and long after it, when each search is in vain.
+#[test]
+fn the_search_for_room_is_bounded() {
+    let geometry = geometry(20_000, 12, 3);
+    let slots = u64::from(geometry.buckets() * SLOTS);
+    let mut bytes = memory(geometry);
+    let mut filling = Filling::<u64>::new(geometry, &mut bytes);
+    let (mut looked_at, mut most) = (0, 0);
+    for i in 0..2 * slots {
+        filling.visits.clear();
+        filling.insert(geometry.place(remix(i + 1) >> 8), 0);
+        looked_at += filling.visits.len();
+        most = most.max(filling.visits.len());
+        if i == slots * 97 / 100 {
+            let mean = looked_at as f64 / i as f64;
+            println!("{mean:.2} buckets looked at for room per key, at most {most}");
+            assert!(mean < 2.5, "{mean}");
+        }
+    }
+    assert!(most <= 2 + SLOTS as usize * VISITS_MAX, "{most}");
+}
+
 #[test]
 fn damaged_geometries_are_refused() {
     for (buckets, fingerprint_bits, payload_bits) in
-        [(0, 12, 3), (1, 3, 3), (1, 25, 3), (1, 12, 7), (1, 255, 255)]
+        [(0, 12, 3), (1, 3, 3), (1, 25, 3), (1, 12, 8), (1, 255, 255)]
     {
         assert!(Geometry::new(buckets, fingerprint_bits, payload_bits).is_err());
     }
