@@ -84,7 +84,25 @@ fn filters(found: &Found) -> Vec<String> {
             let found = found.number((2, "0 % duplicates"), [workload, "mlcf:12"], path)?;
             Some(bound.told(&format!("multi-level cuckoo, {workload}, {what}"), found))
         });
-    each.collect()
+    each.chain(rewritten(found)).collect()
+}
+
+/// Figure 9: whatever share of keys is written again.
+fn rewritten(found: &Found) -> Vec<String> {
+    let cases = [0, 10, 30, 50, 70, 90].map(|percent| format!("{percent} % duplicates"));
+    let told = |case: &String| {
+        let number = |path| found.number((2, case), ["insert", "mlcf:12"], path);
+        let bits = number("/bits_per_distinct_key").map(|it| {
+            let what = format!("multi-level cuckoo, {case}, bits per different key");
+            Bound::Most(18.0).told(&what, it)
+        });
+        let rate = number("/ops by /cpu_seconds").map(|it| {
+            let what = format!("multi-level cuckoo, {case}, inserts per second of processor");
+            Bound::Least(3e6).told(&what, it)
+        });
+        [bits, rate].into_iter().flatten().collect::<Vec<_>>()
+    };
+    cases.iter().flat_map(told).collect()
 }
 
 fn stores(found: &Found, experiment: u64, case: &str) -> Vec<String> {
