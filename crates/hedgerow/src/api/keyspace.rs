@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::entry::{Flags, KeyHash, KeyspaceId, Kind, SeqNo, Tag, check_value};
+use crate::base::entry::{KeyHash, KeyspaceId, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Durability, Layout};
 use crate::base::slice::Slice;
@@ -186,14 +186,6 @@ impl Keyspace {
             let old = self.get(key)?;
             let replacement = new(old.as_deref());
             let (tag, value) = match &replacement {
-                // The writer knows what was there (SlimDB section 3.2, the non-blind write).
-                Some(value) if old.is_none() => (
-                    Tag {
-                        kind: Kind::Put,
-                        flags: Flags::KNOWN_ABSENT,
-                    },
-                    value.as_slice(),
-                ),
                 Some(value) => (Tag::PUT, value.as_slice()),
                 None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),

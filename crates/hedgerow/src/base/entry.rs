@@ -106,11 +106,9 @@ impl Flags {
     /// Reserved: a time of expiry precedes the value.
     #[allow(dead_code, reason = "reserved in the formats for put_ttl")]
     pub(crate) const EXPIRES: Flags = Flags(1);
-    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write).
-    #[allow(
-        dead_code,
-        reason = "reserved in the formats for the multi-level cuckoo filter"
-    )]
+    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write). It is
+    /// no longer written.
+    #[allow(dead_code, reason = "older databases have entries with it")]
     pub(crate) const KNOWN_ABSENT: Flags = Flags(2);
     const KNOWN: u8 = 3;
 
