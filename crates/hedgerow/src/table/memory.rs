@@ -42,7 +42,7 @@ pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const BUDGET_BYTES_MAX: u64 = 16 << 40;
 /// The memory of an open tree beside its entries, in bytes: what `tests/allocations.rs` measures of a
 /// keyspace of one.
-pub(crate) const TREE_BYTES: u64 = 4 << 10;
+pub(crate) const TREE_BYTES: u64 = 4160;
 /// The least memory of the page cache, in bytes, even if a user pins more than the whole budget: a
 /// few pages for the current reads.
 const CACHE_BYTES_MIN: u64 = 64 << 10;
