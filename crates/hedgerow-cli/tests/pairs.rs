@@ -96,7 +96,7 @@ fn a_keyspace_is_divided_as_it_is_said_when_it_is_made() {
     let unknown = place.run("put", &["--partitions", "range:b,a", "z", "5"]);
     let text = String::from_utf8_lossy(&unknown.stderr);
     assert_eq!(unknown.status.code(), Some(2), "{text}");
-    let expected = "expected ascending keys between partitions, found `a` after `b`";
+    let expected = "expected ascending split keys, found `a` after `b`";
     assert!(text.contains(expected), "{text}");
 }
 
@@ -360,7 +360,7 @@ fn keys_without_an_order_are_scanned_by_prefix_and_as_a_whole() {
     let parts = [&parts[..], &["--prefix and --unordered"]].concat();
     fails_saying(&place.run("scan", &NONE), 2, &parts);
     let short = place.run("put", &["ada", "1"]);
-    fails_saying(&short, 2, &["expected a key with the byte 0x3e"]);
+    fails_saying(&short, 2, &["expected a key with the delimiter 0x3e"]);
     let other = place.run("put", &["--order", "hashed", "ada>1", "1"]);
     assert_eq!(other.status.code(), Some(2));
     let wrong = place.run("scan", &["--unordered", "--resume", "00ff00ff00"]);

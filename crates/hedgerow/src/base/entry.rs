@@ -1,5 +1,5 @@
-//! The words every layer shares: sequence numbers, entry kinds and flags, key hashes; the numbers of
-//! keyspaces and partitions, places in the log.
+//! The types that every layer shares: sequence numbers, entry kinds and flags, key hashes, the
+//! numbers of keyspaces and partitions, positions in the log.
 //!
 //! An *entry* is (order key, sequence number, kind, flags, value). Entries are ordered by order key
 //! ascending, then by sequence number descending, so that the newest version of a key comes first.
@@ -14,7 +14,8 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// What an entry costs in a memtable beyond key and value: the node of the map, roughly.
+/// The memory that an entry takes in a memtable beyond its key and value: roughly one node of the
+/// map.
 pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
 
 /// A number that orders all writes of a database: every operation of every batch has its own.
@@ -23,12 +24,12 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: usize = 48;
 pub struct SeqNo(pub u64);
 
 impl SeqNo {
-    /// After every write: reads that want the newest version ask for this.
+    /// After every write. A read at this number sees the newest version.
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
-    /// The largest number of a database when it is opened. Half of all numbers are left then: enough for
+    /// The largest number of a database when it is opened. It leaves half of all numbers: enough for
     /// more than a hundred years of ten million writes a second.
     pub(crate) const OPENED_MAX: SeqNo = SeqNo(SeqNo::MAX.0 / 2);
-    /// What stands for the number of a put that every reader sees and below which there is nothing.
+    /// The number of a put that every reader sees and that no older version lies below.
     pub(crate) const SETTLED: SeqNo = SeqNo(1);
 }
 
@@ -40,7 +41,7 @@ pub struct KeyspaceId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u32);
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogPosition {
     /// The number of the segment.
@@ -50,7 +51,7 @@ pub struct LogPosition {
 }
 
 impl LogPosition {
-    /// The position in one integer that sorts alike.
+    /// The position as one integer with the same order.
     pub(crate) fn packed(self) -> u64 {
         u64::from(self.segment) << 32 | u64::from(self.offset)
     }
@@ -63,7 +64,7 @@ impl LogPosition {
     }
 }
 
-/// What an entry does to its key. The numbers are in the formats of log and tables.
+/// The effect of an entry on its key. The numbers are in the formats of log and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -126,7 +127,7 @@ impl Flags {
     }
 }
 
-/// Kind and flags in 16 bits, as memtables keep them: kind in the low byte, flags in the high one.
+/// Kind and flags in 16 bits, as memtables store them: kind in the low byte, flags in the high one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Tag {
     pub(crate) kind: Kind,
@@ -159,9 +160,9 @@ impl Tag {
 /// The bits of the high half of a hash that choose the partition.
 const PARTITION_BITS: u32 = 16;
 
-/// The one hash of a user key, computed once per operation. Which bits serve what is the table in
-/// `docs/format/hash.md`: partition, trie path and bucket take theirs from the high half,
-/// fingerprints and filter positions from the low half, so that no two share a bit.
+/// The hash of a user key, computed once per operation. `docs/format/hash.md` lists the use of
+/// every bit. Partition, trie path and bucket use the high half; fingerprints and filter positions
+/// use the low half. So no two uses share a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash(pub(crate) u128);
 
@@ -171,13 +172,13 @@ impl KeyHash {
         KeyHash(xxhash_rust::xxh3::xxh3_128_with_seed(user_key, seed))
     }
 
-    /// The half that routes: bits 48..64 choose the partition.
+    /// The half that routes. Bits 48..64 choose the partition.
     pub(crate) fn high(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
-    /// What keys of the order `hashed` are sorted by first: the high half without the bits that choose the
-    /// partition, then those.
+    /// The first sort key of the order `hashed`: the bits of the high half that do not choose the
+    /// partition, then the bits that do.
     pub(crate) fn order(self) -> u64 {
         self.high().rotate_left(PARTITION_BITS)
     }

@@ -1,4 +1,4 @@
-//! One error type for everything: what went wrong, where, and what the caller can do about it.
+//! The error type of the engine: the failure, its place and the caller's remedy.
 
 use std::fmt;
 use std::io;
@@ -8,33 +8,33 @@ use std::sync::Arc;
 /// The result of every operation that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the caller can do about an [`Error`].
+/// The caller's remedy for an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Fix the call: an argument is out of its bounds or options contradict each other.
+    /// Fix the call: an argument is out of bounds, or two options contradict each other.
     InvalidArgument,
-    /// The keyspace's layout or the way it was opened cannot serve this call; the message names
-    /// what can.
+    /// The keyspace's layout, or the way that the database was opened, does not allow this call.
+    /// The message names calls that are allowed.
     Unsupported,
     /// Another process, or another handle in this one, has the database open for writing.
     Locked,
     /// The operating system refused; see the source.
     Io,
-    /// Free some space. Reads go on, and writes resume by themselves when there is room.
+    /// Free some space. Reads keep working, and writes resume by themselves when there is room.
     NoSpace,
-    /// Bytes on disk are not what was written. Restore the file that is named, or `repair`.
+    /// Bytes on disk differ from the bytes written. Restore the named file, or run `repair`.
     Corruption,
-    /// The database was written by a newer version: upgrade this program.
+    /// A newer version wrote the database: upgrade this program.
     FormatVersion,
-    /// Somebody else changed the data first: try again.
+    /// Another writer changed the data first: try again.
     Conflict,
-    /// An earlier write or sync of the log failed, so that its state is unknown. Reads go on.
-    /// Close the database and open it again.
+    /// An earlier write or sync of the log failed, so the state of the log is unknown. Reads keep
+    /// working. Close the database and open it again.
     Poisoned,
     /// The database was closed, or the keyspace dropped.
     Closed,
-    /// The work was cancelled by its caller, or a function that it called panicked.
+    /// The caller cancelled the work, or a function of the caller panicked.
     Cancelled,
     /// A queue is full: await the call, or try again.
     WouldBlock,
@@ -59,7 +59,7 @@ impl ErrorKind {
     }
 }
 
-/// What went wrong, where, and why. Cheap to clone.
+/// A failure: its kind, its message and its place. Cheap to clone.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ struct Context {
 }
 
 impl Error {
-    /// An error of a kind with a sentence that names what was expected and what was found.
+    /// An error of this kind. The message names the expected and the found value.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Arc::new(Context {
             kind,
@@ -108,7 +108,7 @@ impl Error {
         Error::new(ErrorKind::Corruption, message)
     }
 
-    /// An error of the operating system while doing `action` (`"write"`, `"sync"`) to a file.
+    /// An error of the operating system during `action` (`"write"`, `"sync"`) on a file.
     pub(crate) fn io(action: &str, path: &Path, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
@@ -124,7 +124,7 @@ impl Error {
         }))
     }
 
-    /// Adds the file, unless one is named already.
+    /// Adds the file, unless the error already names one.
     pub(crate) fn at(self, path: &Path, offset: Option<u64>) -> Self {
         if self.0.path.is_some() {
             return self;
@@ -142,7 +142,7 @@ impl Error {
         }))
     }
 
-    /// Adds the offset in bytes within the file that [`Error::at`] names, unless one is known.
+    /// Adds the offset in bytes within the file of [`Error::at`], unless the error already has one.
     pub(crate) fn at_offset(self, offset: u64) -> Self {
         if self.0.offset.is_some() {
             return self;
@@ -160,23 +160,23 @@ impl Error {
         }))
     }
 
-    /// What the caller can do.
+    /// The kind, which says what the caller can do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether a file or a directory was not there.
+    /// True if a file or a directory was not there.
     pub(crate) fn is_not_found(&self) -> bool {
         let kind = self.0.source.as_ref().map(io::Error::kind);
         kind == Some(io::ErrorKind::NotFound)
     }
 
-    /// What was expected and found, without the kind.
+    /// The message without the kind.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The file concerned, if one is.
+    /// The file, if the error concerns one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }

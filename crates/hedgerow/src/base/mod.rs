@@ -1,4 +1,4 @@
-//! The words that all rooms share.
+//! The types and services that all rooms share.
 
 pub(crate) mod codec;
 pub(crate) mod entry;

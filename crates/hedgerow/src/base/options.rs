@@ -1,5 +1,5 @@
-//! What can be chosen: the layout of a keyspace, fixed when it is created, and its design, which may
-//! change at any time. Both are recorded in the manifest.
+//! The options of a keyspace: its layout, fixed when it is created, and its design, which may
+//! change at any time. The manifest records both.
 
 mod design_text;
 mod key_order;
@@ -17,7 +17,7 @@ pub use level_paths::LevelPaths;
 pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 
-/// How much of a write must be safe when the call returns.
+/// The failure that a write must survive when the call returns.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -26,21 +26,21 @@ pub use policy::{CutSpec, LevelSpec, PolicySpec};
 /// let db = Db::open(dir.path())?;
 /// let orders = db.keyspace("orders", Layout::sorted())?;
 /// orders.put("seen", "17")?;
-/// // Durable when it returns, and so is what was put before it.
+/// // Durable when it returns, and so is every earlier write.
 /// orders.put_with("paid", "17", Durability::Synced)?;
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Survives the end of the process, not of the machine. What a crash of the machine keeps is a
-    /// prefix of all writes in the order in which they were committed.
+    /// Survives the end of the process, not of the machine. After a crash of the machine, the
+    /// surviving writes are a prefix of all writes in commit order.
     #[default]
     Buffered,
-    /// Survives the end of the machine, and so does everything committed before it.
+    /// Survives the end of the machine, together with every earlier commit.
     Synced,
 }
 
-/// What the stored bytes mean: fixed when a keyspace is created.
+/// The meaning of the stored bytes, fixed when a keyspace is created.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ pub enum Durability {
 ///
 /// let db = Db::open(dir.path())?;
 /// db.keyspace("events", Layout::sorted().hash(8))?;
-/// // It is fixed: asking for another one is an error.
+/// // The layout is fixed: a different one is an error.
 /// let error = db.keyspace("events", Layout::sorted()).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 /// # Ok::<(), hedgerow::Error>(())
@@ -62,7 +62,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Keys in the order of their bytes, in one tree.
+    /// Keys in byte order, in one tree.
     pub fn sorted() -> Layout {
         Layout::default()
     }
@@ -83,13 +83,14 @@ impl Layout {
         }
     }
 
-    /// Divided into `partitions` trees by a hash of the key.
+    /// Divides the keys among `partitions` trees by a hash of the key.
     pub fn hash(mut self, partitions: u16) -> Layout {
         self.partitioning = Partitioning::Hash(partitions);
         self
     }
 
-    /// Divided at these keys into one tree more than there are of them ([`Partitioning::Range`]).
+    /// Divides the keys at these split keys: `n` splits make `n + 1` trees
+    /// ([`Partitioning::Range`]).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -111,7 +112,8 @@ impl Layout {
         match self.partitioning {
             Partitioning::Range(_) if self.order != KeyOrder::Sorted => {
                 Err(Error::invalid(format!(
-                    "expected one tree or a hash for keys of the order {}, found `{}`, which only sorted keys can have",
+                    "expected `single` or `hash:N` for keys of the order `{}`, found `{}`: \
+                     only `sorted` keys can be divided by range",
                     self.order, self.partitioning
                 )))
             }
@@ -120,13 +122,13 @@ impl Layout {
     }
 }
 
-/// How the pages of a table are compressed.
+/// The compression of the pages of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// LZ4; a page that would not shrink by an eighth is stored as it is.
+    /// LZ4. A page that would not shrink by an eighth is stored uncompressed.
     #[default]
     Lz4,
 }
@@ -138,34 +140,34 @@ pub enum TableSpec {
     /// Blocks of entries, with an index and a filter for the whole table.
     #[default]
     BlockBased,
-    /// Buckets of `block_bytes`, which are found by the hash of a key and a byte or so in memory for
-    /// each, with a Bloom filter of its own (Wu et al., "LSM-trie: an LSM-tree-based ultra-large
-    /// key-value store for small data items", 2015). For keys of the order hashed. Buckets are not
-    /// compressed, and have no other index.
+    /// Buckets of `block_bytes`, found by the hash of a key and about one byte of memory per
+    /// bucket. Each bucket has a Bloom filter (Wu et al., "LSM-trie: an LSM-tree-based ultra-large
+    /// key-value store for small data items", 2015). Needs keys of the order `hashed`. Buckets are
+    /// not compressed and have no other index.
     HTable,
 }
 
-/// Which blocks are read for a key.
+/// The index that finds the block of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IndexSpec {
     /// The shortest key that separates each block from the next: 6 to 12 bytes per block.
     #[default]
     Fence,
-    /// The entropy-coded three-level index, below two bytes per block (Ren et al., "SlimDB: a
-    /// space-efficient key-value storage engine for semi-sorted data", 2017). For keys in the order of
-    /// hashes. Blocks have one size and are not compressed.
+    /// The entropy-coded three-level index: less than two bytes per block (Ren et al., "SlimDB: a
+    /// space-efficient key-value storage engine for semi-sorted data", 2017). Needs keys of the
+    /// order `semi-sorted` or `hashed`. Blocks have one size and are not compressed.
     ThreeLevel,
-    /// The same with parts of keys in place of the third level's tries: a little larger, and faster where
-    /// many keys have the same prefix.
+    /// The three-level index with parts of keys in place of the tries of its third level: a little
+    /// larger, and faster if many keys share a prefix.
     ThreeLevelArray,
 }
 
-/// Which tables are read for a key.
+/// The filter that tells which tables to read for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum FilterSpec {
-    /// All that might hold it by their bounds.
+    /// No filter: a lookup reads every table whose bounds include the key.
     #[default]
     None,
     /// A Bloom filter per table, blocked by cache line.
@@ -173,19 +175,20 @@ pub enum FilterSpec {
         /// Filter bits per key, 1.0 to 32.0; fractions are kept.
         bits_per_key: f32,
     },
-    /// A cuckoo filter per table: a key takes `fingerprint_bits / 0.95` bits, and one in
+    /// A cuckoo filter per table. A key takes `fingerprint_bits / 0.95` bits. One in
     /// `2^fingerprint_bits / 7.6` absent keys passes.
     Cuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
     },
-    /// A cuckoo filter for all runs of a level together, which says which of them may hold a key: a
-    /// key takes `(fingerprint_bits + log2(runs)) / 0.95` bits of a full level, and one in
-    /// `2^fingerprint_bits / 7.6` absent keys passes, however many runs there are (Ren, Zheng,
-    /// Arulraj, Gibson, "SlimDB", 2017, section 3.2). Levels of one run have a cuckoo filter per
-    /// table. It is in memory wherever indexes and other filters are; unless they are resident, filters take half
-    /// of the budget at most, with shorter fingerprints where that is little, and with none for the oldest runs where
-    /// it is too little for those.
+    /// One cuckoo filter for all runs of a level. It tells which of them may hold a key (Ren,
+    /// Zheng, Arulraj, Gibson, "SlimDB", 2017, section 3.2). A key takes `(fingerprint_bits +
+    /// log2(runs)) / 0.95` bits of a full level. One in `2^fingerprint_bits / 7.6` absent keys
+    /// passes, for any number of runs. Levels of one run have a cuckoo filter per table.
+    ///
+    /// The filter is kept in memory whenever indexes and other filters are. Unless
+    /// [`Residency::Resident`], all filters together use at most half of the memory budget:
+    /// fingerprints are shortened first, then the oldest runs go without.
     MultiLevelCuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
@@ -195,30 +198,31 @@ pub enum FilterSpec {
         /// in several runs; then the filter changes to one slot per key by itself.
         unique: bool,
     },
-    /// For keys of the order `hashed`: a Bloom filter for each column of a table's hashes, and in levels of several runs
-    /// those of all runs of a group beside one another, so that what does not fit the memory is one
-    /// page read for all of them (Wu, Xu, Shao, Jiang, "LSM-trie", 2015, section 3.3). Small levels are kept in memory as far as they fit.
-    /// Levels of one run have a Bloom filter per table.
+    /// Clustered Bloom filters, for keys of the order `hashed` (Wu, Xu, Shao, Jiang, "LSM-trie",
+    /// 2015, section 3.3). A table has a Bloom filter for each column of its hashes. The filters of
+    /// all runs of a group that cover one column share a page, so that a lookup reads one filter
+    /// page for any number of runs. Small levels stay in memory as far as they fit. Levels of one
+    /// run have a Bloom filter per table.
     Cluster {
         /// Filter bits per key, 1.0 to 32.0; fractions are kept.
         bits_per_key: f32,
     },
-    /// A Bloom filter per table, with more bits per key in smaller levels, so that reads of absent
-    /// keys are fewest for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal navigable
-    /// key-value store", 2017). Where bits gain too little, tables have no filter.
+    /// A Bloom filter per table, with more bits per key in smaller levels, which minimizes the
+    /// reads of absent keys for the memory (Dayan, Athanassoulis, Idreos, "Monkey: optimal
+    /// navigable key-value store", 2017). Tables whose bits would gain too little have no filter.
     Monkey {
-        /// Filter bits per key, 0.1 to 20.0, on average over all levels; `None` leaves it to the
-        /// memory budget: what the indexes leave of their common share, as far as it gains more
-        /// than a larger page cache would.
+        /// Filter bits per key, 0.1 to 20.0, averaged over all levels. `None` derives it from the
+        /// memory budget: the part of the common share that indexes leave over, as long as a bit
+        /// gains more there than in a larger page cache.
         bits_per_key: Option<f32>,
     },
 }
 
-/// Where the indexes and filters of tables are kept.
+/// The place of the indexes and filters of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Residency {
-    /// In memory while they fit their share of the memory budget, else in the page cache.
+    /// In memory while they fit their share of the memory budget, otherwise in the page cache.
     #[default]
     Auto,
     /// In memory.
@@ -227,8 +231,8 @@ pub enum Residency {
     Paged,
 }
 
-/// How a keyspace stores what it is given: may change at any time
-/// ([`Keyspace::retune`](crate::Keyspace::retune)); files of an earlier design stay readable until
+/// The way that a keyspace stores its data. It may change at any time
+/// ([`Keyspace::retune`](crate::Keyspace::retune)). Files of an earlier design stay readable until
 /// they are merged away.
 ///
 /// ```
@@ -257,15 +261,15 @@ pub struct Design {
     pub index: IndexSpec,
     /// The filter of each table.
     pub filter: FilterSpec,
-    /// Where indexes and filters live.
+    /// The place of indexes and filters.
     pub residency: Residency,
-    /// What a block of entries, or a bucket, takes in memory, 512 B to 256 KiB, a bucket to 16 KiB. Smaller blocks make
-    /// point reads cheaper and the index larger.
+    /// The memory of a block of entries or of a bucket: 512 B to 256 KiB, a bucket at most 16 KiB.
+    /// Smaller blocks make point reads cheaper and the index larger.
     pub block_bytes: u32,
     /// The size of a table, 4 KiB to 4 GiB; `None` derives it from the memory budget.
     pub table_bytes: Option<u64>,
-    /// The size at which the memtables of all partitions together are flushed, 4 KiB to 64 GiB;
-    /// `None` derives it from the memory budget.
+    /// The total size of all partitions' memtables that starts a flush, 4 KiB to 64 GiB; `None`
+    /// derives it from the memory budget.
     pub memtable_bytes: Option<u64>,
 }
 
@@ -287,43 +291,42 @@ impl Default for Design {
 
 impl Design {
     /// The filter of a table written into a level: the design's, unless a table of levels names
-    /// another.
+    /// another one.
     pub fn filter_at(&self, level: usize) -> FilterSpec {
         let named = self.policy.level(level).and_then(|level| level.filter);
         named.unwrap_or(self.filter)
     }
 
     /// The index of a table written into a level: the design's, unless a table of levels names
-    /// another.
+    /// another one.
     pub fn index_at(&self, level: usize) -> IndexSpec {
         let named = self.policy.level(level).and_then(|level| level.index);
         named.unwrap_or(self.index)
     }
 
-    /// Refuses an index of hashes for keys that are not in the order of theirs, and a trie, HTables or clusters of
-    /// filters for keys that are not in the order of their own hashes.
+    /// Checks that the design can serve keys of this order. Three-level indexes need `semi-sorted`
+    /// or `hashed` keys. Tries, HTables and clustered filters need `hashed` keys.
     ///
-    /// # Errors
-    /// `InvalidArgument`.
+    /// # Errors `InvalidArgument` if it cannot.
     pub fn check_order(&self, order: KeyOrder) -> Result<()> {
         self.check_filters(order)?;
         if matches!(self.policy, PolicySpec::Trie { .. }) && order != KeyOrder::Hashed {
             return Err(Error::invalid(format!(
-                "expected keys of the order hashed for the policy {}, found {order}: \
-                 its nodes are ranges of hashes of keys",
+                "expected keys of the order `hashed` for the policy `{}`, found `{order}`: \
+                 each node of the trie is a range of key hashes",
                 self.policy
             )));
         }
         if self.table == TableSpec::HTable && order != KeyOrder::Hashed {
             return Err(Error::invalid(format!(
-                "expected keys of the order hashed for tables of the format htable, found {order}: \
-                 their buckets are ranges of hashes of keys"
+                "expected keys of the order `hashed` for tables of the format `htable`, found `{order}`: \
+                 each bucket is a range of key hashes"
             )));
         }
         match self.index_of_hashes() {
             Some(index) if order == KeyOrder::Sorted => Err(Error::invalid(format!(
-                "expected the index fence for keys of the order sorted, found {index}: \
-                 it finds keys by their hashes, so it is for the orders semi-sorted and hashed"
+                "expected the index `fence` for keys of the order `sorted`, found `{index}`: \
+                 it finds keys by their hashes, so it needs the order `semi-sorted` or `hashed`"
             ))),
             _ => Ok(()),
         }
@@ -338,8 +341,8 @@ impl Design {
         let is_cluster = |filter: &FilterSpec| matches!(filter, FilterSpec::Cluster { .. });
         match named.chain([self.filter]).find(is_cluster) {
             Some(filter) if order != KeyOrder::Hashed => Err(Error::invalid(format!(
-                "expected keys of the order hashed for the filter {filter}, found {order}: \
-                 its pages are ranges of hashes of keys"
+                "expected keys of the order `hashed` for the filter `{filter}`, found `{order}`: \
+                 each of its pages covers a range of key hashes"
             ))),
             _ => Ok(()),
         }
@@ -361,7 +364,7 @@ impl Design {
 }
 
 impl Design {
-    /// An index other than fence pointers, of the design or of one of its levels.
+    /// The first index of hashes that the design or one of its levels names.
     fn index_of_hashes(&self) -> Option<IndexSpec> {
         let levels = match &self.policy {
             PolicySpec::Levels(levels) => &levels[..],
@@ -372,15 +375,15 @@ impl Design {
         indexes.find(|index| *index != IndexSpec::Fence)
     }
 
-    /// What only holds of HTables.
+    /// Checks the rules that only HTables have.
     fn check_buckets(&self) -> Result<()> {
         if self.table != TableSpec::HTable {
             return Ok(());
         }
         if let Some(index) = self.index_of_hashes() {
             return Err(Error::invalid(format!(
-                "expected the index fence with tables of the format htable, found {index}: \
-                 HTables find their buckets without an index"
+                "expected the index `fence` for tables of the format `htable`, found `{index}`: \
+                 an HTable finds its buckets without an index"
             )));
         }
         check_range(
@@ -396,13 +399,15 @@ impl FilterSpec {
     pub(crate) fn check(&self) -> Result<()> {
         let (bits, min, max, otherwise) = match *self {
             FilterSpec::Bloom { bits_per_key } | FilterSpec::Cluster { bits_per_key } => {
-                let otherwise = "fewer let most keys pass, more hardly fewer";
+                let otherwise =
+                    "fewer bits let most absent keys pass, more bits stop hardly any more";
                 (bits_per_key, 1.0, 32.0, otherwise)
             }
             FilterSpec::Monkey {
                 bits_per_key: Some(bits_per_key),
             } => {
-                let otherwise = "with fewer hardly any table has a filter, with more all levels have the most there are";
+                let otherwise = "with fewer bits hardly any table has a filter, \
+                                 with more every level has the most that it can have";
                 (bits_per_key, 0.1, 20.0, otherwise)
             }
             FilterSpec::Cuckoo { fingerprint_bits }
@@ -467,11 +472,13 @@ impl fmt::Display for FilterSpec {
 impl FromStr for FilterSpec {
     type Err = Error;
 
-    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `cluster:BITS`, `monkey` or `monkey:BITS`.
+    /// `none`, `bloom:BITS`, `cuckoo:BITS`, `mlcf:BITS`, `mlcf:BITS,unique`, `cluster:BITS`,
+    /// `monkey` or `monkey:BITS`.
     fn from_str(spec: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!(
-                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `cluster:16`, `monkey:8`, `monkey` or `none`, found `{spec}`"
+                "expected a filter such as `bloom:10`, `cuckoo:12`, `mlcf:12`, `cluster:16`, \
+                 `monkey:8`, `monkey` or `none`, found `{spec}`"
             ))
         };
         let bits = |bits: &str| bits.parse().map_err(|_| unknown());
@@ -502,7 +509,7 @@ impl FromStr for FilterSpec {
     }
 }
 
-/// Display and `FromStr` of a choice among names.
+/// `Display` and `FromStr` of an enum of names.
 macro_rules! named {
     ($type:ident, $what:literal, $($name:literal => $variant:ident),+) => {
         impl fmt::Display for $type {

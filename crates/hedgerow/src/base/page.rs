@@ -1,4 +1,4 @@
-//! A page: what is read from a table at once, verified and decompressed.
+//! Pages. A page is the unit of a table that is read, verified and decompressed at once.
 
 use std::io;
 use std::ops::{Deref, Range};
@@ -10,17 +10,17 @@ use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
 
 use crate::base::error::Result;
 
-/// What follows the stored bytes of every page: a byte that says how they are compressed, then the
-/// seeded checksum of both.
+/// The trailer behind the stored bytes of every page: a byte for the compression, then the seeded
+/// checksum of both.
 pub(crate) const TRAILER_BYTES: u32 = 5;
 
-/// What a page takes in memory beside its bytes, its trailer included, with which it is read.
+/// The memory of a page beyond its bytes. It includes the trailer, which is read with the page.
 pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES as usize;
 
-/// Memory that is not shared yet: zeros, beginning at a cache line.
+/// Memory that is not shared yet. It is zeroed and begins at a cache line.
 pub(crate) type Buffer = PageMut;
 
-/// Has the processor fetch the cache line of a byte, without waiting for it; nothing past the end.
+/// Prefetches the cache line of byte `at`; does nothing past the end.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8], at: usize) {
     if let Some(byte) = bytes.get(at) {
@@ -28,30 +28,30 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize) {
     }
 }
 
-/// What devices and the system's cache read at once.
+/// The unit of reads of devices and of the system's cache.
 pub(crate) const DEVICE_PAGE_BYTES: u64 = 4096;
 
 /// The number of a table file; never reused within a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 
-/// Where a page lies in its table file: offset and size of its stored bytes, with its trailer.
+/// The place of a page in its table file: offset and size of its stored bytes, trailer included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     /// Bytes from the beginning of the file.
     pub offset: u64,
-    /// The stored bytes, with the trailer.
+    /// The size of the stored bytes, trailer included.
     pub bytes: u32,
 }
 
 impl Handle {
-    /// What the page takes in memory if it is stored as it is.
+    /// The memory of the page if it is stored uncompressed.
     pub(crate) fn memory_bytes(self) -> u64 {
         u64::from(self.bytes) + PAGE_HEADER_BYTES as u64
     }
 }
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PageClass {
@@ -65,7 +65,7 @@ pub enum PageClass {
     Filter,
 }
 
-/// The name of a page.
+/// The identity of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PageId {
     pub(crate) table: TableId,
@@ -74,22 +74,22 @@ pub(crate) struct PageId {
 }
 
 impl PageId {
-    /// What tells the page from all others of a database.
+    /// The two numbers that identify the page within a database.
     pub(crate) fn name(self) -> [u64; 2] {
         [self.table.0, self.handle.offset]
     }
 }
 
-/// About what everything but the values takes of a block of short entries.
+/// Approximately the bytes of a block of short entries without the values.
 const FRONT_BYTES: usize = 512;
 
-/// The bytes of a page, shared between the cache and whoever reads them. Cheap to clone, and one
-/// pointer wide.
+/// The bytes of a page, shared between the cache and its readers. Cheap to clone, and one pointer
+/// wide.
 #[derive(Debug, Clone)]
 pub(crate) struct Page(PageRef);
 
 impl Page {
-    /// A page that is not of a table.
+    /// A page that belongs to no table.
     #[cfg(test)]
     pub(crate) fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Page> {
         let mut buffer = PageMut::allocate(bytes);
@@ -97,13 +97,13 @@ impl Page {
         Ok(Page(buffer.share([0; 2])))
     }
 
-    /// What was read of a table.
+    /// A page that was read from a table.
     pub(crate) fn of_table(buffer: PageMut, id: PageId) -> Page {
         Page(buffer.share(id.name()))
     }
 
-    /// Asks for the front of the page, which nearly always is out of the processor's caches, all at
-    /// once: a block's restart points and heads are read one after the other.
+    /// Prefetches the front of the page, which is rarely in the processor's caches. A search reads
+    /// the block's restart points and heads one after the other; here their misses overlap.
     #[inline]
     pub(crate) fn prefetched(&self) -> &Page {
         self.0.prefetch_front(FRONT_BYTES);
@@ -115,12 +115,12 @@ impl Page {
         self.0.name() == id.name()
     }
 
-    /// The table that it is of.
+    /// The table that it belongs to.
     pub(crate) fn table(&self) -> TableId {
         TableId(self.0.name()[0])
     }
 
-    /// What it takes in memory.
+    /// The memory that it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
@@ -168,47 +168,48 @@ impl Deref for PageSlice {
     }
 }
 
-/// What every leaf that never does I/O answers: give me this page and ask again, or here it is.
+/// The answer of a leaf that does no I/O: a page to read before the next try, or the result.
 #[derive(Debug)]
 pub(crate) enum Step<T> {
     Read(PageId),
     Done(T),
 }
 
-/// Where iterators get their pages from: the cache, or a reader that streams ahead for merges.
+/// The source of an iterator's pages: the cache, or a reader that prefetches for merges.
 pub(crate) trait PageSource: Send + Sync {
     /// The verified, decompressed page. Cost: one read unless it is cached.
     fn page(&self, id: PageId) -> Result<Page>;
 
-    /// Whether asking for the page reads nothing, as things are.
+    /// True if the page needs no read at this moment.
     fn has_cached(&self, _id: PageId) -> bool {
         false
     }
 
-    /// The page if that takes no read.
+    /// The page if it needs no read.
     fn at_hand(&self, _id: PageId) -> Option<Page> {
         None
     }
 
-    /// Who reads its pages into the cache together with those of others; `None` if each is read alone.
+    /// The object that can read its pages into the cache together with other reads; `None` if each
+    /// page is read alone.
     fn shared(self: Arc<Self>) -> Option<Arc<dyn SharedPages>> {
         None
     }
 }
 
-/// Pages that can be read while others are.
+/// Pages that can be read together with others.
 pub(crate) trait SharedPages: Send + Sync {
-    /// Begins to read a page among others.
+    /// Starts the read of a page.
     fn begin_read(&self, id: PageId, reads: &mut dyn Reads, tag: usize) -> Result<()>;
-    /// Verifies what was read, which the cache has from then on.
+    /// Verifies the bytes that were read. From then on the cache holds the page.
     fn end_read(&self, id: PageId, read: io::Result<&[u8]>) -> Result<Page>;
 }
 
-/// Pages that somebody will ask for.
+/// Pages that will be needed soon.
 pub(crate) type Wanted = Vec<(Arc<dyn SharedPages>, PageId)>;
 
-/// Reads pages into the cache, all at the same time as far as the device can. What cannot be read is told to who asks
-/// for it.
+/// Reads pages into the cache, as many at the same time as the device can. A failed read is not
+/// reported here: the later read of that page reports it.
 pub(crate) fn read_together(wanted: &Wanted, mut reads: Box<dyn Reads>) {
     for (tag, (pages, id)) in wanted.iter().enumerate() {
         let _ = pages.begin_read(*id, &mut *reads, tag);

@@ -1,4 +1,4 @@
-//! The bytes that reads give back: copied when short, pinning their page when long.
+//! The bytes that reads return: short ones are copied, long ones pin their page.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::base::page::PageSlice;
 
-/// Shorter values are copied: that costs less than to keep their page.
+/// Shorter values are copied, which costs less than pinning their page.
 const PIN_BYTES_MIN: usize = 1024;
 
-/// A value keeps at most so many times its own bytes in memory; one that is a smaller part of its page is copied.
+/// A value pins at most this multiple of its own size. A smaller part of a page is copied.
 const PIN_FACTOR_MAX: usize = 4;
 
-/// Short bytes live inside the slice itself.
+/// Values up to this size are stored inside the slice.
 const INLINE_BYTES_MAX: usize = 30;
 
 /// Some bytes: a key or a value. Cheap to clone, `Send + Sync`, and free of lifetimes.
 ///
-/// Up to 30 bytes are stored inside. Longer ones are on the heap, or, from 1 KiB on, part of a
-/// cached page that stays in memory (and counts as `pinned`) for as long as the slice lives, if they are at least a
-/// quarter of it.
+/// A slice of up to 30 bytes stores them inside. A longer one lies on the heap. From 1 KiB on, a
+/// slice that is at least a quarter of its page pins that page instead: the page stays in memory as
+/// long as the slice lives, and counts as `pinned`.
 ///
 /// ```
 /// use hedgerow::Slice;
@@ -87,12 +87,12 @@ impl Slice {
         Slice(Repr::Heap(Arc::from(bytes)))
     }
 
-    /// Whether the bytes of a page keep it in memory.
+    /// True if a slice of these bytes pins their page.
     pub(crate) fn pins(bytes: &PageSlice) -> bool {
         bytes.len() >= PIN_BYTES_MIN && bytes.len() * PIN_FACTOR_MAX >= bytes.page_bytes()
     }
 
-    /// The bytes of a page: copied when short, else the page is pinned.
+    /// The bytes of a page: copied if short, otherwise the page is pinned.
     pub(crate) fn from_page(bytes: PageSlice, pinned: &Arc<AtomicUsize>) -> Slice {
         if !Slice::pins(&bytes) {
             return Slice::copy_from(&bytes);

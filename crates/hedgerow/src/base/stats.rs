@@ -1,4 +1,4 @@
-//! Counters of what the engine did, and the events it tells.
+//! Counters of the engine's work, and the events that it reports.
 
 mod operations;
 
@@ -13,11 +13,11 @@ use crate::base::options::Design;
 pub use operations::Operations;
 pub(crate) use operations::{OperationCounters, OperationKind};
 
-/// Levels beyond this are counted with the last one.
+/// Deeper levels are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
 const STRIPES: usize = 8;
 
-/// A count that threads add to without sharing a cache line.
+/// A counter whose threads rarely share a cache line.
 #[derive(Default)]
 pub(crate) struct Counter {
     stripes: [Stripe; STRIPES],
@@ -59,14 +59,14 @@ impl fmt::Debug for Counter {
     }
 }
 
-/// Everything that is counted while a database is open.
+/// All counters of an open database.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Entries of bulk loads, which are puts and no operations.
+    /// Entries of bulk loads, which count as puts but not as operations.
     pub(crate) bulk_load_entries: Counter,
-    /// The operations on keyspaces that were dropped.
+    /// The operations on dropped keyspaces.
     pub(crate) of_dropped: Mutex<Operations>,
-    /// Keys and values of puts and deletes.
+    /// Bytes of keys and values of puts and deletes.
     pub(crate) user_bytes: Counter,
     pub(crate) flush_bytes: Counter,
     pub(crate) flush_entries: Counter,
@@ -93,7 +93,7 @@ impl Stats {
     }
 }
 
-/// Something that happened in the background, told to the listener of the database.
+/// A background event, reported to the listener of the database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ impl Stats {
 /// let users = db.keyspace("users", Layout::sorted())?;
 /// users.put("ada", "1815")?;
 /// users.flush()?;
-/// // What was not told by then is told when it is closed.
+/// // Closing the database reports the events that are still pending.
 /// db.close()?;
 /// assert_eq!(flushed.load(Ordering::Relaxed), 1);
 /// # Ok::<(), hedgerow::Error>(())
@@ -122,7 +122,7 @@ impl Stats {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A memtable became tables.
+    /// A memtable was written to tables.
     Flushed {
         /// The keyspace's name.
         keyspace: String,
@@ -132,7 +132,7 @@ pub enum Event {
         entries: u64,
         /// Bytes of tables written.
         bytes: u64,
-        /// How long it took.
+        /// The duration.
         took: Duration,
     },
     /// Tables were merged.
@@ -149,10 +149,10 @@ pub enum Event {
         read_bytes: u64,
         /// Bytes of tables written.
         write_bytes: u64,
-        /// How long it took.
+        /// The duration.
         took: Duration,
     },
-    /// Tables went down a level without being rewritten.
+    /// Tables moved down a level without being rewritten.
     Moved {
         /// The keyspace's name.
         keyspace: String,
@@ -163,7 +163,7 @@ pub enum Event {
         /// Bytes of the tables.
         bytes: u64,
     },
-    /// A keyspace got another design, durably; its trees come to the new shape by merges.
+    /// A keyspace got another design, durably. Merges bring its trees to the new shape.
     Retuned {
         /// The keyspace's name.
         keyspace: String,
@@ -172,65 +172,66 @@ pub enum Event {
         /// The design it has.
         to: Design,
     },
-    /// A keyspace that tunes itself found a better design, which [`Event::Retuned`] will tell of.
+    /// A self-tuning keyspace found a better design. [`Event::Retuned`] follows.
     Adopted {
         /// The keyspace's name.
         keyspace: String,
-        /// What an operation is predicted to cost with the design it has, in µs.
+        /// The predicted cost of an operation with the present design, in µs.
         us_before: f64,
-        /// And with the new one.
+        /// The predicted cost with the new design, in µs.
         us: f64,
     },
-    /// A tree has come to the shape that the design asks for which its keyspace was given since the
-    /// database was opened.
+    /// A tree has reached the shape of the design that its keyspace was given since the database
+    /// was opened.
     Reshaped {
         /// The keyspace's name.
         keyspace: String,
         /// The partition's index in its keyspace.
         partition: usize,
-        /// The time since it was given the design.
+        /// The time since the keyspace got the design.
         took: Duration,
     },
     /// A job failed and will be tried again.
     BackgroundError {
-        /// What was being done.
+        /// The failed job.
         doing: &'static str,
-        /// Why it failed.
+        /// The failure.
         error: Error,
     },
     /// Writes are refused from now on.
     Poisoned {
-        /// Why.
+        /// The failure behind it.
         error: Error,
     },
     /// Recovery replayed the log.
     Recovered {
-        /// Operations that were only in the log.
+        /// Operations that were in the log only.
         operations: u64,
-        /// How long opening took.
+        /// The duration of the open.
         took: Duration,
     },
 }
 
-/// Hears events, one after another, soon after they happened: on a background thread, or on that which opens or closes
-/// the database, whichever it is without a lock. It may call the database, and should be quick: the next event waits.
+/// Receives events one at a time, soon after they happened. The engine calls it without holding a
+/// lock, on a background thread or on the thread that opens or closes the database. It may call the
+/// database. It should be quick, because the next event waits.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Where the memory budget goes, in bytes.
+/// The use of the memory budget, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// The budget.
     pub budget: u64,
-    /// Memtables, active and sealed, and chunks kept for the next ones.
+    /// Memtables, active and sealed, and chunks kept for later memtables.
     pub memtables: u64,
-    /// Cached pages: data, and indexes and filters that are paged.
+    /// Cached pages: data, and paged indexes and filters.
     pub page_cache: u64,
     /// Indexes kept in memory.
     pub indexes: u64,
     /// Filters kept in memory.
     pub filters: u64,
-    /// Pages that values and cursors keep in memory.
+    /// Pages pinned by values and cursors.
     pub pinned: u64,
     /// Buffers of running flushes and merges.
     pub merges: u64,
@@ -255,9 +256,9 @@ impl MemoryStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LevelStats {
-    /// The level's number; 0 holds what was flushed.
+    /// The level's number; level 0 holds the flushed runs.
     pub level: usize,
-    /// Sorted runs, of the partition that has most.
+    /// Sorted runs of the partition with the most.
     pub runs: usize,
     /// Tables.
     pub tables: usize,
@@ -267,18 +268,20 @@ pub struct LevelStats {
     pub tombstones: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Bytes of the filters among them.
+    /// Bytes of the filters in these files.
     pub filter_bytes: u64,
-    /// Filter bits per key of the tables that are there, on average.
+    /// Filter bits per key of the present tables, on average.
     pub filter_bits_per_key: f64,
-    /// Filter bits per key, on average, of tables that are written to the level now; of the first
-    /// partition.
+    /// Filter bits per key, on average, of the tables that the first partition would write to the
+    /// level now.
     pub filter_bits_allotted: f64,
-    /// What the policy wants the level to hold; `None` for the last level, and where runs count.
+    /// The level's capacity by the policy; `None` for the last level, and for policies that count
+    /// runs.
     pub target_bytes: Option<u64>,
-    /// Runs at which they are merged; a level below level 0 with a target of 1 has one.
+    /// The number of runs that starts a merge. A level below level 0 with a target of 1 has one
+    /// run.
     pub target_runs: usize,
-    /// Gets answered here since the database was opened (over all keyspaces).
+    /// Gets answered by this level since the database was opened, over all keyspaces.
     pub hits: u64,
 }
 
@@ -286,13 +289,13 @@ pub struct LevelStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartitionStats {
-    /// Which of [`DbStats::workers`] makes the asynchronous calls for its keys.
+    /// The index in [`DbStats::workers`] of the worker for the asynchronous calls on its keys.
     pub worker: usize,
     /// Entries in its memtables.
     pub memtable_entries: u64,
     /// Bytes of its memtables.
     pub memtable_bytes: u64,
-    /// Sorted runs, which a get asks at most.
+    /// Sorted runs: an upper bound of those that a get reads.
     pub runs: usize,
     /// Tables.
     pub tables: usize,
@@ -300,7 +303,7 @@ pub struct PartitionStats {
     pub entries: u64,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Bytes that merges have to move until every level is within its target.
+    /// Bytes that merges still have to write until every level meets its target.
     pub debt_bytes: u64,
 }
 
@@ -312,12 +315,11 @@ pub struct KeyspaceStats {
     pub name: String,
     /// The design in force.
     pub design: Design,
-    /// It was given another design since the database was opened, and has trees that have not come
-    /// to its shape yet.
+    /// Some tree has not yet reached the shape of a design given since the database was opened.
     pub retuning: bool,
-    /// What was asked of it lately, by every process that wrote it.
+    /// Recent operations, by every process that wrote the keyspace.
     pub operations: Operations,
-    /// Bytes of a key, on average over the bounds of its tables; 0.0 before the first table.
+    /// The bytes of a key, averaged over the bounds of its tables; 0.0 before the first table.
     pub key_bytes: f64,
     /// It adopts the advisor's design ([`crate::Keyspace::set_self_tuning`]).
     pub tunes_itself: bool,
@@ -329,13 +331,13 @@ pub struct KeyspaceStats {
     pub memtable_bytes: u64,
     /// Levels that are not empty or have a target.
     pub levels: Vec<LevelStats>,
-    /// Keys and values in tables before compression.
+    /// Bytes of keys and values in tables, before compression.
     pub raw_bytes: u64,
-    /// Bytes that merges have to move until every level is within its target.
+    /// Bytes that merges still have to write until every level meets its target.
     pub debt_bytes: u64,
-    /// Bytes of tables above the capacity of their level, or in more runs than it may have.
+    /// Bytes of tables above the capacity of their level, or in more runs than the level may have.
     pub misplaced_bytes: u64,
-    /// Levels that hold some of these, of the tree that has most.
+    /// The number of levels with misplaced bytes, in the tree with the most.
     pub levels_over: usize,
 }
 
@@ -351,8 +353,8 @@ impl KeyspaceStats {
         self.levels.iter().map(|l| l.bytes).sum()
     }
 
-    /// Bytes of all levels over bytes of the last one: at most how many times the tables are larger
-    /// than if they were merged into one level. 1.0 for an empty keyspace.
+    /// Bytes of all levels over bytes of the last one: an upper bound of the size of the tables
+    /// relative to their size as one level. 1.0 for an empty keyspace.
     pub fn space_amplification(&self) -> f64 {
         let last = self
             .levels
@@ -368,11 +370,11 @@ impl KeyspaceStats {
     }
 }
 
-/// How writes have been held back for one reason since the database was opened.
+/// The delays of writes for one reason since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// How many waits there were.
+    /// The number of waits.
     pub count: u64,
     /// The time of all waits.
     pub total: Duration,
@@ -380,15 +382,15 @@ pub struct Stall {
     pub longest: Duration,
 }
 
-/// How writes have been held back since the database was opened, by reason.
+/// The delays of writes since the database was opened, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallStats {
-    /// Sealed memtables waited to be flushed.
+    /// Sealed memtables waited for their flush.
     pub memtables: Stall,
     /// Level 0 had many runs.
     pub level0: Stall,
-    /// Levels held more than they should.
+    /// Levels were above their capacity.
     pub merge_debt: Stall,
     /// The log was longer than its limit.
     pub log: Stall,
@@ -400,7 +402,7 @@ impl StallStats {
         self.by_reason().iter().map(|stall| stall.total).sum()
     }
 
-    /// How many waits there were.
+    /// The number of waits.
     pub fn count(&self) -> u64 {
         self.by_reason().iter().map(|stall| stall.count).sum()
     }
@@ -416,7 +418,7 @@ impl StallStats {
     }
 }
 
-/// What a database has done since it was opened, and what it holds.
+/// The work of a database since it was opened, and its present content.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -455,7 +457,7 @@ pub struct DbStats {
     pub log_bytes: u64,
     /// Syncs of the log.
     pub log_syncs: u64,
-    /// Bytes of log segments that are needed.
+    /// Bytes of log segments that recovery still needs.
     pub log_live_bytes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
@@ -467,7 +469,7 @@ pub struct DbStats {
     pub merge_read_bytes: u64,
     /// Bytes of tables written by merges.
     pub merge_write_bytes: u64,
-    /// Bytes of filters over several runs written to files of their own.
+    /// Bytes of filters over several runs, written to files of their own.
     pub filter_write_bytes: u64,
     /// Entries written by merges.
     pub merge_entries: u64,
@@ -475,33 +477,34 @@ pub struct DbStats {
     pub flushes: u64,
     /// Merges.
     pub merges: u64,
-    /// Moves of tables to another level without rewriting.
+    /// Moves of tables to another level without a rewrite.
     pub moves: u64,
-    /// Pages asked for by reads, cached or not.
+    /// Pages that reads requested, cached or not.
     pub block_reads: u64,
-    /// Reads that left the process, those of merges included.
+    /// Reads from the device or the system's cache, merges included.
     pub device_reads: u64,
-    /// Filters asked.
+    /// Filter probes.
     pub filter_probes: u64,
-    /// Filters that let a key pass which was not there.
+    /// Probes that let an absent key pass.
     pub filter_false_positives: u64,
-    /// Updates that had to start again because of another write.
+    /// Updates that started again because another write came first.
     pub update_retries: u64,
-    /// Time that writes were held back.
+    /// Delays of writes.
     pub stalls: StallStats,
-    /// Where the memory is.
+    /// The use of the memory budget.
     pub memory: MemoryStats,
-    /// Snapshots that are open.
+    /// Open snapshots.
     pub snapshots: usize,
-    /// Background jobs that ended in a panic: a bug if not 0.
+    /// Background jobs that ended in a panic; any is a bug.
     pub panics: usize,
-    /// Processor time of flushes that have ended, on background threads.
+    /// Processor time of finished flushes on background threads.
     pub flush_cpu: Duration,
-    /// Processor time of merges that have ended, on background threads.
+    /// Processor time of finished merges on background threads.
     pub merge_cpu: Duration,
-    /// The queues of asynchronous calls: one for each worker, or one of the background threads.
+    /// The queues of asynchronous calls: one per worker. Without workers, the background threads
+    /// share a single queue.
     pub workers: Vec<WorkerStats>,
-    /// The keyspaces, by name.
+    /// The keyspaces, sorted by name.
     pub keyspaces: Vec<KeyspaceStats>,
 }
 
@@ -511,26 +514,27 @@ pub struct DbStats {
 pub struct WorkerStats {
     /// Its number, counted from 0.
     pub index: usize,
-    /// The processor that its thread is kept on, if it has one and the system allows it.
+    /// The processor that its thread is pinned to, if any.
     pub processor: Option<usize>,
-    /// The partitions that it owns, of all keyspaces together.
+    /// The partitions that it owns, over all keyspaces.
     pub partitions: usize,
     /// Calls in its queue.
     pub queued: usize,
-    /// Calls in line, because the queue is full.
+    /// Calls in line for a full queue.
     pub in_line: usize,
     /// Calls taken from the queue.
     pub done: u64,
-    /// How often it took some: `done / batches` went into a commit, or were read, together.
+    /// Batches taken from the queue. `done / batches` calls shared a commit or were read together,
+    /// on average.
     pub batches: u64,
-    /// How long these calls were in line and in the queue, together.
+    /// The total time that these calls spent in line and in the queue.
     pub waited: Duration,
     /// The longest of these times.
     pub waited_max: Duration,
 }
 
 impl WorkerStats {
-    /// How long a call was in line and in the queue, on average.
+    /// The mean time that a call spent in line and in the queue.
     pub fn waited_mean(&self) -> Duration {
         let mean = self.waited.as_secs_f64() / self.done.max(1) as f64;
         Duration::from_secs_f64(mean)
@@ -538,7 +542,7 @@ impl WorkerStats {
 }
 
 impl DbStats {
-    /// Bytes of tables and of filters written over bytes written by the user; 0.0 before the first
+    /// Bytes of tables and filters written per byte written by the user; 0.0 before the first
     /// write.
     pub fn write_amplification(&self) -> f64 {
         if self.user_bytes == 0 {
@@ -549,7 +553,7 @@ impl DbStats {
         written as f64 / self.user_bytes as f64
     }
 
-    /// Pages asked for per point lookup; 0.0 before the first.
+    /// Pages requested per point lookup; 0.0 before the first lookup.
     pub fn read_amplification(&self) -> f64 {
         if self.gets == 0 {
             0.0

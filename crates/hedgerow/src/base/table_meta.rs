@@ -1,4 +1,4 @@
-//! What a table's footer and the manifest say of a table.
+//! The description of a table, in its footer and in the manifest.
 
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter};
@@ -8,8 +8,8 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 
-/// The facts about one table: enough for reads to find it, for merges to be planned without
-/// opening it, and for `repair` to rebuild the manifest from footers alone.
+/// The facts about one table. Reads find the table by them, the planner plans merges without
+/// opening it, and `repair` rebuilds the manifest from footers alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableMeta {
@@ -21,20 +21,20 @@ pub struct TableMeta {
     pub keyspace: u32,
     /// The number of its partition.
     pub partition: u32,
-    /// The level it was written for and the run it belongs to. The manifest may move a table to
-    /// another level without touching the file, so `repair` takes only a hint from these.
+    /// The level that the table was written for. The manifest may move a table to another level
+    /// without touching the file, so `repair` takes this as a hint only.
     pub level: u8,
-    /// As [`TableMeta::level`].
+    /// The run that the table was written for; a hint like [`TableMeta::level`].
     pub run: u64,
-    /// Which of the keyspace's paths the file is on; 0 is the database's own directory.
+    /// The index of the path that holds the file; 0 is the database's own directory.
     pub path: u8,
     /// The size of the file.
     pub file_bytes: u64,
-    /// Keys and values before compression.
+    /// Bytes of keys and values before compression.
     pub raw_bytes: u64,
-    /// What the block index takes of the file.
+    /// Bytes of the block index in the file.
     pub index_bytes: u64,
-    /// What the filter takes of the file; 0 if there is none.
+    /// Bytes of the filter in the file; 0 if there is none.
     pub filter_bytes: u64,
     /// Entries, tombstones and old versions included.
     pub entries: u64,
@@ -50,22 +50,22 @@ pub struct TableMeta {
     pub smallest_seqno: SeqNo,
     /// The largest sequence number of its entries.
     pub largest_seqno: SeqNo,
-    /// A number that replaces those of the entries, of which every key has one. Bulk loads learn
-    /// theirs after their tables are written: the manifest's word counts. The footer has a number
-    /// from when the load began, for `repair`.
+    /// A sequence number that replaces those of the entries; every key then has one entry. A bulk
+    /// load learns its number after its tables are written, so the manifest's value counts. The
+    /// footer has a number from the start of the load, for `repair`.
     pub seqno_override: Option<SeqNo>,
     /// Reserved: the earliest and latest time of expiry of entries that have one.
     pub expiry: Option<(u64, u64)>,
-    /// Reserved: how pages were transformed beyond compression (encryption); 0 is not at all.
+    /// Reserved: a transformation of pages beyond compression (encryption); 0 is none.
     pub transform: u16,
-    /// Of keys in the order of their hashes: the first bytes of the first 16 order keys, each
-    /// once, ascending. Those of two tables that begin at the same hash say how many of their keys
+    /// For keys in hash order: the first 8 bytes of the first 16 order keys, distinct and
+    /// ascending. The samples of two tables that begin at the same hash estimate the share of keys
     /// they have in common.
     pub hash_sample: Vec<u64>,
 }
 
-/// Enough that the part of the keys which some tables have in common is known within a few hundredths from
-/// those of a pile; 128 bytes per table.
+/// Enough to estimate the share of common keys in the runs of a node within a few hundredths; 128
+/// bytes per table.
 const SAMPLE_KEYS: usize = 16;
 
 fn hash_sample(mut field: ByteReader<'_>) -> Result<Vec<u64>> {
@@ -81,7 +81,7 @@ fn hash_sample(mut field: ByteReader<'_>) -> Result<Vec<u64>> {
     )))
 }
 
-/// Tags of the fields that only some tables have. Odd ones must be understood to read the table.
+/// Tags of the optional fields. A reader must understand an odd tag to read the table.
 mod tag {
     pub(super) const SEQNO_OVERRIDE: u64 = 1;
     pub(super) const EXPIRY: u64 = 2;
@@ -90,7 +90,7 @@ mod tag {
 }
 
 impl TableMeta {
-    /// Appends the one encoding that footers and manifest share (`docs/format/manifest.md`).
+    /// Appends the encoding that footers and manifest share (`docs/format/manifest.md`).
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for number in [
             self.id.0,
@@ -111,7 +111,7 @@ impl TableMeta {
         ] {
             varint::put(out, number);
         }
-        // Of fixed size: a table says its own.
+        // Fixed width, because a table contains its own size.
         out.extend_from_slice(&self.file_bytes.to_le_bytes());
         put_sized(out, &self.smallest_key);
         put_sized(out, &self.largest_key);
@@ -131,7 +131,7 @@ impl TableMeta {
         fields.finish();
     }
 
-    /// Reads what [`TableMeta::encode`] wrote, this version's or a later one's.
+    /// Reads the encoding of [`TableMeta::encode`], of this version or a later one.
     pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Result<TableMeta> {
         let mut meta = TableMeta {
             id: TableId(reader.varint("table number")?),
@@ -162,7 +162,7 @@ impl TableMeta {
         Ok(meta)
     }
 
-    /// The same table with another number in the place of its entries'; itself for `None`.
+    /// The same table with this number in place of its entries' numbers; unchanged for `None`.
     pub(crate) fn renumbered(self, seqno_override: Option<SeqNo>) -> TableMeta {
         let Some(seqno) = seqno_override else {
             return self;
@@ -191,7 +191,7 @@ impl TableMeta {
         Ok(())
     }
 
-    /// Takes a key, which comes in the order of hashes, into the sample if that has room.
+    /// Adds a key to the sample if there is room. Keys come in hash order.
     pub(crate) fn sample(&mut self, order_key: &[u8]) {
         if self.hash_sample.len() < SAMPLE_KEYS
             && let Some(head) = order_key.first_chunk()
@@ -201,7 +201,7 @@ impl TableMeta {
         }
     }
 
-    /// What holds of every table that has entries.
+    /// Checks the facts that hold for every table with entries.
     fn check(&self) -> Result<()> {
         let wrong = if self.entries == 0 {
             None

@@ -104,7 +104,7 @@ fn bad_arguments_are_refused_with_their_bounds() {
         assert_eq!(kind(db.keyspace("k", layout)), ErrorKind::InvalidArgument);
     }
     let error = db.keyspace("k", Layout::hashed().range(["a"])).unwrap_err();
-    let expected = "one tree or a hash for keys of the order hashed, found `range:a`";
+    let expected = "expected `single` or `hash:N` for keys of the order `hashed`, found `range:a`";
     assert!(error.to_string().contains(expected), "{error}");
     for name in [String::new(), "x".repeat(256)] {
         assert_eq!(

@@ -83,7 +83,7 @@ fn htables_are_for_hashed_keys_and_have_no_other_index() {
         let error = refused.map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let expected = format!(
-            "expected keys of the order hashed for tables of the format htable, found {order}"
+            "expected keys of the order `hashed` for tables of the format `htable`, found `{order}`"
         );
         assert!(error.to_string().contains(&expected), "{error}");
     }

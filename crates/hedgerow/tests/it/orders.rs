@@ -279,7 +279,7 @@ fn ranges_and_seeks_are_refused_with_what_there_is_instead() {
             let text = refusal.to_string();
             assert!(text.contains(&layout.order.to_string()), "{text}");
             assert!(text.contains("scan_unordered"), "{text}");
-            assert!(text.contains("second keyspace, a sorted one"), "{text}");
+            assert!(text.contains("second keyspace of order `sorted`"), "{text}");
             assert_eq!(
                 text.contains("scan_prefix"),
                 layout.order != KeyOrder::Hashed,

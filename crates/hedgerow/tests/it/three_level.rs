@@ -128,7 +128,7 @@ fn sorted_keys_have_no_such_index() {
             assert!(retuned.as_ref().is_err_and(|error| {
                 error
                     .to_string()
-                    .contains(&format!("found {index}: it finds keys by their hashes"))
+                    .contains(&format!("found `{index}`: it finds keys by their hashes"))
             }));
             assert_eq!(kind(retuned), ErrorKind::InvalidArgument);
             let created = db.keyspace_with("another", Layout::sorted(), design);

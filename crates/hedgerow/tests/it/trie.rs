@@ -254,7 +254,7 @@ fn keys_in_another_order_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let told = error.to_string();
         assert!(
-            told.contains("expected keys of the order hashed for the policy trie:8"),
+            told.contains("expected keys of the order `hashed` for the policy `trie:8`"),
             "{told}"
         );
     }

@@ -1,28 +1,28 @@
-//! Compression of pages. A page that does not shrink by an eighth is stored as it is: reading it
-//! again and again would cost more than the space is worth.
+//! Compression of pages. A page that does not shrink by an eighth is stored uncompressed: the
+//! repeated decompression would cost more than the space is worth.
 //!
-//! LZ4 pages are the raw size as a little-endian `u32`, then one LZ4 block. Where pages are to have one
-//! size, they are padded instead.
+//! An LZ4 page is the raw size as a little-endian `u32`, then one LZ4 block. Pages that must have
+//! one size are padded instead of compressed.
 
 use lz4_flex::block;
 
 use crate::base::error::{Error, Result};
 use crate::base::options::Compression;
 
-/// Stored as it is.
+/// The raw bytes.
 pub(crate) const RAW: u8 = 0;
-/// An LZ4 block after its raw size.
+/// The raw size, then an LZ4 block.
 pub(crate) const LZ4: u8 = 1;
-/// As it is, then zeros, then its raw size: [`pad`].
+/// The raw bytes, then zeros, then the raw size: [`pad`].
 pub(crate) const PADDED: u8 = 2;
 
-/// A raw size.
+/// The bytes of a raw size.
 pub(crate) const SIZE_BYTES: usize = 4;
 /// One byte of an LZ4 block stands for at most 255 raw bytes; a raw size beyond this is damage.
 const LZ4_EXPANSION_MAX: usize = 255;
 
-/// Replaces `stored` with `stored_bytes` bytes to store for `raw`, which is shorter by a raw size at
-/// least.
+/// Replaces `stored` with the `stored_bytes` bytes to store for `raw`. `raw` must leave room for
+/// its size.
 pub(crate) fn pad(raw: &[u8], stored_bytes: usize, stored: &mut Vec<u8>) {
     assert!(
         raw.len() + SIZE_BYTES <= stored_bytes,
@@ -34,7 +34,7 @@ pub(crate) fn pad(raw: &[u8], stored_bytes: usize, stored: &mut Vec<u8>) {
     stored.extend_from_slice(&(raw.len() as u32).to_le_bytes());
 }
 
-/// Compresses pages one after the other, keeping its working memory.
+/// Compresses pages one after the other and reuses its working memory.
 pub(crate) struct Compressor {
     compression: Compression,
     table: block::CompressTable,
@@ -48,7 +48,7 @@ impl Compressor {
         }
     }
 
-    /// Replaces `stored` with the bytes to store for `raw` and says how they are compressed.
+    /// Replaces `stored` with the bytes to store for `raw`. Returns the code of the compression.
     pub(crate) fn compress(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> u8 {
         stored.clear();
         if self.compression == Compression::Lz4 && self.lz4(raw, stored) {
@@ -75,8 +75,8 @@ impl Compressor {
     }
 }
 
-/// The size of the page that `stored` decompresses to, at most `bytes_max` and never more than the
-/// stored bytes can stand for, so that damage cannot ask for a large allocation.
+/// The size of the decompressed page: at most `bytes_max`, and at most the size that the stored
+/// bytes can stand for. So damage cannot request a large allocation.
 pub(crate) fn raw_bytes(id: u8, stored: &[u8], bytes_max: usize) -> Result<usize> {
     let bytes = match id {
         RAW => stored.len(),
@@ -90,7 +90,7 @@ pub(crate) fn raw_bytes(id: u8, stored: &[u8], bytes_max: usize) -> Result<usize
             let bytes = u32::from_le_bytes(*size) as usize;
             if bytes > packed.len().saturating_mul(LZ4_EXPANSION_MAX) {
                 return Err(Error::corruption(format!(
-                    "expected at most {LZ4_EXPANSION_MAX} bytes for each of {}, found {bytes}",
+                    "expected at most {LZ4_EXPANSION_MAX} raw bytes for each of {} stored bytes, found {bytes}",
                     packed.len()
                 )));
             }
@@ -123,7 +123,7 @@ pub(crate) fn raw_bytes(id: u8, stored: &[u8], bytes_max: usize) -> Result<usize
     Ok(bytes)
 }
 
-/// Decompresses into `raw`, which is as long as [`raw_bytes`] said.
+/// Decompresses into `raw`, whose length is that of [`raw_bytes`].
 pub(crate) fn decompress_into(id: u8, stored: &[u8], raw: &mut [u8]) -> Result<()> {
     if id == RAW || id == PADDED {
         raw.copy_from_slice(&stored[..raw.len()]);

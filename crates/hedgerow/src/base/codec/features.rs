@@ -1,23 +1,24 @@
-//! Format version and feature words: what a reader must know to use a file.
+//! Format version and feature words: the knowledge that a reader of a file needs.
 
 use crate::base::error::{Error, ErrorKind, Result};
 
 use super::ByteReader;
 
-/// The version and the three sets of features in the header of a file. This version knows none.
+/// The version and the three sets of features in the header of a file. This version has no
+/// features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Features {
     pub(crate) version: u32,
-    /// Who does not know these may read and write.
+    /// A program that does not know these may read and write.
     pub(crate) compatible: u32,
-    /// Who does not know these may read only.
+    /// A program that does not know these may only read.
     pub(crate) read_only_compatible: u32,
-    /// Who does not know these may do nothing.
+    /// A program that does not know these must refuse the file.
     pub(crate) incompatible: u32,
 }
 
 impl Features {
-    /// What a program writes that knows `version` and no features.
+    /// The words of a program that knows `version` and no features.
     pub(crate) const fn plain(version: u32) -> Features {
         Features {
             version,
@@ -47,7 +48,7 @@ impl Features {
         })
     }
 
-    /// Refuses what cannot be read by a program that knows `version_max` and no features.
+    /// Refuses a file that a program with `version_max` and no features cannot read.
     pub(crate) fn check_readable(&self, what: &str, version_max: u32) -> Result<()> {
         if self.version > version_max {
             return Err(refused(format!(
@@ -64,7 +65,7 @@ impl Features {
         Ok(())
     }
 
-    /// Refuses, beyond that, what cannot be written.
+    /// Refuses a file that such a program can read but not write.
     pub(crate) fn check_writable(&self, what: &str) -> Result<()> {
         if self.read_only_compatible == 0 {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Tagged fields at the end of a structure, so that later versions can add to it.
 //!
-//! A list of fields is (tag, length, bytes)* then tag 0; tags ascend. A reader skips an even tag
-//! that it does not know and refuses an odd one with [`ErrorKind::FormatVersion`]: whoever adds a
-//! field that must not be ignored gives it an odd tag.
+//! A list of fields is (tag, length, bytes)* then tag 0. Tags ascend. A reader skips an even tag
+//! that it does not know and refuses an odd one with [`ErrorKind::FormatVersion`]. A new field that
+//! must not be ignored gets an odd tag.
 
 use crate::base::error::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ impl<'a> FieldWriter<'a> {
         put_sized(self.out, bytes);
     }
 
-    /// Appends a field that is one number, unless it is absent.
+    /// Appends a field of one number, unless it is `None`.
     pub(crate) fn put_number(&mut self, tag: u64, number: Option<u64>) {
         if let Some(number) = number {
             let mut bytes = Vec::with_capacity(varint::BYTES_MAX);
@@ -37,7 +37,7 @@ impl<'a> FieldWriter<'a> {
         }
     }
 
-    /// Appends a field that is two numbers, unless it is absent.
+    /// Appends a field of two numbers, unless it is `None`.
     pub(crate) fn put_pair(&mut self, tag: u64, pair: Option<(u64, u64)>) {
         if let Some((first, second)) = pair {
             let mut bytes = Vec::with_capacity(2 * varint::BYTES_MAX);
@@ -85,7 +85,7 @@ impl<'r, 'a> FieldReader<'r, 'a> {
         Ok(Some((tag, ByteReader::new(self.reader.sized(self.what)?))))
     }
 
-    /// Skips a field of a later version, or refuses it.
+    /// Skips a field of a later version if its tag is even, and refuses it otherwise.
     pub(crate) fn unknown(&self, tag: u64) -> Result<()> {
         if tag.is_multiple_of(2) {
             return Ok(());
@@ -97,14 +97,14 @@ impl<'r, 'a> FieldReader<'r, 'a> {
     }
 }
 
-/// A field that is one number.
+/// Reads a field of one number.
 pub(crate) fn number<T: TryFrom<u64>>(mut field: ByteReader<'_>, what: &str) -> Result<T> {
     let number = field.varint_as(what)?;
     field.finish(what)?;
     Ok(number)
 }
 
-/// A field that is two numbers.
+/// Reads a field of two numbers.
 pub(crate) fn pair(mut field: ByteReader<'_>, what: &str) -> Result<(u64, u64)> {
     let pair = (field.varint(what)?, field.varint(what)?);
     field.finish(what)?;

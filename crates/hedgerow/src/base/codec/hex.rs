@@ -1,4 +1,4 @@
-//! Worked examples in `docs/format`: the hex dump in a document must be what the code writes.
+//! Worked examples in `docs/format`: the hex dump in a document must equal the bytes of the code.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 const START: &str = "```hexdump\n";
 const END: &str = "\n```";
 
-/// Fails unless the first hex dump of a document shows these bytes; `HEDGEROW_BLESS=1` writes it.
-/// What follows `|` on a line is for people and is kept.
+/// Fails unless the first hex dump of a document shows these bytes. `HEDGEROW_BLESS=1` writes it.
+/// The remarks after `|` are kept.
 #[allow(clippy::disallowed_methods, reason = "tests read the documents")]
 pub(crate) fn check_documented(document: &str, bytes: &[u8]) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -35,7 +35,7 @@ pub(crate) fn check_documented(document: &str, bytes: &[u8]) {
     std::fs::write(&path, blessed).unwrap();
 }
 
-/// Cuts lines where the old dump did, keeps its remarks.
+/// Cuts the lines as the old dump does, and keeps its remarks.
 fn dump(bytes: &[u8], old: &str) -> String {
     let mut out = String::new();
     let mut at = 0;

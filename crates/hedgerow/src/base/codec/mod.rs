@@ -1,4 +1,5 @@
-//! Bytes: integers, checksums, compression. Decoders never panic; they say what they expected.
+//! Bytes: integers, checksums, compression. Decoders never panic; their errors name the expected
+//! field.
 
 pub(crate) mod checksum;
 pub(crate) mod compress;
@@ -12,7 +13,7 @@ pub(crate) mod varint;
 
 pub(crate) use reader::ByteReader;
 
-/// How many leading bytes two strings share.
+/// The number of leading bytes that two strings share.
 #[inline]
 pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     let bytes_max = a.len().min(b.len());

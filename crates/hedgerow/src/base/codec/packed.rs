@@ -1,6 +1,5 @@
-//! Arrays of integers that all take the same number of bytes, 0 to 8: half the size of whole words
-//! and still addressed by index. Reads need no exact bounds: bytes that are not there read as zero,
-//! so that the caller checks the array's extent once.
+//! Arrays of integers of one width, 0 to 8 bytes: half the size of whole words and still addressed
+//! by index. A read past the end gives zeros, so the caller checks the array's extent only once.
 
 /// The fewest bytes that hold `value`.
 pub(crate) fn width_for(value: u64) -> usize {

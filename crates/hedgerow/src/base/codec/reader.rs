@@ -1,10 +1,10 @@
-//! Reading fields from bytes that may be damaged: every read says what it expected.
+//! Reads fields from bytes that may be damaged. Every error names the expected field.
 
 use crate::base::error::{Error, Result};
 
 use super::varint;
 
-/// A position in some bytes. Errors carry the offset within them.
+/// A position in a byte string. Errors carry the offset within it.
 #[derive(Debug, Clone)]
 pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
@@ -16,12 +16,12 @@ impl<'a> ByteReader<'a> {
         ByteReader { bytes, at: 0 }
     }
 
-    /// How many bytes have been read.
+    /// The number of bytes read.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -80,7 +80,7 @@ impl<'a> ByteReader<'a> {
         self.take(count, what)
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(crate) fn finish(self, what: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());

@@ -17,8 +17,8 @@ pub(crate) fn size(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Decodes from the front of `bytes`: the value and how many bytes it took. `None` if the bytes end
-/// too early or the value does not fit 64 bits.
+/// Decodes the front of `bytes`. Returns the value and the number of bytes it took; `None` if the
+/// bytes end too early or the value does not fit 64 bits.
 #[inline]
 pub(crate) fn get(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;

@@ -1,4 +1,4 @@
-//! What every key order must do.
+//! The rules that every key order must keep.
 
 use super::{Order, code, has_parameter, of_code, open};
 use crate::base::options::{KeyOrder, PrefixRule};
@@ -21,7 +21,7 @@ fn encode(order: &dyn Order, key: &[u8]) -> Vec<u8> {
     order_key
 }
 
-/// Keys that try the borders: bytes 0 and 255, prefixes of one another, the shortest and longest.
+/// Keys at the bounds: bytes 0 and 255, prefixes of one another, the shortest and the longest.
 fn keys() -> Vec<Vec<u8>> {
     let mut keys = vec![
         vec![0],
@@ -101,7 +101,8 @@ fn ranges_are_served_in_the_order_of_user_keys() {
     }
 }
 
-/// Keys with a prefix begin with its group; an order without ranges says what it has instead.
+/// Order keys of a prefix begin with its group. The refusal of an order without ranges names other
+/// scans.
 #[test]
 fn the_keys_of_a_prefix_begin_with_its_group() {
     for order in orders() {

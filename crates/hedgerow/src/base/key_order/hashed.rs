@@ -1,14 +1,14 @@
-//! The order of the hashes of keys: even whatever the keys are, with no order that means anything;
-//! after LSM-trie (Wu et al., 2015).
+//! The order of key hashes: evenly spread for any keys, and without a meaningful order (LSM-trie,
+//! Wu et al., 2015).
 //!
 //! ```text
 //! order key   bits 64..112   bits 112..128   bits 0..64 of the key hash   the user key
 //! bytes       6              2               8                            1 or more
 //! ```
 //!
-//! The bits that choose the partition come behind those that order the keys within one, so that the
-//! keys of a partition are spread over all beginnings of an order key (`docs/format/key_order.md`;
-//! `hash.md` beside it says which bits serve what). The user key decides between keys with equal hashes.
+//! The bits that choose the partition come after the bits that order the keys within it. So the
+//! keys of a partition spread over all leading bytes (`docs/format/key_order.md`; `hash.md` beside
+//! it lists the use of every bit). The user key breaks ties between equal hashes.
 
 use super::{Order, no_ranges};
 use crate::base::entry::KeyHash;
@@ -18,10 +18,10 @@ use crate::base::options::KeyOrder;
 /// The bytes of the hash, before the user key.
 const HASH_BYTES: usize = 16;
 
-/// Keys in the order of their hashes; only everything can be scanned.
+/// Keys in the order of their hashes. Only a scan of everything is possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hashed {
-    /// That of the keyspace.
+    /// The seed of the keyspace.
     pub(crate) seed: u64,
 }
 
@@ -43,7 +43,8 @@ impl Order for Hashed {
 
     fn group(&self, _prefix: &[u8]) -> Result<Vec<u8>> {
         Err(Error::invalid(
-            "expected a scan of everything, scan_unordered, found one of a prefix: keys of the order hashed are stored by their hashes; the order semi-sorted has scans of prefixes",
+            "a keyspace of `hashed` keys cannot be scanned by prefix: use `scan_unordered`, \
+             or create it with the order `semi-sorted`",
         ))
     }
 
@@ -52,10 +53,7 @@ impl Order for Hashed {
     }
 
     fn check_ranges(&self) -> Result<()> {
-        Err(no_ranges(
-            KeyOrder::Hashed,
-            "a scan of everything, scan_unordered",
-        ))
+        Err(no_ranges(KeyOrder::Hashed, "`scan_unordered`"))
     }
 }
 
@@ -63,8 +61,7 @@ impl Order for Hashed {
 mod tests {
     use super::*;
 
-    /// The keys of every partition begin with all bytes alike: each byte is that of about 1/256 of
-    /// them.
+    /// In every partition, each leading byte belongs to about 1/256 of the keys.
     #[test]
     fn keys_of_a_partition_are_spread_evenly() {
         let keys = 400_000;

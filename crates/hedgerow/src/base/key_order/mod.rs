@@ -1,6 +1,6 @@
-//! Key order as an encoding: a user key becomes an *order key* whose bytes sort by `memcmp`, so
-//! that nothing below this module knows which order a keyspace has. The bytes of order keys, and
-//! how tables and the manifest name an order, are in `docs/format/key_order.md`.
+//! Key order as an encoding. A user key becomes an *order key* whose bytes sort by `memcmp`, so
+//! that no code below this module knows the order of a keyspace. `docs/format/key_order.md`
+//! describes the bytes of order keys, and the codes of orders in tables and the manifest.
 
 #[cfg(test)]
 mod conformance;
@@ -18,7 +18,7 @@ pub(crate) use semi_sorted::SemiSorted;
 /// The encoding of one key order. `decode(encode(k)) == k`, and encodings of different keys differ,
 /// for every key that [`Order::check`] accepts.
 pub(crate) trait Order: Debug + Send + Sync {
-    /// Refuses what is no key of this order.
+    /// Refuses a key that this order cannot have.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -27,7 +27,7 @@ pub(crate) trait Order: Debug + Send + Sync {
     }
     /// Appends the order key of a user key.
     fn encode(&self, user_key: &[u8], order_key: &mut Vec<u8>);
-    /// The order key of a user key, in `scratch` unless the user key serves as it is.
+    /// The order key of a user key: the user key itself if that serves, otherwise in `scratch`.
     fn borrow<'a>(&self, user_key: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
         scratch.clear();
         scratch.reserve(self.added_bytes() + user_key.len());
@@ -36,19 +36,20 @@ pub(crate) trait Order: Debug + Send + Sync {
     }
     /// The part of an order key that is the user key.
     fn decode<'a>(&self, order_key: &'a [u8]) -> &'a [u8];
-    /// How many bytes longer an order key is than its user key.
+    /// The number of bytes that an order key has beyond its user key.
     fn added_bytes(&self) -> usize;
-    /// What the order keys of all keys with a prefix begin with, and perhaps those of others: ask
-    /// [`Order::has_prefix`].
+    /// The common beginning of the order keys of all keys with a prefix. Keys without the prefix
+    /// may share it; [`Order::has_prefix`] decides.
     ///
     /// # Errors
-    /// `InvalidArgument` for what can be no prefix, or if the order has no prefixes.
+    /// `InvalidArgument` if these bytes cannot be a prefix, or if the order has no prefixes.
     fn group(&self, prefix: &[u8]) -> Result<Vec<u8>>;
     fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool;
-    /// Whether it is the order of the keys' bytes, so that ranges of keys are ranges of order keys.
+    /// Succeeds if the order is that of the keys' bytes, so that ranges of keys are ranges of order
+    /// keys.
     ///
     /// # Errors
-    /// `InvalidArgument`, with the scans that there are instead.
+    /// `InvalidArgument` otherwise; the message names the scans that are possible.
     fn check_ranges(&self) -> Result<()>;
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn open(order: KeyOrder, seed: u64) -> Box<dyn Order> {
     }
 }
 
-/// An order as manifest and tables name it: a code and its parameter, 0 where there is none.
+/// The code of an order in manifest and tables, and its parameter, 0 if it has none.
 pub(crate) fn code(order: KeyOrder) -> (u8, u32) {
     match order {
         KeyOrder::Sorted => (0, 0),
@@ -72,12 +73,12 @@ pub(crate) fn code(order: KeyOrder) -> (u8, u32) {
     }
 }
 
-/// Whether the parameter of a code says something; it is 0 if not.
+/// True if the code has a parameter; otherwise the parameter is 0.
 pub(crate) fn has_parameter(code: u8) -> bool {
     matches!(code, 1 | 2)
 }
 
-/// The order that a code and a parameter name; `None` for those of a later version.
+/// The order of a code and its parameter; `None` for a code of a later version.
 ///
 /// # Errors
 /// `Corruption` for a parameter that the code cannot have.
@@ -102,18 +103,19 @@ pub(crate) fn of_code(code: u8, parameter: u32) -> Result<Option<KeyOrder>> {
     Ok(Some(order))
 }
 
-/// The order that a table says it has.
+/// The order that a table names.
 ///
 /// # Errors
-/// `Corruption`, also for a code that is not known.
+/// `Corruption`, also for an unknown code.
 pub(crate) fn of_table(code: u8, parameter: u32) -> Result<KeyOrder> {
     of_code(code, parameter)?
         .ok_or_else(|| Error::corruption(format!("expected a key order of 0 to 4, found {code}")))
 }
 
-/// The refusal of a range by an order that has none.
+/// The error for a range scan of an order without ranges.
 fn no_ranges(order: KeyOrder, scans: &str) -> Error {
     Error::invalid(format!(
-        "expected {scans}, found a range or a seek: keys of the order {order} are stored by their hashes; for ordered scans keep what has to be in order as keys of a second keyspace, a sorted one, written in the same batches, and scan that"
+        "a keyspace of `{order}` keys has no range scans and no seeks: use {scans}, \
+         or keep the keys that need an order in a second keyspace of order `sorted`, written in the same batches"
     ))
 }

@@ -1,16 +1,15 @@
-//! The order of two hashes: of a key's first fragment, the *prefix*, then of the rest, the *suffix*.
-//! The keys of one prefix are neighbours and in no other order; after SlimDB (Ren et al., 2017,
-//! section 3).
+//! The order of two hashes: that of a key's first fragment, the *prefix*, then that of the rest,
+//! the *suffix*. The keys of one prefix are neighbours, in no other order (SlimDB, Ren et al.,
+//! 2017, section 3).
 //!
 //! ```text
 //! order key   XXH3-64 of the prefix, big-endian   XXH3-64 of the suffix, big-endian   the user key
 //! bytes       8                                   8                                   1 or more
 //! ```
 //!
-//! The user key decides between keys with equal hashes, so that collisions cost time and nothing
-//! else. The seed of both hashes is that of the keyspace, all bits inverted: nobody can choose keys
-//! that collide, and the hash of a fragment that is the whole key has nothing to do with the key hash
-//! that filters use.
+//! The user key breaks ties between equal hashes, so collisions cost time and nothing else. The
+//! seed of both hashes is the keyspace's, with all bits inverted. So nobody can choose keys that
+//! collide. If a fragment is the whole key, its hash is unrelated to the key hash of the filters.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -40,22 +39,22 @@ impl PrefixRule {
     }
 }
 
-/// Keys in the order of the hashes of their fragments; the keys of one prefix can be scanned.
+/// Keys in the order of the hashes of their fragments. The keys of one prefix can be scanned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SemiSorted {
     pub(crate) rule: PrefixRule,
-    /// That of the keyspace.
+    /// The seed of the keyspace.
     pub(crate) seed: u64,
 }
 
 impl SemiSorted {
-    /// The hash of a key's prefix, with which its order key begins.
+    /// The hash of a key's prefix. The order key begins with it.
     pub(crate) fn prefix_hash(&self, user_key: &[u8]) -> u64 {
         let (prefix, _) = self.fragments(user_key);
         xxh3_64_with_seed(prefix, !self.seed)
     }
 
-    /// A key that [`Order::check`] refuses counts as a prefix with nothing behind it.
+    /// A key that [`Order::check`] refuses counts as a prefix with an empty suffix.
     fn fragments<'a>(&self, user_key: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         self.rule.split(user_key).unwrap_or((user_key, &[]))
     }
@@ -74,13 +73,15 @@ impl Order for SemiSorted {
         let found = user_key.len();
         Err(Error::invalid(match self.rule {
             PrefixRule::Bytes(count) => {
-                format!("expected a key of at least {count} bytes, its prefix, found {found} bytes")
+                format!("expected a key of at least its prefix, {count} bytes, found {found} bytes")
             }
             PrefixRule::Delimiter(delimiter) => format!(
-                "expected a key with the byte {delimiter:#04x} after its prefix, found {found} bytes without it"
+                "expected a key with the delimiter {delimiter:#04x} after its prefix, \
+                 found {found} bytes without it"
             ),
             PrefixRule::LengthPrefixed => format!(
-                "expected a key that begins with the length of its prefix and the prefix, found {found} bytes"
+                "expected a key that begins with the length of its prefix, then the prefix, \
+                 found {found} bytes"
             ),
         }))
     }
@@ -126,7 +127,7 @@ impl Order for SemiSorted {
     fn check_ranges(&self) -> Result<()> {
         Err(no_ranges(
             KeyOrder::SemiSorted(self.rule),
-            "a scan of one prefix, scan_prefix, or of everything, scan_unordered",
+            "`scan_prefix` or `scan_unordered`",
         ))
     }
 }

@@ -4,7 +4,7 @@ use super::Order;
 use crate::base::entry::check_key;
 use crate::base::error::Result;
 
-/// Keys in the order of their bytes; every range can be scanned.
+/// Keys in the order of their bytes. Every range can be scanned.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sorted;
 
@@ -25,7 +25,7 @@ impl Order for Sorted {
         0
     }
 
-    /// Any beginning of a key is a prefix, also the empty one.
+    /// Every beginning of a key is a prefix, also the empty one.
     fn group(&self, prefix: &[u8]) -> Result<Vec<u8>> {
         if !prefix.is_empty() {
             check_key(prefix)?;

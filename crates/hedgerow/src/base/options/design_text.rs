@@ -1,4 +1,4 @@
-//! A design as a text that people keep in a file: a line for each choice, `filter = bloom:10`.
+//! The text of a design, as people keep it in a file: one line per choice, `filter = bloom:10`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,7 @@ use crate::base::error::{Error, Result};
 
 use super::Design;
 
-/// A choice of a design: its name, how it is written (not at all if it is left to the engine), and
-/// how it is read.
+/// A choice of a design: its name, its writer (`None` if the engine decides) and its reader.
 type Choice = (
     &'static str,
     fn(&Design) -> Option<String>,
@@ -75,7 +74,7 @@ fn set_number<T: FromStr>(text: &str, set: impl FnOnce(T)) -> Result<()> {
     Ok(())
 }
 
-/// A line for each choice; sizes that follow from the memory budget are left out.
+/// One line per choice. Sizes that follow from the memory budget are left out.
 ///
 /// ```
 /// use hedgerow::{Design, PolicySpec};
@@ -103,8 +102,8 @@ impl fmt::Display for Design {
 impl FromStr for Design {
     type Err = Error;
 
-    /// Lines as they are printed, in any order; what is left out is the default's. From a `#` at the
-    /// beginning of a line on, and on empty lines, there is nothing to read.
+    /// Reads the lines of `Display`, in any order. A missing choice has its default. Empty lines
+    /// and lines that begin with `#` are skipped.
     fn from_str(text: &str) -> Result<Design> {
         let design = Design::unchecked(text)?;
         design.check()?;
@@ -135,14 +134,14 @@ impl Design {
     }
 }
 
-/// Reads a line, and says which choice it was.
+/// Reads a line and returns the name of its choice.
 fn read(design: &mut Design, line: &str) -> Result<&'static str> {
     let (name, value) = line.split_once('=').unwrap_or((line, ""));
     let known = CHOICES.iter().find(|(known, ..)| *known == name.trim());
     let (name, _, read) = known.ok_or_else(|| {
         let names = CHOICES.map(|(name, ..)| name).join(", ");
         Error::invalid(format!(
-            "expected a line such as `filter = bloom:10` of {names}; found `{line}`"
+            "expected a line such as `filter = bloom:10` with one of the names {names}; found `{line}`"
         ))
     })?;
     read(design, value.trim())?;

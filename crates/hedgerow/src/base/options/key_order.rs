@@ -1,4 +1,4 @@
-//! Orders of keys, and how specs write them.
+//! Key orders and their specs as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use crate::base::error::{Error, Result};
 
 use super::check_range;
 
-/// A prefix that is all of the longest key.
+/// A prefix may be as long as the longest key.
 const PREFIX_BYTES_MAX: u64 = 64 << 10;
 
 /// The order of the keys of a keyspace.
 ///
-/// Any order serves `get` and a scan of everything
-/// ([`Keyspace::scan_unordered`](crate::Keyspace::scan_unordered)). The two that hash are for keys
-/// that are never wanted as a range: their tables have smaller and faster indexes.
+/// Every order serves `get` and a scan of everything
+/// ([`Keyspace::scan_unordered`](crate::Keyspace::scan_unordered)). The two orders by hash are for
+/// keys that need no range scans: their tables have smaller and faster indexes.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ const PREFIX_BYTES_MAX: u64 = 64 << 10;
 /// edges.put("ada>mary", "visits")?;
 /// edges.put("adam>eve", "apples")?;
 /// assert_eq!(edges.scan_prefix("ada")?.count(), 2);
-/// // There are no ranges of such keys, and no key without a prefix.
+/// // Such keys have no range scans, and every key needs a prefix.
 /// let refused = [edges.scan("ada".."b").err(), edges.put("ada", "").err()];
 /// assert!(refused.iter().flatten().all(|e| e.kind() == ErrorKind::InvalidArgument));
 /// # assert_eq!(refused.iter().flatten().count(), 2);
@@ -45,15 +45,15 @@ pub enum KeyOrder {
     Hashed,
 }
 
-/// What of a key is its prefix. A key too short for its rule is `InvalidArgument`.
+/// The rule that finds the prefix of a key. A key too short for its rule is `InvalidArgument`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrefixRule {
     /// This many bytes, 1 to 65,536.
     Bytes(u32),
-    /// What is before the first of these bytes, which belongs to neither fragment.
+    /// The bytes before the first occurrence of this byte, which belongs to neither fragment.
     Delimiter(u8),
-    /// What follows a variable-length integer (LEB128) and is as many bytes as that says.
+    /// The bytes that follow a variable-length integer (LEB128), which is their count.
     LengthPrefixed,
 }
 

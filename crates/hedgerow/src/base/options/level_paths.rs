@@ -1,4 +1,4 @@
-//! On which directories the files of a database are, and the text of that.
+//! The directories of a database's files, and their text.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -8,11 +8,11 @@ use std::str::FromStr;
 use super::policy::LEVELS_MAX;
 use crate::base::error::{Error, Result};
 
-/// Directories, of other disks perhaps, for the levels of all trees, for the log and for the filters over
-/// several runs. What is not named is in the database's directory, and the manifest always is. A
-/// relative path is one under the database's directory.
+/// Directories, possibly on other disks, for the levels of all trees, for the log and for the
+/// filters over several runs. Everything else is in the database's directory; the manifest always
+/// is. A relative path starts at the database's directory.
 ///
-/// As text: `0-1=/fast;2-=/slow;log=/fast;filters=/fast`, with levels counted from 0.
+/// The text is `0-1=/fast;2-=/slow;log=/fast;filters=/fast`, with levels counted from 0.
 ///
 /// ```
 /// use hedgerow::LevelPaths;
@@ -24,7 +24,7 @@ use crate::base::error::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LevelPaths {
-    /// From a level to another one, ascending.
+    /// First level, last level and their directory, ascending.
     pub(crate) levels: Vec<(u8, u8, PathBuf)>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) filters: Option<PathBuf>,
@@ -39,7 +39,7 @@ impl LevelPaths {
         LevelPaths::default()
     }
 
-    /// Tables that are written into these levels.
+    /// Puts tables written into these levels into `dir`.
     pub fn levels(mut self, levels: impl RangeBounds<u8>, dir: impl Into<PathBuf>) -> LevelPaths {
         let from = match levels.start_bound() {
             Bound::Included(level) => *level,
@@ -58,19 +58,19 @@ impl LevelPaths {
         self
     }
 
-    /// The log.
+    /// Puts the log into `dir`.
     pub fn log(mut self, dir: impl Into<PathBuf>) -> LevelPaths {
         self.log = Some(dir.into());
         self
     }
 
-    /// Filters over several runs.
+    /// Puts the filters over several runs into `dir`.
     pub fn filters(mut self, dir: impl Into<PathBuf>) -> LevelPaths {
         self.filters = Some(dir.into());
         self
     }
 
-    /// All directories that are named, each once.
+    /// All named directories, each once.
     pub(crate) fn dirs(&self) -> Vec<&Path> {
         let levels = self.levels.iter().map(|(.., dir)| dir);
         let all = levels.chain(&self.log).chain(&self.filters);
@@ -84,7 +84,7 @@ impl LevelPaths {
         let wrong = |(from, to, _): &&(u8, u8, PathBuf)| from > to || *to > LEVEL_LAST;
         if let Some((from, to, _)) = self.levels.iter().find(wrong) {
             return Err(Error::invalid(format!(
-                "expected levels that ascend up to {LEVEL_LAST}, found {from} to {to}"
+                "expected an ascending range of levels up to {LEVEL_LAST}, found {from} to {to}"
             )));
         }
         if let Some(pair) = self.levels.windows(2).find(|pair| pair[0].1 >= pair[1].0) {

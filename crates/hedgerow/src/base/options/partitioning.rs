@@ -1,4 +1,4 @@
-//! How a keyspace is divided into trees, and the text of that.
+//! The division of a keyspace into trees, and its text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::check_range;
 use crate::base::error::{Error, Result};
 
-/// How a keyspace is divided into independent LSM-trees.
+/// The division of a keyspace into independent LSM-trees.
 ///
-/// As text: `single`, `hash:8`, or `range:KEY,KEY` with the keys that divide it, in which `\xHH` stands
-/// for a byte; a number alone is that many trees by a hash, 1 a single one.
+/// The text is `single`, `hash:8`, or `range:KEY,KEY` with split keys, in which `\xHH` stands for a
+/// byte. A number `n` alone means `hash:n`, and 1 means `single`.
 ///
 /// ```
 /// use hedgerow::Partitioning;
@@ -26,21 +26,22 @@ pub enum Partitioning {
     /// One tree.
     #[default]
     Single,
-    /// This many trees, 1 to 256, by a hash of the key: even whatever the keys are, but a scan reads
-    /// all of them. Where keys are semi-sorted it is the hash of their prefix: a scan of one prefix reads
-    /// one tree, and the trees are only as even as the prefixes are.
+    /// This many trees, 1 to 256, by a hash of the key. The trees are even for any keys, but a scan
+    /// reads all of them. For semi-sorted keys the hash is that of the prefix: a scan of one prefix
+    /// reads one tree, and the trees are only as even as the prefixes.
     Hash(u16),
-    /// One tree more than there are keys here, which ascend: the first tree has the keys below the
-    /// first of them, every other one the keys from one of them up to the next. A scan reads only
-    /// the trees of its range, one after the other. Up to 255 keys of up to 1 KiB.
+    /// Range partitioning at these ascending split keys: `n` splits make `n + 1` trees. Tree 0
+    /// holds the keys below the first split, tree `i` those from split `i - 1` (inclusive) to split
+    /// `i`. A scan reads only the trees of its range, one after the other. Up to 255 splits of up
+    /// to 1 KiB.
     Range(Arc<[Vec<u8>]>),
 }
 
-/// The longest key between two ranges, in bytes: all of them are in the manifest.
+/// The longest split key, in bytes. The manifest holds all split keys.
 const SPLIT_BYTES_MAX: u64 = 1 << 10;
 
 impl Partitioning {
-    /// By range, divided at these keys.
+    /// Range partitioning at these split keys.
     pub fn range<K: AsRef<[u8]>>(splits: impl IntoIterator<Item = K>) -> Partitioning {
         let splits = splits.into_iter().map(|key| key.as_ref().to_vec());
         Partitioning::Range(splits.collect())
@@ -67,17 +68,12 @@ impl Partitioning {
         };
         for split in splits.iter() {
             let bytes = split.len() as u64;
-            check_range(
-                "bytes of a key between partitions",
-                bytes,
-                1,
-                SPLIT_BYTES_MAX,
-            )?;
+            check_range("bytes of a split key", bytes, 1, SPLIT_BYTES_MAX)?;
         }
         match splits.windows(2).find(|pair| pair[0] >= pair[1]) {
             None => Ok(()),
             Some(pair) => Err(Error::invalid(format!(
-                "expected ascending keys between partitions, found `{}` after `{}`",
+                "expected ascending split keys, found `{}` after `{}`",
                 pair[1].escape_ascii(),
                 pair[0].escape_ascii()
             ))),
@@ -110,7 +106,7 @@ fn write_key(key: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// `None` if a backslash begins no `\xHH`.
+/// Reads a key; `None` if a backslash begins no `\xHH`.
 fn read_key(text: &str) -> Option<Vec<u8>> {
     let mut pieces = text.split('\\');
     let mut key = pieces.next()?.as_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Merge policies by name, and tables of levels written by hand: what can be asked for, how it is
-//! written down, and which values make no sense. `crate::design::merge_policy` makes targets of it.
+//! Merge policies by name, and tables of levels written by hand: the options, their text and their
+//! bounds. `crate::design::merge_policy` turns them into targets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,36 +9,37 @@ use crate::base::error::{Error, Result};
 
 use super::{FilterSpec, IndexSpec};
 
-/// A group of runs holds at most this many.
+/// The most runs of a group.
 pub(crate) const RUNS_MAX: u32 = 64;
-/// Larger ratios are beyond any tree: three levels of this one hold 2^60 memtables.
+/// The largest ratio. Larger ones are beyond any tree: three levels of this ratio hold 2^60
+/// memtables.
 const RATIO_MAX: f64 = (1 << 20) as f64;
-/// Children of a node of the trie.
+/// The fan-out of a node of the trie.
 const FAN_OUT_MIN: u32 = 4;
 const FAN_OUT_MAX: u32 = 16;
 const FAN_OUT_DEFAULT: u32 = 8;
-/// A table of levels has at most this many.
+/// The most levels of a table of levels.
 pub(super) const LEVELS_MAX: usize = 32;
 
-/// How a merge out of a level is cut.
+/// The cut of a merge out of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CutSpec {
-    /// As suits the level, chosen by measurement (`docs/design/0003-merge-cuts.md`).
+    /// The cut that measurements chose for the level (`docs/design/0003-merge-cuts.md`).
     #[default]
     Auto,
     /// One table at a time, the one that overlaps least with the level below.
     OneTable,
-    /// All of a full level, in slices of the key range.
+    /// All of a full level, in slices of its key range.
     PartitionedFull,
     /// A whole level at once.
     WholeLevel,
 }
 
-/// Which sorted runs a tree has, and when they are merged.
+/// The sorted runs of a tree, and when they are merged.
 ///
-/// Written as `leveling:10`, `tiering:8`, `garnering:5,0.8` and so on, or as a table of levels:
-/// `0=runs:4;1-2=tiering:8;3=leveling:8`. Levels are counted from 0, the flushed runs. With *n* the
-/// number of memtables in the tree:
+/// The text is `leveling:10`, `tiering:8`, `garnering:5,0.8` and so on, or a table of levels:
+/// `0=runs:4;1-2=tiering:8;3=leveling:8`. Level 0 holds the flushed runs. With *n* the number of
+/// memtables in the tree:
 ///
 /// | policy | runs | entry writes | space over the data |
 /// |---|---|---|---|
@@ -47,7 +48,7 @@ pub enum CutSpec {
 /// | Garnering, `T`, `c` | √log_{1/c} n | T c^-√(2 log_{1/c} n) | 1/T |
 /// | lazy leveling, `r` | r log_r n | r + log_r n | 1/r |
 /// | LSM-bush, `T` | √n | T + log log n | 1/T |
-/// | trie, `f` | f log_f n | log_f n | 1, of what was overwritten |
+/// | trie, `f` | f log_f n | log_f n | 1, of the overwritten data |
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PolicySpec {
@@ -55,7 +56,7 @@ pub enum PolicySpec {
     Leveling {
         /// The ratio of the sizes of neighbouring levels, at least 2.
         ratio: f64,
-        /// How merges are cut.
+        /// The cut of merges.
         cut: CutSpec,
     },
     /// Stepped merge: a full level of `runs` runs becomes one run of the next \[Jagadish\].
@@ -70,7 +71,7 @@ pub enum PolicySpec {
         ratio: f64,
         /// The scaling factor c: above 0, at most 1; 1 is leveling.
         scaling: f64,
-        /// How merges are cut.
+        /// The cut of merges.
         cut: CutSpec,
     },
     /// Tiering with a single run in the last level \[Dostoevsky\].
@@ -78,14 +79,14 @@ pub enum PolicySpec {
         /// Runs per level, and the ratio of neighbouring levels, 2 to 64.
         runs: u32,
     },
-    /// Leveling whose first level has the size of level 0 times the ratio, so that the merge out of
-    /// level 0 costs what the others cost.
+    /// Leveling whose first level is `ratio` times level 0, so that a merge out of level 0 costs
+    /// the same as the other merges.
     FrontLoaded {
         /// The ratio of the sizes of neighbouring levels, at least 2.
         ratio: f64,
     },
-    /// As many runs as the ratio, which is squared from level to level upwards; a single run in the
-    /// last level \[LSM-bush, X = 2\].
+    /// A level has as many runs as its ratio. The ratio is squared from level to level upwards.
+    /// The last level has a single run \[LSM-bush, X = 2\].
     Bush {
         /// The ratio of the last two levels, at least 2.
         ratio: f64,
@@ -98,19 +99,19 @@ pub enum PolicySpec {
         /// The scaling factor c: above 0, at most 1.
         scaling: f64,
     },
-    /// A trie of hash prefixes whose nodes hold piles of runs: of a full node the oldest runs become one
-    /// run in each of its children \[LSM-trie\]. For keys of the order hashed.
+    /// A trie of hash prefixes whose nodes hold stacks of runs. The oldest runs of a full node
+    /// become one run in each of its children \[LSM-trie\]. Needs keys of the order `hashed`.
     ///
-    /// Stale entries take space. A node of the last level is merged with itself when half of its entries
-    /// are stale, as samples of its keys and counts of tombstones tell. Tombstones go down early when they
-    /// are a quarter of a node and its children. The upper levels hold at most twice `fan_out` memtables
-    /// for each node, and level 0 holds `fan_out`.
+    /// Stale entries take space. A node of the last level is merged with itself when half of its
+    /// entries are stale, by samples of its keys and counts of tombstones. Tombstones go down early
+    /// when they are a quarter of a node and its children. The upper levels hold at most twice
+    /// `fan_out` memtables for each node, and level 0 holds `fan_out`.
     /// [`compact`](crate::Keyspace::compact) leaves no stale entries.
     Trie {
         /// Children of a node, 4 to 16.
         fan_out: u32,
     },
-    /// A table of levels: level 0 first, the last takes everything.
+    /// A table of levels. Level 0 comes first; the last level takes everything.
     Levels(Arc<[LevelSpec]>),
 }
 
@@ -128,21 +129,22 @@ pub enum PolicySpec {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LevelSpec {
-    /// Sorted runs, at most; 1 is leveling. Of level 0: flushed runs that are merged down together.
+    /// The most sorted runs; 1 is leveling. For level 0: the number of flushed runs that are merged
+    /// down together.
     pub runs: u32,
-    /// The level's capacity over that of the level above; level 0 has the capacity of `runs`
+    /// The level's capacity over that of the level above. Level 0 has the capacity of `runs`
     /// memtables. The last level takes everything, whatever its ratio.
     pub ratio: f64,
-    /// How merges out of it are cut.
+    /// The cut of merges out of the level.
     pub cut: CutSpec,
-    /// The filter of tables written into it; that of the design if `None`.
+    /// The filter of tables written into the level; the design's if `None`.
     pub filter: Option<FilterSpec>,
-    /// The index of tables written into it; that of the design if `None`.
+    /// The index of tables written into the level; the design's if `None`.
     pub index: Option<IndexSpec>,
 }
 
 impl LevelSpec {
-    /// At most `runs` runs in a level of so many times the capacity of the one above.
+    /// At most `runs` runs, and `ratio` times the capacity of the level above.
     pub fn fluid(runs: u32, ratio: f64) -> LevelSpec {
         LevelSpec {
             runs,
@@ -153,29 +155,29 @@ impl LevelSpec {
         }
     }
 
-    /// Runs that are merged when there are so many of them.
+    /// `runs` runs, merged when the last of them is there.
     pub fn tiering(runs: u32) -> LevelSpec {
         LevelSpec::fluid(runs, f64::from(runs))
     }
 
-    /// One run.
+    /// One run, and `ratio` times the capacity of the level above.
     pub fn leveling(ratio: f64) -> LevelSpec {
         LevelSpec::fluid(1, ratio)
     }
 
-    /// With merges cut so.
+    /// Sets the cut of merges out of the level.
     pub fn cut(mut self, cut: CutSpec) -> LevelSpec {
         self.cut = cut;
         self
     }
 
-    /// With this filter in place of the design's.
+    /// Sets a filter in place of the design's.
     pub fn filter(mut self, filter: FilterSpec) -> LevelSpec {
         self.filter = Some(filter);
         self
     }
 
-    /// With this index in place of the design's.
+    /// Sets an index in place of the design's.
     pub fn index(mut self, index: IndexSpec) -> LevelSpec {
         self.index = Some(index);
         self
@@ -191,7 +193,7 @@ impl LevelSpec {
         if level > 0 && f64::from(self.runs) > self.ratio {
             return Err(Error::invalid(format!(
                 "expected at most as many runs in level {level} as its ratio, found {} runs and a ratio of {}: \
-                 it would be full before it had so many",
+                 the level would be full before it had that many",
                 self.runs, self.ratio
             )));
         }
@@ -209,18 +211,18 @@ impl Default for PolicySpec {
 }
 
 impl PolicySpec {
-    /// One run per level, each level `ratio` times (at least 2) the one above.
+    /// One run per level, each level `ratio` (at least 2) times the one above.
     pub fn leveling(ratio: f64) -> PolicySpec {
         let cut = CutSpec::default();
         PolicySpec::Leveling { ratio, cut }
     }
 
-    /// 2 to 64 runs per level.
+    /// Stepped merge with 2 to 64 runs per level.
     pub fn tiering(runs: u32) -> PolicySpec {
         PolicySpec::Tiering { runs }
     }
 
-    /// A last ratio of at least 2, and a scaling factor above 0, at most 1.
+    /// A ratio of at least 2 for the last two levels, and a scaling factor above 0 and at most 1.
     pub fn garnering(ratio: f64, scaling: f64) -> PolicySpec {
         PolicySpec::Garnering {
             ratio,
@@ -229,27 +231,28 @@ impl PolicySpec {
         }
     }
 
-    /// 2 to 64 runs in each level but the last.
+    /// 2 to 64 runs in every level but the last.
     pub fn lazy_leveling(runs: u32) -> PolicySpec {
         PolicySpec::LazyLeveling { runs }
     }
 
-    /// One run per level, each level `ratio` times (at least 2) the one above, the first times level 0.
+    /// One run per level, each level `ratio` (at least 2) times the one above, the first one times
+    /// level 0.
     pub fn front_loaded(ratio: f64) -> PolicySpec {
         PolicySpec::FrontLoaded { ratio }
     }
 
-    /// A last ratio of at least 2, squared from level to level upwards.
+    /// A ratio of at least 2 for the last two levels, squared from level to level upwards.
     pub fn bush(ratio: f64) -> PolicySpec {
         PolicySpec::Bush { ratio }
     }
 
-    /// As [`PolicySpec::garnering`], counted from the top.
+    /// [`PolicySpec::garnering`] with capacities counted from the top.
     pub fn garnering_paper(ratio: f64, scaling: f64) -> PolicySpec {
         PolicySpec::GarneringPaper { ratio, scaling }
     }
 
-    /// 4 to 16 children of a node.
+    /// A trie whose nodes have 4 to 16 children.
     pub fn trie(fan_out: u32) -> PolicySpec {
         PolicySpec::Trie { fan_out }
     }
@@ -259,9 +262,9 @@ impl PolicySpec {
         PolicySpec::Levels(levels.into_iter().collect())
     }
 
-    /// The store of SlimDB's figure 4, a table of five levels of ratio 8: stepped merge with multi-level cuckoo
-    /// filters in the upper three, one run in the others, of which the last has no filter; three-level indexes
-    /// everywhere. For keys in hashed or semi-sorted order.
+    /// The store of SlimDB's figure 4 as a table of five levels of ratio 8. The upper three use
+    /// stepped merge and multi-level cuckoo filters. The other two have one run, and the last has
+    /// no filter. All have three-level indexes. Needs keys of the order `hashed` or `semi-sorted`.
     pub fn slimdb() -> PolicySpec {
         let level = |level: LevelSpec| level.index(IndexSpec::ThreeLevel);
         let fingerprint_bits = 12;
@@ -274,8 +277,7 @@ impl PolicySpec {
         PolicySpec::levels([upper.clone(), upper.clone(), upper, lower, last].map(level))
     }
 
-    /// The same policy with its merges cut so; only leveling and Garnering have a choice, and each
-    /// level of a table.
+    /// Sets the cut of merges. It has an effect on leveling, Garnering and every level of a table.
     pub fn cut(mut self, to: CutSpec) -> PolicySpec {
         match &mut self {
             PolicySpec::Leveling { cut, .. } | PolicySpec::Garnering { cut, .. } => *cut = to,
@@ -287,8 +289,8 @@ impl PolicySpec {
         self
     }
 
-    /// What a table of levels says of the level that a table is written into: the last entry holds
-    /// for all deeper levels, too.
+    /// The entry of a table of levels for the level that a table is written into. The last entry
+    /// holds for all deeper levels, too.
     pub(crate) fn level(&self, level: usize) -> Option<&LevelSpec> {
         match self {
             PolicySpec::Levels(levels) => levels.get(level).or(levels.last()),
@@ -312,7 +314,7 @@ impl PolicySpec {
                 if !(2..=LEVELS_MAX).contains(&levels.len()) {
                     return Err(Error::invalid(format!(
                         "expected a table of 2 to {LEVELS_MAX} levels, found {}: \
-                         level 0 has the flushed runs, the last one takes what is merged",
+                         level 0 takes the flushed runs, the last level the merged data",
                         levels.len()
                     )));
                 }
@@ -329,9 +331,9 @@ fn check_ratio(ratio: f64) -> Result<()> {
     } else if ratio <= 0.0 {
         "levels would have no size"
     } else if ratio <= 1.0 {
-        "it would never end: no level would be larger than the one above"
+        "the tree would deepen without end: no level would be larger than the one above"
     } else if ratio < 2.0 {
-        "most of the data would be outside of the last level"
+        "most of the data would be outside the last level"
     } else {
         return Ok(());
     };
@@ -345,7 +347,7 @@ fn check_runs(runs: u32) -> Result<()> {
         0 => "a level without runs could hold nothing",
         1 => "each run would be merged by itself; one run per level is leveling",
         2..=RUNS_MAX => return Ok(()),
-        _ => "a lookup asks the filters of at most 64 runs at once",
+        _ => "a lookup probes the filters of at most 64 runs at once",
     };
     Err(Error::invalid(format!(
         "expected 2 to {RUNS_MAX} runs per level, found {runs}: {effect}"
@@ -356,7 +358,7 @@ fn check_fan_out(fan_out: u32) -> Result<()> {
     let effect = match fan_out {
         FAN_OUT_MIN..=FAN_OUT_MAX => return Ok(()),
         0..FAN_OUT_MIN => "the trie would be so deep that tiering writes less",
-        _ => "a pile would not hold what its node gives to its children",
+        _ => "a node would not hold the runs that its feed needs",
     };
     Err(Error::invalid(format!(
         "expected a fan-out of {FAN_OUT_MIN} to {FAN_OUT_MAX}, found {fan_out}: {effect}"
@@ -365,7 +367,7 @@ fn check_fan_out(fan_out: u32) -> Result<()> {
 
 fn check_scaling(scaling: f64) -> Result<()> {
     let effect = if scaling > 1.0 {
-        "small levels would grow more slowly than large ones, without end"
+        "the ratios of small levels would fall below 1, and the tree would deepen without end"
     } else if scaling > 0.0 {
         return Ok(());
     } else {
@@ -404,7 +406,7 @@ impl FromStr for CutSpec {
     }
 }
 
-/// `,CUT`, or nothing where it is left to the policy.
+/// Writes `,CUT`, or nothing if the policy decides.
 fn write_cut(f: &mut fmt::Formatter<'_>, cut: CutSpec) -> fmt::Result {
     match cut {
         CutSpec::Auto => Ok(()),
@@ -440,7 +442,7 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// Neighbours that are alike are written as a range.
+/// Writes equal neighbours as a range.
 fn write_levels(f: &mut fmt::Formatter<'_>, levels: &[LevelSpec]) -> fmt::Result {
     let mut from = 0;
     for alike in levels.chunk_by(|a, b| a == b) {
@@ -474,7 +476,7 @@ impl fmt::Display for LevelSpec {
     }
 }
 
-/// The parameters of a policy or a level, separated by commas, and a cut if it is the last of them.
+/// The parameters of a policy or a level, separated by commas, and the cut if it comes last.
 struct Parameters<'a> {
     values: Vec<&'a str>,
     cut: CutSpec,
@@ -512,11 +514,13 @@ impl FromStr for PolicySpec {
     type Err = Error;
 
     /// `leveling:T`, `tiering:RUNS`, `garnering:T,C`, `lazy-leveling:RUNS`, `front-loaded:T`,
-    /// `bush:T`, `garnering-paper:T,C`, `trie[:FANOUT]`; of the first and the third also with `,one-table`,
-    /// `,partitioned` or `,whole-level` for the cut. Or a table of levels: `LEVELS=GEOMETRY;…` from
-    /// level 0 on, where LEVELS is `N` or `N-M` and GEOMETRY `tiering:RUNS` (or `runs:RUNS`),
-    /// `leveling:T` or `fluid:RUNS,T`, with a cut after a comma, then a filter and an index after
-    /// slashes. `slimdb` is the table of [`PolicySpec::slimdb`].
+    /// `bush:T`, `garnering-paper:T,C`, `trie[:FANOUT]` or `slimdb`, which is
+    /// [`PolicySpec::slimdb`]. `leveling` and `garnering` take a cut: `,one-table`, `,partitioned`
+    /// or `,whole-level`.
+    ///
+    /// A table of levels is `LEVELS=GEOMETRY;…` from level 0 on. LEVELS is `N` or `N-M`. GEOMETRY
+    /// is `tiering:RUNS` (or `runs:RUNS`), `leveling:T` or `fluid:RUNS,T`. A cut may follow after a
+    /// comma, then a filter and an index after slashes.
     fn from_str(spec: &str) -> Result<Self> {
         let policy = if spec.contains('=') {
             PolicySpec::Levels(parse_levels(spec)?)
@@ -628,7 +632,7 @@ fn parse_geometry(text: &str) -> Option<LevelSpec> {
 mod tests {
     use super::*;
 
-    /// Every kind of policy, for tests elsewhere, too.
+    /// Every kind of policy.
     const SPECS: [&str; 16] = [
         "leveling:10",
         "leveling:2.5,one-table",
@@ -686,11 +690,11 @@ mod tests {
         for (spec, effect) in [
             (
                 "leveling:1",
-                "found 1: it would never end: no level would be larger than the one above",
+                "found 1: the tree would deepen without end: no level would be larger than the one above",
             ),
             (
                 "leveling:1.5",
-                "most of the data would be outside of the last level",
+                "most of the data would be outside the last level",
             ),
             ("leveling:0", "levels would have no size"),
             ("leveling:inf", "no level would ever be full"),
@@ -698,7 +702,7 @@ mod tests {
             ("tiering:1", "one run per level is leveling"),
             (
                 "tiering:65",
-                "expected 2 to 64 runs per level, found 65: a lookup asks",
+                "expected 2 to 64 runs per level, found 65: a lookup probes",
             ),
             ("lazy-leveling:0", "a level without runs could hold nothing"),
             (
@@ -711,13 +715,13 @@ mod tests {
             ),
             (
                 "garnering:5,1.1",
-                "small levels would grow more slowly than large ones, without end",
+                "the ratios of small levels would fall below 1, and the tree would deepen without end",
             ),
-            ("garnering:1,0.8", "it would never end"),
+            ("garnering:1,0.8", "the tree would deepen without end"),
             ("0=runs:4", "expected a table of 2 to 32 levels, found 1"),
             (
                 "0=runs:4;1=fluid:8,4",
-                "it would be full before it had so many",
+                "the level would be full before it had that many",
             ),
             (
                 "0=runs:4;1=leveling:8/bloom:99",
@@ -738,7 +742,10 @@ mod tests {
             ),
             ("tiering:8,partitioned", "expected a merge policy such as"),
             ("trie:3", "expected a fan-out of 4 to 16, found 3"),
-            ("trie:17", "would not hold what its node gives"),
+            (
+                "trie:17",
+                "a node would not hold the runs that its feed needs",
+            ),
             ("trie:8,one-table", "expected a merge policy such as"),
             ("garnering:5", "expected a merge policy such as"),
         ] {

@@ -1,4 +1,4 @@
-//! What runs background work and what holds writers back. Knows no engine type: jobs are closures.
+//! Background work and the throttle of writers. Knows no engine type: jobs are closures.
 
 pub(crate) mod rate_limiter;
 pub(crate) mod scheduler;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hedgerow_io::Clock;
 
-/// Lets at most so many bytes per second pass, evened out over a tenth of a second.
+/// Lets at most `bytes_per_second` pass, averaged over a tenth of a second.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     clock: Arc<dyn Clock>,
@@ -16,9 +16,9 @@ pub(crate) struct RateLimiter {
 
 #[derive(Debug, Default)]
 struct Granted {
-    /// The moment, in nanoseconds, at which everything granted so far will have been used up.
+    /// The moment, in nanoseconds, at which all bytes granted so far are used up.
     used_up_ns: u64,
-    /// When that was looked at last.
+    /// The moment of the last grant.
     now_ns: u64,
 }
 

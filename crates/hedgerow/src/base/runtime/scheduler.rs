@@ -1,11 +1,11 @@
-//! The pool that flushes and merges: a queue with priorities and a few threads, or, in a
-//! simulation, no threads at all: then jobs run on the callers' threads, one of the queued jobs at
-//! a time, drawn from a seed. A merge takes as long there as the clock says that its thread has
-//! worked: until that time has passed the next merge waits. So a simulation may merge slowly.
+//! The pool for flushes and merges: a queue with priorities and a few threads. A simulation has no
+//! threads: callers run the jobs, one at a time, drawn from a seed. There the next merge starts
+//! only when the clock has advanced by the processor time of the last one, so a simulation may
+//! merge slowly.
 //!
-//! With `n` threads at most `n - 2` run merges at any time, so that no flush waits for one, and
-//! preparing the log hardly ever for a flush. One of these merges only while writers are held back:
-//! it takes the processor that they leave.
+//! With `n` threads at most `n - 2` run merges. So no flush waits for a merge, and a log segment
+//! hardly ever waits for a flush. One of these merges only while writers are held back: it takes
+//! the processor time that they leave.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use hedgerow_io::{Background, Clock, Environment, Join};
 
 use crate::base::error::{Error, Result};
 
-/// Which jobs go first. Smaller levels before larger ones.
+/// The order of jobs. Smaller levels go before larger ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Priority {
-    /// Preparing a log segment, or memory of memtables: writers may be about to need it.
+    /// Prepares a log segment or memory for memtables: writers may be about to need it.
     Log,
-    /// A memtable to a table.
+    /// Writes a memtable to a table.
     Flush,
     /// Tasks of workers that have no threads of their own.
     Tasks,
@@ -50,11 +50,11 @@ struct Shared {
     queue: Mutex<Queue>,
     /// A job was queued, or the scheduler stops.
     work: Condvar,
-    /// Something that somebody may wait for has changed.
+    /// A condition that somebody may wait for has changed.
     progress: Condvar,
     stopping: AtomicBool,
     merge_threads_max: usize,
-    /// Whether all of them may merge.
+    /// True if all of them may merge.
     is_pressed: AtomicBool,
     mode: Background,
     panics: AtomicUsize,
@@ -76,7 +76,7 @@ struct Queue {
     merging_until: Duration,
 }
 
-/// Whether jobs of a priority leave threads to others.
+/// True if jobs of this priority must leave threads to others.
 fn is_merge(priority: usize) -> bool {
     priority >= Priority::MergeTop as usize
 }
@@ -130,8 +130,8 @@ impl Queue {
 }
 
 impl Scheduler {
-    /// Starts the threads of the environment's background mode. `after` is called behind each job, where the
-    /// pool holds no lock.
+    /// Starts the threads of the environment's background mode. The pool calls `after` behind each
+    /// job, without a lock.
     pub(crate) fn start(
         environment: &Environment,
         after: impl Fn() + Send + Sync + 'static,
@@ -180,20 +180,20 @@ impl Scheduler {
         })
     }
 
-    /// How many merges may run at once, now; 1 in a simulation.
+    /// The number of merges that may run at once now; 1 in a simulation.
     pub(crate) fn merge_threads(&self) -> usize {
         self.shared.merge_threads()
     }
 
-    /// How many merges may run at once at most.
+    /// The most merges that may ever run at once.
     pub(crate) fn merge_threads_max(&self) -> usize {
         self.shared.merge_threads_max
     }
 
-    /// Whether merges are so far behind that writers are held back.
+    /// Records if merges are so far behind that writers are held back.
     pub(crate) fn set_pressed(&self, is_pressed: bool) {
         if self.shared.is_pressed.load(Ordering::Relaxed) != is_pressed {
-            // Under the lock, so that no thread goes to sleep on what it has read before.
+            // Under the lock, so that no thread falls asleep on the old value.
             let _queue = self.shared.lock();
             self.shared.is_pressed.store(is_pressed, Ordering::Relaxed);
             self.shared.work.notify_all();
@@ -214,7 +214,7 @@ impl Scheduler {
         self.shared.work.notify_one();
     }
 
-    /// Runs every piece and returns when all are done: on free threads and on this one.
+    /// Runs every piece on free threads and on this one, and returns when all are done.
     pub(crate) fn run_all(&self, priority: Priority, pieces: Vec<Box<dyn FnOnce() + Send>>) {
         let pending = Arc::new((Mutex::new(VecDeque::from(pieces)), AtomicUsize::new(0)));
         let helpers = pending
@@ -250,13 +250,13 @@ impl Scheduler {
         self.wait_until(|| pending.1.load(Ordering::Acquire) == 0);
     }
 
-    /// Whether callers run the jobs.
+    /// True if callers run the jobs.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.shared.mode, Background::Inline { .. })
     }
 
-    /// In a simulation, perhaps runs a queued job: called between the steps of callers. Does
-    /// nothing when there are threads.
+    /// In a simulation, runs a queued job or none. Callers call it between their steps. Does
+    /// nothing if there are threads.
     pub(crate) fn poll(&self) {
         if !self.is_inline() {
             return;
@@ -274,8 +274,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits until `done`, which must become true by background work and is asked again whenever
-    /// that made progress. In a simulation runs jobs meanwhile; returns false if none is left.
+    /// Waits until `done` returns true. Background work must make it true; it is called again after
+    /// each progress. A simulation runs jobs meanwhile and returns false if none is left.
     pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) -> bool {
         loop {
             if done() {
@@ -288,7 +288,7 @@ impl Scheduler {
                 self.shared.run_inline(job, priority);
             } else {
                 let queue = self.shared.lock();
-                // Bounded, so that a progress made between the question and the wait costs little.
+                // Bounded, so that a progress between the check and the wait costs little.
                 drop(
                     self.shared
                         .progress
@@ -298,13 +298,13 @@ impl Scheduler {
         }
     }
 
-    /// Tells waiters to look again.
+    /// Makes waiters check their conditions again.
     pub(crate) fn notify_progress(&self) {
         self.shared.notify_progress();
     }
 
-    /// Drops what is queued, lets running jobs end and joins the threads; not if called on one of
-    /// them (a job held the last handle): then they end by themselves.
+    /// Drops the queued jobs, lets the running ones end and joins the threads. On one of these
+    /// threads (a job held the last handle) it does not join: they end by themselves.
     pub(crate) fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         for jobs in &mut self.shared.lock().jobs {
@@ -322,25 +322,25 @@ impl Scheduler {
             workers.contains(&std::thread::current().id())
         };
         for thread in threads.into_iter().filter(|_| !on_worker) {
-            // A job that panicked was caught; the thread itself cannot have.
+            // A panic of a job is caught, so the thread itself cannot have panicked.
             let _ = thread.join();
         }
         self.shared.notify_progress();
     }
 
-    /// Processor time of jobs of these priorities that have ended; none in a simulation.
+    /// Processor time of finished jobs of these priorities; zero in a simulation.
     pub(crate) fn cpu(&self, of: &[Priority]) -> Duration {
         let ns = { of.iter() }.map(|it| self.shared.cpu_ns[*it as usize].load(Ordering::Relaxed));
         Duration::from_nanos(ns.sum())
     }
 
-    /// How many jobs ended in a panic: a bug of the engine that `stats` shows.
+    /// The number of jobs that ended in a panic, each a bug. `stats` reports it.
     pub(crate) fn panics(&self) -> usize {
         self.shared.panics.load(Ordering::Relaxed)
     }
 }
 
-/// Threads do not outlive it, however an open that failed half way let go of it.
+/// Threads do not outlive the pool, even if an open fails half way and drops it.
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.stop();
@@ -361,8 +361,8 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// Draws a job of a simulation. If there are only merges, and the last one has not ended yet, lets
-    /// time pass until it has.
+    /// Draws a job of a simulation. If only merges are queued and the last one has not ended yet,
+    /// advances the clock to its end.
     fn draw_or_wait(&self) -> Option<(Job, usize)> {
         let now = self.clock.now();
         let mut queue = self.lock();
@@ -417,8 +417,8 @@ impl Shared {
     }
 }
 
-/// A panic of a job must not take the thread with it: the job's own guards have released what it
-/// held, and the count shows in the statistics.
+/// Catches a panic of a job, so that the thread survives. The job's guards have released its
+/// resources, and `stats` reports the count.
 fn run_caught(job: Job, panics: &AtomicUsize) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
         panics.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! Holding writers back, smoothly, by how far the background work is behind.
+//! Delays writers smoothly, by how far the background work is behind.
 //!
 //! Each source of pressure is a fill between 0 (nothing to do) and 1 (the hard limit). The largest
-//! one sets the delay per byte written, which grows without a step from nothing at half full to
-//! about a second per mebibyte at the limit, so that a feed settles at the rate that merging keeps
-//! up with instead of running into a wall. One call never sleeps longer than
-//! [`SLEEP_MAX`]; what is owed beyond that is carried over to the next write.
+//! one sets the delay per byte written. The delay grows without a step, from zero at half full to
+//! about a second per mebibyte at the limit. So a load settles at the rate of the merges instead of
+//! running into a wall. One call never sleeps longer than [`SLEEP_MAX`]; the rest of its debt is
+//! carried over to the next write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,19 +17,19 @@ use crate::base::stats::Stall;
 
 /// The longest single pause: under the 30 ms that a write may wait.
 pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
-/// Shorter waits are saved up: a sleep costs about 60 microseconds whatever its length.
+/// Shorter waits are accumulated: a sleep costs about 60 microseconds whatever its length.
 const SLEEP_MIN: Duration = Duration::from_micros(200);
-/// Below this fill nothing is delayed.
+/// Below this fill no write is delayed.
 const FREE_BELOW: f64 = 0.5;
 
-/// Why writers are held back.
+/// The reason for a delay of writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
     /// Sealed memtables wait to be flushed.
     Memtables,
     /// Level 0 has many runs.
     Level0,
-    /// Levels hold more than they should.
+    /// Levels are above their capacity.
     MergeDebt,
     /// The log is longer than its limit.
     Log,
@@ -41,12 +41,12 @@ pub(crate) const PRESSURES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Throttle {
     clock: Arc<dyn Clock>,
-    /// Bits of an `f64`: picoseconds per byte would be rounded away otherwise.
+    /// Bits of an `f64`, because an integer would round picoseconds per byte away.
     delay_ns_per_byte: AtomicU64,
     cause: AtomicU64,
     fills: [AtomicU64; PRESSURES],
     parts: [Mutex<Parts>; PRESSURES],
-    /// The moment until which the bytes admitted so far are paid for.
+    /// The moment until which the delay of the bytes admitted so far reaches.
     paid_until_ns: AtomicU64,
     waits: [Waits; PRESSURES],
 }
@@ -66,8 +66,8 @@ struct Waits {
     longest: AtomicU64,
 }
 
-/// Nanoseconds per byte at a fill: 0 up to half, 4 ns (250 MB/s) at 0.7, 50 ns (20 MB/s) at 0.9,
-/// capped at 1 microsecond (1 MB/s).
+/// The delay in nanoseconds per byte at a fill: 0 up to half, 4 ns (250 MB/s) at 0.7, 50 ns (20
+/// MB/s) at 0.9, capped at 1 microsecond (1 MB/s).
 pub(crate) fn delay_ns_per_byte(fill: f64) -> f64 {
     let x = ((fill - FREE_BELOW) / (1.0 - FREE_BELOW)).clamp(0.0, 1.0);
     (15.0 * x * x / (1.0 - x).max(1e-3)).min(1000.0)
@@ -100,8 +100,9 @@ impl Throttle {
             .store(delay_ns_per_byte(fill).to_bits(), Ordering::Relaxed);
     }
 
-    /// Sets the fill of one part of a source, which is as full as the fullest of its parts. `fill` is called when no
-    /// other is set, so that the last one counts. Cost: the logarithm of how many parts there are.
+    /// Sets the fill of one part of a source. A source is as full as its fullest part. `fill` is
+    /// called while no other part is set, so that the last call counts. Cost: the logarithm of the
+    /// number of parts.
     pub(crate) fn set_part(&self, source: Pressure, part: u32, fill: impl FnOnce() -> f64) {
         let parts = &self.parts[source as usize];
         let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +118,7 @@ impl Throttle {
         self.set(source, f64::from_bits(fullest));
     }
 
-    /// Whether writes are delayed.
+    /// True if writes are delayed.
     pub(crate) fn holds_back(&self) -> bool {
         self.delay() > 0.0
     }
@@ -127,7 +128,7 @@ impl Throttle {
         f64::from_bits(self.delay_ns_per_byte.load(Ordering::Relaxed))
     }
 
-    /// Waits as long as a write of `bytes` has to. Called outside every lock.
+    /// Waits as long as a write of `bytes` must wait. Called outside every lock.
     pub(crate) fn admit(&self, bytes: usize) {
         let per_byte = self.delay();
         if per_byte == 0.0 {
@@ -153,12 +154,12 @@ impl Throttle {
         }
     }
 
-    /// Adds a wait that was not made here.
+    /// Adds a wait that happened elsewhere.
     pub(crate) fn count(&self, cause: Pressure, waited: Duration) {
         self.waits[cause as usize].add(waited);
     }
 
-    /// How writers have waited, in the order of [`Pressure`].
+    /// The waits of writers, in the order of [`Pressure`].
     pub(crate) fn stalls(&self) -> [Stall; PRESSURES] {
         std::array::from_fn(|i| self.waits[i].stall())
     }

@@ -1,12 +1,12 @@
-//! Workers: a queue of tasks each, which only the worker takes from, several at once. Knows no engine
-//! type: what is done with the tasks is a closure.
+//! Workers. Each has a queue of tasks and takes several at once; no other thread takes from it.
+//! Knows no engine type: a closure does the tasks.
 //!
-//! With threads of their own, workers are kept on a processor each, where the system allows it.
-//! Without, a queue that has got tasks has itself drained by a job of the pool, one at a time, which in a
-//! simulation runs on the caller's thread at a moment drawn from the seed.
+//! A worker with a thread is pinned to a processor where the system allows it. A worker without one
+//! submits a job to the pool that drains its queue. At most one such job runs per worker. In a
+//! simulation it runs on the caller's thread at a moment drawn from the seed.
 //!
-//! What does the tasks takes more of them from its [`Inbox`] while it has reads under way. A panic in a task ends that
-//! run, whose other tasks are dropped unanswered, not the worker.
+//! While reads are under way the closure takes more tasks from its [`Inbox`]. A panic ends that run
+//! and drops its other tasks unanswered. The worker survives.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,7 +22,8 @@ use super::{Priority, Scheduler};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::stats::WorkerStats;
 
-/// How many tasks a worker takes at once: one commit, and reads for a device with a deep queue.
+/// The most tasks that a worker takes at once: one commit, and enough reads for a deep device
+/// queue.
 const BATCH_TASKS_MAX: usize = 256;
 
 thread_local! {
@@ -30,7 +31,7 @@ thread_local! {
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is doing the tasks of a worker: it must not wait for others of them.
+/// True if the calling thread does the tasks of a worker. It must not wait for other tasks.
 pub(crate) fn is_worker() -> bool {
     WORKING.get()
 }
@@ -42,35 +43,35 @@ type Run<T> = Arc<dyn Fn(&mut Inbox<'_, T>) + Send + Sync>;
 pub(crate) struct Workers<T> {
     workers: Vec<Arc<Worker<T>>>,
     threads: Mutex<Vec<Box<dyn Join>>>,
-    /// Without threads of their own.
+    /// True if the workers have no threads of their own.
     pooled: bool,
     panics: Arc<AtomicUsize>,
 }
 
 struct Worker<T> {
     index: usize,
-    /// Tasks, and when they came.
+    /// Tasks and their times of arrival.
     queue: TaskQueue<(Duration, T)>,
     clock: Arc<dyn Clock>,
     run: Run<T>,
     panics: Arc<AtomicUsize>,
-    /// Tasks that were pushed and are not done, and one while the worker is at it.
+    /// Tasks that were pushed and are not done, plus one while the worker runs.
     unfinished: AtomicUsize,
     done: AtomicU64,
     batches: AtomicU64,
     waited_ns: AtomicU64,
     waited_ns_max: AtomicU64,
-    /// The processor that it is kept on.
+    /// The processor that it is pinned to.
     processor: OnceLock<usize>,
-    /// A job of the pool drains the queue, or is going to.
+    /// True if a job of the pool drains the queue or is about to.
     scheduled: AtomicBool,
-    /// Held by whoever drains the queue of a worker without a thread.
+    /// Held by the thread that drains the queue of a worker without a thread.
     draining: Mutex<()>,
 }
 
 impl<T: Send + 'static> Workers<T> {
-    /// Starts `count` workers with threads; with 0, or where there are no threads, the pool does the
-    /// work, in as many queues.
+    /// Starts `count` workers with threads. With 0 there is one queue without a thread, in a
+    /// simulation all queues are: then the pool does the tasks.
     pub(crate) fn start(
         environment: &Environment,
         pool: &Scheduler,
@@ -134,18 +135,18 @@ impl<T: Send + 'static> Workers<T> {
         self.workers.len()
     }
 
-    /// Whether the pool does the work.
+    /// True if the pool does the work.
     pub(crate) fn is_pooled(&self) -> bool {
         self.pooled
     }
 
-    /// Whether a worker has done all tasks that it was ever given.
+    /// True if a worker has done all tasks that it was given.
     pub(crate) fn is_idle(&self, worker: usize) -> bool {
         self.workers[worker].unfinished.load(Ordering::Acquire) == 0
     }
 
-    /// Gives a worker a task, at the end of the line if its queue is full. `Closed` when all are
-    /// finished.
+    /// Gives a worker a task, at the end of the line if its queue is full. `Closed` after
+    /// [`Workers::finish`].
     pub(crate) fn push(&self, pool: &Scheduler, worker: usize, task: T) -> Result<Place> {
         let worker = &self.workers[worker];
         worker.unfinished.fetch_add(1, Ordering::AcqRel);
@@ -153,7 +154,7 @@ impl<T: Send + 'static> Workers<T> {
         self.pushed(pool, worker, pushed.map_err(|_| closed()))
     }
 
-    /// Gives a worker a task if its queue has room, else it is `WouldBlock`.
+    /// Gives a worker a task if its queue has room, otherwise fails with `WouldBlock`.
     pub(crate) fn try_push(&self, pool: &Scheduler, worker: usize, task: T) -> Result<()> {
         let worker = &self.workers[worker];
         worker.unfinished.fetch_add(1, Ordering::AcqRel);
@@ -176,7 +177,7 @@ impl<T: Send + 'static> Workers<T> {
         let queue = &self.workers[worker].queue;
         match place {
             Place::Accepted => {}
-            // It would wait for itself: what is in line is in order, too.
+            // A worker would wait for itself. The task stays in line, which keeps the order, too.
             _ if is_worker() => {}
             _ if pool.is_inline() => drop(pool.wait_until(|| queue.depth().1 == 0)),
             _ => queue.wait_until_accepted(place),
@@ -184,7 +185,7 @@ impl<T: Send + 'static> Workers<T> {
         Ok(())
     }
 
-    /// Takes a task back that is still in line.
+    /// Takes back a task that is still in line.
     pub(crate) fn leave(&self, worker: usize, place: Place) -> Option<T> {
         let worker = &self.workers[worker];
         let (_, task) = worker.queue.leave(place)?;
@@ -201,15 +202,15 @@ impl<T: Send + 'static> Workers<T> {
         result
     }
 
-    /// Refuses tasks from now on, does those that there are, and ends the threads; on one of their
-    /// own threads without waiting for it.
+    /// Refuses new tasks, does the present ones and ends the threads. On one of these threads it
+    /// does not wait for them.
     pub(crate) fn finish(&self) {
         self.workers.iter().for_each(|w| w.queue.close());
         if is_worker() {
             return;
         }
         for thread in std::mem::take(&mut *self.threads()) {
-            // What panicked was caught.
+            // A panic of a task was caught.
             let _ = thread.join();
         }
         if self.pooled {
@@ -220,7 +221,7 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// All but what is known of partitions.
+    /// All statistics except the number of partitions.
     pub(crate) fn stats(&self, worker: usize) -> WorkerStats {
         let worker = &self.workers[worker];
         let (queued, in_line) = worker.queue.depth();
@@ -238,7 +239,7 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// How many runs ended in a panic.
+    /// The number of runs that ended in a panic.
     pub(crate) fn panics(&self) -> usize {
         self.panics.load(Ordering::Relaxed)
     }
@@ -248,18 +249,18 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
-/// Where a worker takes its tasks from while it does them.
+/// The source of a worker's tasks while it runs.
 pub(crate) struct Inbox<'a, T> {
     worker: &'a Worker<T>,
     /// Taken from the queue, not by the worker.
     batch: &'a mut VecDeque<(Duration, T)>,
-    /// Taken by the worker, and not done.
+    /// The number taken by the worker and not done.
     taken: usize,
 }
 
 impl<T> Inbox<'_, T> {
-    /// What is in the queue, one batch at most; does not wait. What was taken before has been done by now, or needs
-    /// nothing more of the worker but that reads end.
+    /// Takes the tasks in the queue, at most one batch, without waiting. By now the tasks taken
+    /// before are done, or only wait for their reads.
     pub(crate) fn take(&mut self) -> impl ExactSizeIterator<Item = T> {
         self.settle();
         let worker = self.worker;
@@ -304,7 +305,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Does what is queued. Under the lock `draining`.
+    /// Does the queued tasks, under the lock `draining`.
     fn drain(&self, _draining: MutexGuard<'_, ()>) {
         let mut batch = VecDeque::new();
         loop {
@@ -316,9 +317,9 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Does a batch, and what comes meanwhile.
+    /// Does a batch and the tasks that arrive meanwhile.
     fn run(&self, batch: &mut VecDeque<(Duration, T)>) {
-        // One more until the end: reads of tasks that are done may be under way.
+        // One more until the end, because reads of finished tasks may be under way.
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         let mut inbox = Inbox {
             worker: self,
@@ -330,13 +331,13 @@ impl<T: Send + 'static> Worker<T> {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
         WORKING.set(before);
-        // What a panic left.
+        // Drops the tasks that a panic left behind.
         inbox.batch.clear();
         inbox.settle();
         self.unfinished.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Has the pool drain the queue, unless it is going to.
+    /// Makes the pool drain the queue, unless a job is about to.
     fn schedule(self: &Arc<Self>, pool: &Scheduler) {
         if self.scheduled.swap(true, Ordering::AcqRel) {
             return;
@@ -346,11 +347,11 @@ impl<T: Send + 'static> Worker<T> {
             loop {
                 match worker.draining.try_lock() {
                     Ok(draining) => worker.drain(draining),
-                    // Whoever finishes the workers does all that there is.
+                    // The thread that finishes the workers does all remaining tasks.
                     Err(_) => return,
                 }
                 worker.scheduled.store(false, Ordering::Release);
-                // Who pushes now finds that nobody is going to; who has pushed before did not.
+                // A push after the store schedules a job itself; a push before it did not.
                 let more = worker.queue.depth().0 > 0;
                 if !more || worker.scheduled.swap(true, Ordering::AcqRel) {
                     return;

@@ -1,14 +1,13 @@
-//! What is asked of a keyspace: counted while it is open, remembered in the manifest.
+//! Counts the operations on a keyspace while it is open; the manifest remembers them.
 //!
-//! The engine counts operations since it was opened; at every flush of the keyspace, and when the
-//! database is closed, the manifest notes what they amount to ([`OperationCounters::note`]), so that a
-//! second process and a later one know of them. What is long ago counts less: whenever there are twice
-//! as many operations as a window holds, all numbers are halved. A window is as many operations as the
-//! keyspace has entries, so that what merges find at the bottom of the tree is of the same time as what
-//! is asked at its top.
+//! The engine counts operations since it was opened. At every flush of the keyspace, and when the
+//! database is closed, the manifest records the sum ([`OperationCounters::note`]), so that the next
+//! process knows it, too. Old operations count less: all numbers are halved whenever they reach two
+//! windows. A window has as many operations as the keyspace has entries. So the data that merges
+//! find at the bottom of the tree is as old as the operations counted here.
 //!
-//! Cost: threads add to the counters without sharing a cache line, and all counters of a thread are in one, so that a
-//! keyspace takes half a KiB for them; some 30 bytes of the manifest per flush.
+//! Cost: threads add to the counters without sharing a cache line. All counters of a thread are in
+//! one line, so they take half a KiB per keyspace. A flush adds about 30 bytes to the manifest.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::{STRIPES, stripe};
 
-/// Operations on a keyspace, recent ones counting more than those of long ago.
+/// Operations on a keyspace. Recent ones count more than old ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Operations {
@@ -28,18 +27,18 @@ pub struct Operations {
     pub seeks: u64,
     /// Cursor and scan steps.
     pub nexts: u64,
-    /// Puts, in batches and out of them; what is bulk loaded is no operation.
+    /// Puts, in batches and out of them. Entries of bulk loads do not count.
     pub puts: u64,
     /// Deletes.
     pub deletes: u64,
-    /// Entries that flushes and merges dropped because a newer one of their key was there. It lags
-    /// behind the writes: an old version goes when a merge meets it.
+    /// Entries that flushes and merges dropped because of a newer entry of their key. The number
+    /// lags behind the writes: an old version goes when a merge meets it.
     pub replaced: u64,
-    /// All operations since the keyspace got its design; these are never made less.
+    /// All operations since the keyspace got its design. This number is never halved.
     pub since_retune: u64,
 }
 
-/// A window has at least so many operations: shares of a mix are known to half a percent then.
+/// The least operations of a window: enough to know the shares of a mix to half a percent.
 const WINDOW_MIN: u64 = 1 << 16;
 
 impl Operations {
@@ -50,7 +49,7 @@ impl Operations {
         reads.saturating_add(self.seeks).saturating_add(writes)
     }
 
-    /// How many operations are a window for a keyspace of so many entries.
+    /// The operations of a window, for a keyspace of this many entries.
     pub fn window(entries: u64) -> u64 {
         entries.max(WINDOW_MIN)
     }
@@ -68,7 +67,7 @@ impl Operations {
         ]
     }
 
-    /// Of what [`Operations::numbers`] gave.
+    /// The inverse of [`Operations::numbers`].
     pub(crate) fn of(numbers: [u64; 8]) -> Operations {
         Operations {
             gets_found: numbers[0],
@@ -82,7 +81,7 @@ impl Operations {
         }
     }
 
-    /// Each number with that of others.
+    /// Joins each number with that of `others`.
     fn with(&self, others: &Operations, join: fn(u64, u64) -> u64) -> Operations {
         let (numbers, others) = (self.numbers(), others.numbers());
         Operations::of(std::array::from_fn(|i| join(numbers[i], others[i])))
@@ -145,7 +144,7 @@ struct Noted {
 }
 
 impl OperationCounters {
-    /// Those of a keyspace of which the manifest knows these.
+    /// The counters of a keyspace whose manifest records these operations.
     pub(crate) fn new(operations: Operations) -> OperationCounters {
         let counters = OperationCounters::default();
         counters.noted().operations = operations;
@@ -193,14 +192,15 @@ impl OperationCounters {
         counted
     }
 
-    /// What the manifest knows, and what came since.
+    /// The operations in the manifest, plus those since its last record.
     pub(crate) fn recent(&self) -> Operations {
         let counted = self.counted();
         let noted = self.noted();
         noted.operations.plus(&counted.minus(&noted.counted))
     }
 
-    /// What the manifest is to know now, for a keyspace of so many entries; `None` if it does.
+    /// The operations to record in the manifest now, for a keyspace of `entries` entries; `None` if
+    /// nothing is new.
     pub(crate) fn note(&self, entries: u64) -> Option<Operations> {
         let counted = self.counted();
         let mut noted = self.noted();
@@ -214,7 +214,7 @@ impl OperationCounters {
         Some(noted.operations)
     }
 
-    /// The keyspace got another design, and the manifest knows.
+    /// Restarts `since_retune` after the manifest recorded another design.
     pub(crate) fn retuned(&self) {
         let counted = self.counted();
         let mut noted = self.noted();

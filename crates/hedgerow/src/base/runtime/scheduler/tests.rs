@@ -1,4 +1,4 @@
-//! What the pool promises, with threads and without.
+//! The promises of the pool, with threads and without.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ fn every_piece_is_run_before_run_all_returns() {
     }
 }
 
-/// Merges that wait for something only a flush can give would otherwise wait for ever.
+/// Otherwise merges would wait for ever for something that only a flush can give.
 #[test]
 fn a_flush_runs_while_merges_take_all_threads_they_may() {
     let scheduler = threaded(2);
