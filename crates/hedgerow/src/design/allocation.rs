@@ -1,17 +1,17 @@
-//! How filter bits are divided among the levels of a tree.
+//! The division of filter bits among the levels of a tree.
 //!
-//! A lookup of an absent key asks every run, so it makes `sum q p(b)` false reads, `q` being the
-//! runs of a level and `p(b)` the false-positive rate of a filter of `b` bits per key. They are
-//! fewest for the memory `sum n b` (`n` entries in a level) where one more bit gains as much
-//! everywhere: `-q p'(b) / n` is the same for all levels, its *price*; a level whose first bit gains
-//! less than the price has no filter (Lagrange; N. Dayan, M. Athanassoulis, S. Idreos, "Monkey:
-//! optimal navigable key-value store", 2017, section 4.1, which lacks the saturation at `p = 1`). For
-//! an ideal Bloom filter this makes rates proportional to `n / q`, and
-//! `sum q p = e^(H - b ln²2)`, `H` being the entropy of the sizes of runs: small levels cost little
-//! and get many bits, so that the last one can have fewer.
+//! A lookup of an absent key probes every run, so it makes `sum q p(b)` false reads, where `q` is
+//! the number of runs of a level and `p(b)` the false-positive rate of a filter of `b` bits per
+//! key. For the memory `sum n b` (`n` entries in a level) they are fewest if one more bit gains as
+//! much everywhere: `-q p'(b) / n` is the same for all levels, the *price*. A level whose first bit
+//! gains less than the price has no filter (Lagrange; N. Dayan, M. Athanassoulis, S. Idreos,
+//! "Monkey: optimal navigable key-value store", 2017, section 4.1, which lacks the saturation at `p
+//! = 1`). For an ideal Bloom filter this makes rates proportional to `n / q`, and `sum q p = e^(H -
+//! b ln²2)`, where `H` is the entropy of the sizes of runs. Small levels cost little and get many
+//! bits, so the last one can have fewer.
 //!
-//! Our filter is not ideal, so `p'` is that of [`bloom::rate`]. All of this is pure; what a tree
-//! looks like is for the caller to say.
+//! Our filter is not ideal, so `p'` is that of [`bloom::rate`]. The module is pure: the caller
+//! describes the tree.
 
 use std::sync::LazyLock;
 
@@ -19,57 +19,58 @@ use crate::base::page::TableId;
 
 use crate::table::filter::bloom;
 
-/// Bits per key of the first tables of a tree, in every level, where the memory is to decide.
+/// Bits per key of the first tables of a tree, in every level, if the memory decides.
 pub(crate) const BITS_FIRST: f64 = 10.0;
 /// `ln²2`: an ideal filter of `b` bits per key is wrong with probability `e^(-b ln²2)`.
 const LN2_SQUARED: f64 = std::f64::consts::LN_2 * std::f64::consts::LN_2;
-/// More bits per key than these gain nearly nothing: with them one of 20,000 absent keys passes.
+/// The most bits per key. More gain nearly nothing: with these, one of 20,000 absent keys passes.
 pub(crate) const BITS_MAX: f64 = 24.0;
-/// The fewest bits per key of one filter. Fewer on average are filters of so many for a part of the
-/// tables: below this, a filter of one probe gains less per bit than having none in some tables.
+/// The fewest bits per key of one filter. A smaller average gives a part of the tables filters of
+/// this size: a smaller filter of one probe gains less per bit than a table without one.
 const BITS_MIN: f64 = 1.0;
 /// Gains are tabulated at every half bit.
 const STEP: f64 = 0.5;
-/// The price is found by halving an interval of logarithms so often: to the precision of a float.
+/// The number of halvings of an interval of logarithms that find the price to the precision of a
+/// float.
 const HALVINGS: usize = 60;
-/// What the controller corrects at once, as a part of an error: what was written before stays wrong until
-/// it is written anew, and a tree may be written as a whole.
+/// The part of an error that the controller corrects at once. Written filters stay wrong until they
+/// are rewritten, and a whole tree may be written at once.
 const AT_ONCE: f64 = 0.5;
-/// The part of a tree that counts as written at once, at most.
+/// The largest part of a tree that counts as written at once.
 const WRITTEN_MAX: f64 = 0.5;
-/// Bounds of [`Controller::ln_theta`]: at most 1.4 bits per key more than allotted, or any number
-/// fewer.
+/// Bounds of [`Controller::ln_theta`]: at most 1.4 bits per key above the allotment, or any number
+/// below it.
 const LN_THETA_MIN: f64 = -LN2_SQUARED * 1.4;
 const LN_THETA_MAX: f64 = LN2_SQUARED * BITS_MAX;
 
-/// The part of all gets that is thought to look for absent keys.
+/// The assumed part of gets that look for absent keys.
 const ABSENT: f64 = 0.25;
 
-/// The runs of one level, of the same size each.
+/// The runs of one level, all of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
-    /// Of all runs together.
+    /// The entries of all runs.
     pub(crate) entries: f64,
-    /// How many filters a lookup asks here: the runs; times how dear a false positive is, if that
-    /// differs between levels.
+    /// The filters that a lookup probes here: the number of runs, times the cost of a false
+    /// positive, if that differs between levels.
     pub(crate) weight: f64,
 }
 
-/// What another bit per key gains, by the bits that a filter has.
+/// The gain of another bit per key, as a function of the bits of a filter.
 #[derive(Debug)]
 pub(crate) struct Curve {
-    /// Bits per key, and the logarithm of the gain: the first ascending from 0 to [`BITS_MAX`], the
-    /// second descending. In between it is linear, which is exact for an ideal filter.
+    /// Bits per key, ascending from 0 to [`BITS_MAX`], and the logarithm of the gain, descending.
+    /// In between the curve is linear, which is exact for an ideal filter.
     points: Vec<(f64, f64)>,
 }
 
-/// The curve of the filter that tables have.
+/// The curve of the tables' filters.
 pub(crate) static BLOOM: LazyLock<Curve> = LazyLock::new(|| Curve::of(bloom::rate));
 
 impl Curve {
-    /// Of a filter with this rate of false positives by bits per key, from one bit on. Below, where
-    /// only a part of the tables has filters, the curve is led to what an ideal filter begins with,
-    /// so that bits fall to 0 smoothly with the price.
+    /// The curve of a filter with this false-positive rate by bits per key, from one bit on. Below
+    /// one bit only a part of the tables has filters. There the curve leads to the first gain of an
+    /// ideal filter, so that bits fall to 0 smoothly with the price.
     fn of(rate: impl Fn(f64) -> f64) -> Curve {
         let gain = |bits: f64| (rate(bits - STEP) - rate(bits + STEP)) / (2.0 * STEP);
         let first = (LN2_SQUARED * STEP).sinh() / STEP;
@@ -77,7 +78,8 @@ impl Curve {
         let mut bits = BITS_MIN + STEP;
         while bits <= BITS_MAX {
             let ln_gain = gain(bits).ln();
-            // Where one more probe begins to pay, the gain rises a little: there it stays level.
+            // If one more probe begins to pay, the gain rises a little. There the curve stays
+            // level.
             if points.last().is_none_or(|last| ln_gain < last.1) {
                 points.push((bits, ln_gain));
             }
@@ -86,7 +88,7 @@ impl Curve {
         Curve { points }
     }
 
-    /// The bits per key from which one more gains this.
+    /// The bits per key at which one more gains this.
     fn bits(&self, ln_gain: f64) -> f64 {
         let above = self.points.partition_point(|point| point.1 > ln_gain);
         match (above.checked_sub(1), self.points.get(above)) {
@@ -99,8 +101,8 @@ impl Curve {
         }
     }
 
-    /// The bits per key of each level at a price: the gain that a bit must have where all entries
-    /// are one run, as a logarithm. A level without entries has the most.
+    /// The bits per key of each level at a price: the gain that a bit must have if all entries are
+    /// one run, as a logarithm. A level without entries gets the most bits.
     pub(crate) fn at_price(&self, levels: &[Level], ln_price: f64) -> Vec<f64> {
         let entries: f64 = levels.iter().map(|level| level.entries).sum();
         let bits = |level: &Level| {
@@ -110,9 +112,8 @@ impl Curve {
         levels.iter().map(bits).collect()
     }
 
-    /// The price at which filters take so many bits per key on average; the highest if that is even
-    /// less than none.
-    /// Cost: 60 times a binary search for each level, some microseconds.
+    /// The price at which filters take `bits_per_key` on average; the highest price if that is
+    /// negative. Cost: 60 binary searches per level, some microseconds.
     pub(crate) fn ln_price(&self, levels: &[Level], bits_per_key: f64) -> f64 {
         let entries: f64 = levels.iter().map(|level| level.entries).sum();
         let filled = || levels.iter().filter(|level| level.entries > 0.0);
@@ -133,13 +134,13 @@ impl Curve {
     }
 }
 
-/// What a bit of page cache gains: of `n` entries of `e` bytes, it keeps `1 / (8 n e)` of what any get
-/// may want. A price is that of gets of absent keys, times `n`.
+/// The gain of a bit of page cache: with `n` entries of `e` bytes it keeps `1 / (8 n e)` of the
+/// data that a get may need. A price is that of gets of absent keys, times `n`.
 pub(crate) fn ln_price_of_page_cache(entry_bytes: f64) -> f64 {
     -(8.0 * entry_bytes * ABSENT).ln()
 }
 
-/// The bits per key of all levels together, of so many in each.
+/// The mean bits per key of all levels, from those of each level.
 pub(crate) fn average(levels: &[Level], bits: &[f64]) -> f64 {
     let taken = levels
         .iter()
@@ -149,33 +150,33 @@ pub(crate) fn average(levels: &[Level], bits: &[f64]) -> f64 {
     taken.sum::<f64>() / entries
 }
 
-/// The filter of one table of a level that has `bits` per key on average: below one bit, some tables
-/// have none. Which ones is spread evenly by their numbers.
+/// The filter of one table in a level with `bits` per key on average. Below one bit some tables
+/// have none; their numbers spread them evenly.
 pub(crate) fn of_table(bits: f64, table: TableId) -> Option<f32> {
-    /// The fractions of its multiples fill the unit interval evenly.
+    /// The fractional parts of its multiples fill the unit interval evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let place = (table.0 as f64 * GOLDEN).fract();
     (place < bits / BITS_MIN).then_some(bits.max(BITS_MIN) as f32)
 }
 
-/// What the filter of one table of so many entries takes on average, in such a level.
+/// The mean size of the filter of one table with this many entries, in such a level.
 pub(crate) fn table_bytes(bits: f64, entries: u64) -> f64 {
     let part = (bits / BITS_MIN).min(1.0);
     part * bloom::stored_bytes(entries as f64 * bits.max(BITS_MIN) / 8.0)
 }
 
-/// Keeps what the filters of a tree take at what they may take, although a table keeps the filter
-/// that it was written with: tables that go down a level without being rewritten bring along the
-/// bits of the level that they come from, so that others have to have fewer.
+/// Keeps the filters of a tree at their memory. A table keeps the filter that it was written with:
+/// tables that move down a level bring along the bits of the level they come from, so others must
+/// have fewer.
 ///
-/// It multiplies all rates by theta: `theta *= e^(g (used - wanted) / wanted)`. A rate's logarithm is
-/// its bits times `ln²2`, so `g = wanted ln²2` corrects the whole error, whatever the number of bits,
-/// while a tree is written once; half of the error beside it dampens this. Wanted is what the level that a
-/// table is in is allotted, so that levels that are empty for a while are no error.
+/// The controller multiplies all rates by theta: `theta *= e^(g (used - wanted) / wanted)`. The
+/// logarithm of a rate is its bits times `ln²2`. So `g = wanted ln²2` corrects the whole error for
+/// any number of bits while a tree is written once; half of the error beside it dampens this.
+/// Wanted is the allotment of the level that a table is in, so empty levels are no error.
 ///
-/// While a tree grows by moves alone, the bits of level 0 grow with the logarithm of its size, and
-/// theta follows: as long as it does, filters have 2 bits per key too many (`1 / ln²2`, or somewhat more
-/// where the filter is not ideal).
+/// While a tree grows by moves only, the bits of level 0 grow with the logarithm of its size, and
+/// theta follows. Meanwhile filters have 2 bits per key too many (`1 / ln²2`, or somewhat more for
+/// a filter that is not ideal).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Controller {
     ln_theta: f64,
@@ -183,13 +184,13 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// To be added to the logarithm of a price.
+    /// The summand for the logarithm of a price.
     pub(crate) fn ln_theta(self) -> f64 {
         (self.ln_theta + AT_ONCE * self.error).clamp(LN_THETA_MIN, LN_THETA_MAX)
     }
 
-    /// So much of a tree, as a part of its entries, was written anew, and its filters have `excess` bits
-    /// per key more than they should have.
+    /// Corrects theta after this part of the entries was rewritten, when the filters have `excess`
+    /// bits per key too many.
     pub(crate) fn steer(&mut self, excess: f64, written: f64) {
         self.error = LN2_SQUARED * excess;
         let step = self.error * written.clamp(0.0, WRITTEN_MAX);

@@ -1,4 +1,4 @@
-//! What shape a tree is to have, and what that costs: decided over plain data, without I/O.
+//! The target shape of a tree and its cost, decided over plain data, without I/O.
 
 pub mod advisor;
 pub(crate) mod allocation;

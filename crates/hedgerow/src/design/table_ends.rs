@@ -1,23 +1,24 @@
-//! Where the output of a merge is cut into tables: what the engine and the simulator have in common.
+//! The ends of a merge's output tables: the rules that the engine and the simulator share.
 
 use crate::design::merge_policy::{Cut, LevelTarget};
 
-/// A table is cut when what it overlaps in the level below is this many tables' worth.
+/// A table ends when it overlaps the level below by this many tables' worth.
 pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
 
-/// A run of a node is about a table; it may be so many times larger before it becomes two.
+/// A run of a node is about one table. It becomes two only when it is this many times larger.
 pub(crate) const NODE_TABLES: u64 = 2;
 
-/// Whether the tables of a level end where those of the level below end. Merges out of level 0 take all of it, and those
-/// into several runs take nothing of them.
+/// True if the tables of a level end at the ends of tables below. A merge out of level 0 takes all
+/// of it anyway, and a merge into several runs takes none of the tables below.
 pub(crate) fn aligns(targets: &[LevelTarget], level: usize) -> bool {
     let below = targets.get(level + 1);
     let of_nodes = targets[level].cut == Cut::OldestRuns;
     level > 0 && !of_nodes && below.is_some_and(|below| below.runs_max <= 1)
 }
 
-/// Whether a table of so many bytes, at the end of the last of so many tables of the level below, can probably not reach
-/// the end of the next, as large as those on average. It is half full then at least.
+/// True if the table should end at this boundary: having passed `borders` tables below in `bytes`
+/// bytes, it would on average exceed `bytes_max` before the next boundary. It is then at least half
+/// full.
 pub(crate) fn is_last_border(borders: u64, bytes: u64, bytes_max: u64) -> bool {
     let (borders, bytes, bytes_max) = (
         u128::from(borders),

@@ -98,7 +98,7 @@ fn a_keyspace_without_tables_or_operations_has_no_workload() {
             .unwrap_err()
             .to_string()
     };
-    assert!(why(&keyspace).contains("expected operations on `plain`"));
+    assert!(why(&keyspace).contains("expected counted operations on `plain`"));
     keyspace.put("a", "b").unwrap();
     assert!(why(&keyspace).contains("expected entries in the tables of `plain`"));
 }

@@ -68,7 +68,12 @@ impl Partitioning {
         };
         for split in splits.iter() {
             let bytes = split.len() as u64;
-            check_range("bytes of a split key", bytes, 1, SPLIT_BYTES_MAX)?;
+            check_range(
+                "bytes of a key between partitions",
+                bytes,
+                1,
+                SPLIT_BYTES_MAX,
+            )?;
         }
         match splits.windows(2).find(|pair| pair[0] >= pair[1]) {
             None => Ok(()),

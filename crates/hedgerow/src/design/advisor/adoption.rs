@@ -1,11 +1,11 @@
-//! Whether a keyspace that tunes itself is to get another design: the advisor's, with hysteresis.
+//! Decides if a self-tuning keyspace gets the advisor's design, with hysteresis.
 //!
-//! Three things keep it from changing back and forth. It waits for two windows of operations
-//! ([`Operations::window`]) after every change, by which time half of what is remembered of the time
-//! before has faded, so that operations which alternate faster than that are a mixture to it. The gain
-//! has to be [`GAIN_MIN`] or more. And the operations since the last change, which are taken for what
-//! the new design will be used for, have to pay for rewriting all entries. So whatever a workload does,
-//! changes cost at most what the designs before them were predicted to save.
+//! Three rules keep it from changing back and forth. First, it waits for two windows of operations
+//! ([`Operations::window`]) after every change. By then half of the older operations have faded, so
+//! operations that alternate faster look like a mixture. Second, the gain must be at least
+//! [`GAIN_MIN`]. Third, the operations since the last change, as an estimate of those to come, must
+//! pay for rewriting all entries. So under any workload changes cost at most the predicted savings
+//! of the designs before them.
 
 use super::advice::Constraints;
 use super::design::expect;
@@ -16,30 +16,30 @@ use crate::base::error::Result;
 use crate::base::options::Design;
 use crate::base::stats::Operations;
 
-/// How much dearer an operation has to be than with the new design: more than the model's error.
+/// The least cost of an operation relative to the new design: more than the model's error.
 const GAIN_MIN: f64 = 1.15;
-/// Designs of the search that are priced as the engine makes them.
+/// The number of designs of the search that are priced as the engine would make them.
 const CANDIDATES: usize = 4;
 
-/// Another design, and what it is predicted to save.
+/// Another design and its predicted saving.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Adoption {
     pub(crate) design: Design,
-    /// An operation of the mix with the design there is, and with the new one.
+    /// The cost of an operation of the mix, with the present and with the new design.
     pub(crate) us_before: f64,
     pub(crate) us: f64,
 }
 
-/// Whether there have been enough operations for another change, with so many entries.
+/// True if there have been enough operations for another change, with this many entries.
 pub(crate) fn is_due(operations: &Operations, entries: u64) -> bool {
     operations.since_retune >= Operations::window(entries).saturating_mul(2)
 }
 
-/// The design that a tree should have instead of the one it has; `None` if it should not. The memory of the
-/// constraints is the tree's part of the budget.
+/// The design that should replace the present one; `None` to keep it. The memory of the constraints
+/// is the tree's part of the budget.
 ///
 /// # Errors
-/// `InvalidArgument` if a number of the workload makes no sense.
+/// `InvalidArgument` if a number of the workload is out of bounds.
 pub(crate) fn adoption(
     design: &Design,
     operations: &Operations,
@@ -101,9 +101,9 @@ mod tests {
         }
     }
 
-    /// Plays operations in phases of so many windows each, of scans and of puts in turn, and looks
-    /// four times in each window whether to change. Returns the changes, by the window in which they
-    /// were made.
+    /// Plays phases of `windows` windows each, alternately of scans and of puts, and considers a
+    /// change four times in each window. Returns the changes with the windows in which they were
+    /// made.
     fn alternate(windows: u64, phases: u64) -> Vec<(f64, Adoption)> {
         let counters = OperationCounters::default();
         let mut design = of("tiering:16");
@@ -160,13 +160,13 @@ mod tests {
         assert_eq!(found(&poor, &operations), None);
         let due = operations.plus(&Operations::of([0, 0, 0, 0, 0, 0, 0, 1]));
         let better = found(&poor, &due).unwrap();
-        // It stays.
+        // The new design stays.
         assert_eq!(found(&better.design, &due), None);
     }
 
     #[test]
     fn a_change_has_to_pay_for_rewriting_the_store() {
-        // A scan saves some 10 µs, rewriting an entry takes more than 100.
+        // A scan saves about 10 µs, and rewriting an entry takes more than 100.
         let device = Device {
             read_us: 1.0,
             write_bytes_per_s: 1e6,

@@ -6,42 +6,42 @@ use super::tree::{Prediction, Tree};
 use super::workload::Workload;
 use crate::base::options::KeyOrder;
 
-/// What a tree must keep to, and what it may be made of.
+/// The limits of a tree, and the structures that it may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraints {
     /// The memory for memtables, indexes, filters and cached data.
     pub memory_bytes: f64,
-    /// The size of a memtable; `None` gives active and sealed ones together an eighth of the memory,
-    /// 4 to 64 MiB.
+    /// The size of a memtable. `None` gives active and sealed ones together an eighth of the
+    /// memory, 4 to 64 MiB.
     pub memtable_bytes: Option<f64>,
-    /// How many times larger than the data tables may be.
+    /// The largest size of the tables relative to the data.
     pub space_max: f64,
-    /// How often an entry may be written, if the workload writes at all.
+    /// The most writes of an entry, if the workload writes at all.
     pub entry_writes_max: f64,
-    /// Runs of a level, at most; 1 is leveling.
+    /// The most runs of a level; 1 is leveling.
     pub runs_max: u32,
-    /// What levels may be filtered with.
+    /// The filters that levels may have.
     pub filters: Vec<Filter>,
-    /// What levels may be indexed with.
+    /// The indexes that levels may have.
     pub indexes: Vec<Index>,
-    /// Which ratios are tried.
+    /// The geometries to try.
     pub geometries: Vec<Geometry>,
-    /// How many runs of level 0 are merged down together: the numbers that are tried.
+    /// The numbers to try of level 0 runs that are merged down together.
     pub level0_runs: Vec<u32>,
-    /// The fan-outs of tries that are tried, of HTables.
+    /// The fan-outs to try of tries of HTables.
     pub fan_outs: Vec<u32>,
-    /// How merges are cut.
+    /// The cut of merges.
     pub merges: Merges,
-    /// The least by which a level is larger than what comes into it at once.
+    /// The least size of a level relative to an arrival.
     pub step_min: f64,
-    /// Whether a level that holds several runs may have fewer of them than arrive until it is full:
-    /// the newest then grows by merges \[Dostoevsky\].
+    /// Allows a level of several runs to have fewer runs than arrivals until it is full. The newest
+    /// run then grows by merges \[Dostoevsky\].
     pub fluid: bool,
 }
 
 impl Constraints {
-    /// What this version of the engine can open with sorted keys, space at most 3 times the data and 60 writes of an
-    /// entry.
+    /// The trees that this version of the engine can open with sorted keys, with space at most 3
+    /// times the data and at most 60 writes of an entry.
     pub fn new(memory_bytes: u64) -> Constraints {
         let scalings = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
         let garnering = scalings.map(|scaling| Geometry::Garnering { scaling });
@@ -65,9 +65,9 @@ impl Constraints {
         }
     }
 
-    /// For keys of this order. Where keys are in the order of hashes there are also the designs of SlimDB: the
-    /// three-level index, and cuckoo filters, for one run or for all of a level; and where it is that of hashes of
-    /// whole keys, that of LSM-trie: tries of HTables, with clusters of filters.
+    /// Adds the structures for keys of this order. Keys in the order of hashes may have SlimDB's:
+    /// the three-level index, and cuckoo filters for one run or for all of a level. Keys in the
+    /// order of whole hashes may also have LSM-trie's: tries of HTables with clustered filters.
     pub fn of_order(mut self, order: KeyOrder) -> Constraints {
         if order != KeyOrder::Sorted {
             self.filters
@@ -80,9 +80,9 @@ impl Constraints {
         self
     }
 
-    /// Also what the engine does not have, levels of any number of runs that grow by merges, or does not
-    /// offer by itself: multi-level cuckoo filters, and, for keys in the order of a prefix's hash, the
-    /// three-level index.
+    /// Adds structures that the engine lacks, such as levels of any number of runs that grow by
+    /// merges, or does not offer by itself: multi-level cuckoo filters, and, for keys in the order
+    /// of a prefix's hash, the three-level index.
     pub fn hypothetical(mut self, is_prefix_order: bool) -> Constraints {
         self.runs_max = u32::MAX;
         self.step_min = 0.0;
@@ -103,18 +103,18 @@ impl Constraints {
     }
 }
 
-/// A tree that the search found.
+/// A tree found by the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// Its ratios.
     pub capacities: Capacities,
     /// Its levels.
     pub tree: Tree,
-    /// What it costs.
+    /// Its predicted cost.
     pub prediction: Prediction,
 }
 
-/// Whether entries are written too often.
+/// True if entries are written too often.
 pub(super) fn is_worn(
     prediction: &Prediction,
     workload: &Workload,

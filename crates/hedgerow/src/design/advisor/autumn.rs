@@ -1,4 +1,4 @@
-//! Autumn's Table 2: what policies cost as data grows, in symbols and in numbers.
+//! Autumn's Table 2: the costs of policies as data grows, in symbols and in numbers.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ pub enum PaperPolicy {
     Bush(f64),
     /// This many runs per level.
     Tiering(f64),
-    /// As tiering, one run in the last level.
+    /// Tiering with one run in the last level.
     LazyLeveling(f64),
     /// One run per level, each this many times larger than the one above.
     Leveling(f64),
-    /// Leveling whose ratio is this at the last level and grows by 1 / the scaling factor with each
-    /// level above.
+    /// Leveling with this ratio at the last level. The ratio grows by 1 / the scaling factor with
+    /// each level above.
     Garnering(f64, f64),
 }
 
@@ -28,36 +28,36 @@ pub enum PaperPolicy {
 pub struct Symbols {
     /// The policy.
     pub policy: &'static str,
-    /// Runs that a range query asks; those of a point query without filters are the same.
+    /// Runs that a range query reads, or a point query without filters.
     pub range: &'static str,
-    /// Reads of a point query of a key that is not there, filter memory divided as in Monkey.
+    /// Reads of a point query of an absent key, with filter memory divided as in Monkey.
     pub point: &'static str,
     /// Writes of an entry.
     pub write: &'static str,
-    /// What is stored beyond the data.
+    /// Space beyond the data.
     pub space: &'static str,
 }
 
 /// A row of Table 2 in numbers, for one size of data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// Levels on the disk.
+    /// Levels on disk.
     pub levels: usize,
-    /// Levels while the last one still takes what the next would: with Autumn's delayed last-level
-    /// compaction the last level keeps growing where others begin a new one.
+    /// Levels on disk with Autumn's delayed last-level compaction: the last level keeps growing
+    /// where others begin a new one.
     pub levels_delayed: usize,
     /// Sorted runs when all levels are full.
     pub runs: f64,
-    /// Reads of a point query of a key that is not there.
+    /// Reads of a point query of an absent key.
     pub reads: f64,
-    /// Writes of an entry at worst: merges that always meet a full level.
+    /// Writes of an entry in the worst case: every merge meets a full level.
     pub writes: f64,
-    /// What is stored beyond the data, over the data, when the last level is full.
+    /// Space beyond the data, over the data, when the last level is full.
     pub space_excess: f64,
 }
 
 impl PaperPolicy {
-    /// The five of the table, with the parameters that the paper measures.
+    /// The five policies of the table, with the parameters that the paper measures.
     pub const ALL: [PaperPolicy; 5] = [
         PaperPolicy::Bush(2.0),
         PaperPolicy::Tiering(5.0),
@@ -66,7 +66,7 @@ impl PaperPolicy {
         PaperPolicy::Garnering(2.0, 0.8),
     ];
 
-    /// Its row in symbols.
+    /// The row in symbols.
     pub fn symbols(self) -> Symbols {
         let (policy, range, point, write, space) = match self {
             PaperPolicy::Bush(_) => (
@@ -126,7 +126,7 @@ impl PaperPolicy {
         }
     }
 
-    /// Runs of each level, when full.
+    /// The runs of each full level.
     fn runs(self, ratios: &[f64]) -> Vec<f64> {
         let last = ratios.len() - 1;
         let runs = |(i, ratio): (usize, &f64)| match self {
@@ -137,8 +137,8 @@ impl PaperPolicy {
         ratios.iter().enumerate().map(runs).collect()
     }
 
-    /// The fewest levels that hold `data` memtables; with the last-level merge delayed, they hold
-    /// what they would have as the first of one level more.
+    /// The fewest levels that hold `data` memtables. With the delayed last-level merge, a level
+    /// holds its capacity in a tree of one level more.
     pub fn levels(self, data: f64, is_delayed: bool) -> usize {
         const LEVELS_MAX: usize = 64;
         let holds = |levels: usize| -> f64 {
@@ -150,8 +150,8 @@ impl PaperPolicy {
             .unwrap_or(LEVELS_MAX)
     }
 
-    /// Its row in numbers for `data` memtables of entries, with `bits` of Bloom filter per entry,
-    /// 0 for none.
+    /// The row in numbers for `data` memtables of entries, with `bits` of Bloom filter per entry, 0
+    /// for no filter.
     pub fn growth(self, data: f64, bits: f64) -> Growth {
         let levels = self.levels(data, false);
         let ratios = self.ratios(levels);
@@ -178,7 +178,7 @@ impl PaperPolicy {
     }
 }
 
-/// As policies are named in options.
+/// The name of the policy in the options.
 impl fmt::Display for PaperPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,11 @@
-//! What one operation costs in a tree of given levels.
+//! The cost of one operation in a tree of given levels.
 //!
-//! The tree is full, keys are drawn uniformly, and what an operation costs is a sum over levels: so
-//! each level can be judged alone. Levels are named by `i`, `K` is the number of runs, `p` the rate
-//! of false positives of one filter:
+//! The tree is full, keys are drawn uniformly, and the cost of an operation is a sum over levels.
+//! So each level can be judged alone. `i` is a level, `K` its number of runs, `p` the
+//! false-positive rate of one filter:
 //!
 //! ```text
-//! miss  = n probe + n p (read + seek)                          n = average runs asked
+//! miss  = n probe + n p (read + seek)                          n = average runs probed
 //! hit   = read + seek + (n + 1)/2 probe + p (n - 1)/2 (read + seek)
 //! seek  = n' (read + seek)                                      n' = average runs
 //! write = W (bytes (1/write rate + 1/read rate) + merge),       W = (a + 1)/2, a = max(1, ratio/K)
@@ -14,18 +14,19 @@
 use super::device::Device;
 use super::workload::Workload;
 
-/// Which runs of a level are read for a key.
+/// The filter of a level, which tells which runs to read for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Filter {
-    /// All.
+    /// No filter: all runs are read.
     None,
     /// A Bloom filter per run.
     Bloom,
-    /// Bloom filters of all runs beside one another, in pages that are not in memory: one read asks all
-    /// [LSM-trie, section 3.3].
+    /// Bloom filters of all runs side by side, in pages outside the memory: one read serves all
+    /// runs [LSM-trie, section 3.3].
     Cluster,
-    /// The same with less memory: the newest runs' filters are a second page instead of in memory.
+    /// Clustered filters with less memory: those of the newest runs are a second page instead of in
+    /// memory.
     PagedCluster,
     /// A cuckoo filter per run.
     Cuckoo,
@@ -33,30 +34,31 @@ pub enum Filter {
     MultiLevelCuckoo,
 }
 
-/// How the block that may hold a key is found.
+/// The index that finds the block of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Index {
     /// Fence pointers in memory.
     Fence,
-    /// SlimDB's three-level index in memory; needs keys whose order is that of a prefix's hash.
+    /// SlimDB's three-level index in memory. Needs keys in the order of a prefix's hash.
     ThreeLevel,
-    /// Fence pointers in their file: one more read.
+    /// Fence pointers in their file: one read more.
     Paged,
-    /// The marks of an HTable in memory; needs keys in the order of their hashes \[LSM-trie, section 3.2\].
+    /// The marks of an HTable in memory. Needs keys in the order of their hashes \[LSM-trie,
+    /// section 3.2\].
     Marks,
 }
 
-/// A level as it was decided.
+/// A level as the search decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
-    /// What it holds when full.
+    /// Its entries when full.
     pub entries: f64,
-    /// Sorted runs, at most.
+    /// The most sorted runs.
     pub runs: u32,
-    /// How often an entry is written into it.
+    /// The number of times that an entry is written into it.
     pub writes: f64,
-    /// How many versions of its keys it holds at worst.
+    /// The versions of each key that it holds in the worst case.
     pub versions: f64,
     /// Its filters.
     pub filter: Filter,
@@ -64,26 +66,27 @@ pub struct Level {
     pub false_positives: f64,
     /// Its indexes.
     pub index: Index,
-    /// The fraction of its data that is kept in memory.
+    /// The cached part of its data.
     pub cached: f64,
 }
 
-/// The largest rate of false positives that filters are made better than, whatever a read costs.
+/// No filter is made better than this false-positive rate, whatever a read costs.
 pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
-/// Slots of a cuckoo filter that are in use.
+/// The used part of the slots of a cuckoo filter.
 const CUCKOO_LOAD: f64 = 0.95;
-/// The part of a cluster that waits in memory to become part of the rest.
+/// The part of a cluster that waits in memory to be merged into the rest.
 pub(crate) const CLUSTER_SHARE: f64 = 0.1;
-/// How often a cluster is written that grows with its pile.
+/// The number of times that a growing cluster is written.
 const CLUSTER_WRITES: f64 = 5.0;
-/// What a fence pointer has beside its separator.
+/// The bytes of a fence pointer beside its separator.
 const FENCE_BYTES: f64 = 6.0;
-/// Of the mark of a bucket, and how many buckets are read for a key (`docs/design/0014-htable.md`).
+/// The bits of the mark of a bucket, and the buckets that are read for a key
+/// (`docs/design/0014-htable.md`).
 const MARK_BITS: f64 = 10.3;
 const MARK_READS: f64 = 1.002;
 
 impl Filter {
-    /// Bits of memory per entry as `slope * ln(1/p) + offset` for a level of `runs` runs.
+    /// The bits of memory per entry, as `slope * ln(1/p) + offset`, for a level of `runs` runs.
     pub(crate) fn bits(self, runs: u32) -> (f64, f64) {
         let ln2 = std::f64::consts::LN_2;
         match self {
@@ -108,7 +111,7 @@ impl Filter {
 }
 
 impl Index {
-    /// Bits of memory per entry.
+    /// The bits of memory per entry.
     pub(crate) fn bits(self, workload: &Workload, device: &Device) -> f64 {
         let per_block = device.block_bytes / workload.entry_bytes();
         match self {
@@ -135,20 +138,20 @@ impl Index {
     }
 }
 
-/// What one operation costs, in one level or in a whole tree.
+/// The cost of one operation, in one level or in a whole tree.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Costs {
-    /// A get that finds nothing.
+    /// A get of an absent key.
     pub miss_us: f64,
-    /// A get that finds its key; of a level: if it is there.
+    /// A get of a present key; for a level: if the key is there.
     pub hit_us: f64,
-    /// Positioning a scan; of a level: if no deeper one is read for it.
+    /// Positioning a scan; for a level: if no deeper level is read for it.
     pub seek_us: f64,
-    /// Of a level: positioning a scan beside a deeper level, at the same time as which its pages are read.
+    /// For a level: positioning a scan while the pages of a deeper level are read at the same time.
     pub(crate) seek_beside_us: f64,
     /// A put, merges included.
     pub put_us: f64,
-    /// Random reads of each, in the same order, without those that the memory saves.
+    /// Random reads of each operation above, in the same order, without cached ones.
     pub miss_reads: f64,
     /// See `miss_reads`.
     pub hit_reads: f64,
@@ -156,20 +159,20 @@ pub struct Costs {
     pub seek_reads: f64,
 }
 
-/// Where merges are cut one table at a time, a level is always full: each arriving run meets all of
-/// it. Full merges meet a level that is half full on average.
+/// The cut of merges in the model. With merges of one table at a time a level is always full: each
+/// arriving run meets all of it. Full merges meet a level that is half full on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Merges {
-    /// Of whole levels, or of slices of a level until it is empty.
+    /// Merges of whole levels, or of slices of a level until it is empty.
     #[default]
     Full,
-    /// Of the table that overlaps least, where a level has one run.
+    /// Merges of the table with the least overlap, in levels of one run.
     OneTable,
 }
 
 impl Merges {
-    /// How often an entry is written into a level of at most `runs` runs that is full after so many
-    /// arrivals.
+    /// The number of times that an entry is written into a level of at most `runs` runs that is
+    /// full after this many arrivals.
     pub(crate) fn writes(self, arrivals: f64, runs: u32) -> f64 {
         let per_run = (arrivals / f64::from(runs)).max(1.0);
         match self {
@@ -179,7 +182,7 @@ impl Merges {
     }
 }
 
-/// Runs of a group that may grow to `runs`, on average.
+/// The mean number of runs of a group that may have up to `runs`.
 pub(crate) fn runs_average(runs: u32) -> f64 {
     match runs {
         1 => 1.0,
@@ -188,7 +191,7 @@ pub(crate) fn runs_average(runs: u32) -> f64 {
 }
 
 impl Level {
-    /// Bits of filter per entry that are in memory.
+    /// The bits of filter in memory, per entry.
     pub fn filter_bits(&self) -> f64 {
         let (slope, offset) = self.filter.bits(self.runs);
         match self.filter {
@@ -197,20 +200,20 @@ impl Level {
         }
     }
 
-    /// Bytes of index, filter and cached data.
+    /// The bytes of index, filter and cached data.
     pub fn memory_bytes(&self, workload: &Workload, device: &Device) -> f64 {
         let bits = self.filter_bits() + self.index.bits(workload, device);
         self.entries * (bits / 8.0 + self.cached * workload.entry_bytes())
     }
 
-    /// What it takes to write the filters of an entry.
+    /// The time to write the filters of an entry.
     fn cluster_us(&self, device: &Device) -> f64 {
         let ln2 = std::f64::consts::LN_2;
         let bytes = -self.false_positives.ln() / (ln2 * ln2) / 8.0;
         CLUSTER_WRITES * device.rewrite_us(bytes)
     }
 
-    /// What operations cost in this level.
+    /// The costs of operations in this level.
     pub(crate) fn costs(&self, workload: &Workload, device: &Device) -> Costs {
         let runs = runs_average(self.runs);
         let (asked, insert_us) = match self.filter {
@@ -247,10 +250,10 @@ impl Level {
     }
 }
 
-/// How often a level is met, per operation of the workload.
+/// The share of a level in the operations of a workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
-    /// The fraction of the data that is here, and below.
+    /// The part of the data here, and in deeper levels.
     pub(crate) here: f64,
     pub(crate) below: f64,
 }
@@ -265,7 +268,7 @@ impl Share {
             + mix.put * costs.put_us
     }
 
-    /// Random reads in a level, per operation.
+    /// Random reads in a level per operation.
     pub(crate) fn reads(&self, workload: &Workload, costs: &Costs) -> f64 {
         let mix = &workload.mix;
         (mix.miss + mix.get * self.below) * costs.miss_reads
@@ -273,7 +276,7 @@ impl Share {
             + (mix.scan + mix.long_scan) * costs.seek_reads
     }
 
-    /// A level's part of positioning a scan, whose pages of all levels are read together.
+    /// A level's part of positioning a scan. The pages of all levels are read together.
     pub(crate) fn seek_us(&self, costs: &Costs) -> f64 {
         match self.below > 0.0 {
             true => costs.seek_beside_us,
@@ -281,7 +284,7 @@ impl Share {
         }
     }
 
-    /// Each level's, from level 1 down.
+    /// The share of each level, from level 1 down.
     pub(crate) fn of(entries: &[f64]) -> Vec<Share> {
         let all: f64 = entries.iter().sum();
         let share = |i: usize| Share {
@@ -292,8 +295,8 @@ impl Share {
     }
 }
 
-/// What operations cost beside the levels: log and flush, the runs of level 0, which are cached and
-/// filtered, and the steps of scans. Steps and bytes of scans are in `seek_us` of the two kinds.
+/// The costs beside the levels: log and flush, the runs of level 0, which are cached and filtered,
+/// and the steps of scans. Steps and bytes of scans are in the costs of the two kinds of scan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
     pub(crate) get_us: f64,

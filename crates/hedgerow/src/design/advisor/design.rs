@@ -1,5 +1,4 @@
-//! From what the search found to a design that the engine opens, and from any design to what it
-//! will cost.
+//! Turns the result of the search into a design of the engine, and predicts the cost of any design.
 
 use super::advice::Advice;
 use super::cost::{CLUSTER_SHARE, FALSE_POSITIVES_MIN, Filter, Index, Level};
@@ -20,34 +19,36 @@ use crate::design::merge_policy;
 use crate::table::filter::cuckoo;
 use crate::table::htable;
 
-/// The fewest and the most bits per key of a filter that the engine makes; below half of the fewest a
-/// level has none.
+/// The fewest and the most bits per key of a filter of the engine. A level with less than half of
+/// the fewest has no filter.
 const BITS: (f64, f64) = (1.0, 32.0);
-/// What indexes leave to filters of the memory budget, where nothing else is said: nine tenths of the
-/// share of both.
+/// The default part of the memory budget that indexes leave to filters: nine tenths of their common
+/// share.
 const FILTERS_SHARE: f64 = 0.9 / 4.0;
-/// What an entry takes in a block-based table beside its key and its value, about: its part of block, index and filter.
+/// The approximate bytes of an entry in a block-based table beside key and value: its part of
+/// block, index and filter.
 const STORED_BYTES: f64 = 8.0;
-/// The least ratio of levels that the engine takes.
+/// The least ratio of levels that the engine accepts.
 const RATIO_MIN: f64 = 2.0;
 
-/// What a design makes of a store.
+/// The expected tree of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
-    /// Its levels, as they are on average.
+    /// Its levels in their mean state.
     pub tree: Tree,
-    /// The number of each of them in the engine, which counts unused levels, too.
+    /// The number of each of these levels in the engine, which counts unused levels, too.
     pub levels: Vec<usize>,
 }
 
 /// The tree of a keyspace of this design, grown to the workload's entries by puts of keys in random
-/// order, within a memory budget: what memtables, indexes and filters leave is taken for pages that were
-/// asked for last. Its entry writes are those of the growth and agree with the engine's planner
-/// within a tenth. Arithmetic: less than a millisecond.
+/// order, within a memory budget. The memory beyond memtables, indexes and filters caches recently
+/// used pages. The entry writes are those of the whole growth. They agree with the engine's planner
+/// within a tenth. Arithmetic only: less than a millisecond.
 ///
 /// # Errors
 ///
-/// [`crate::base::error::ErrorKind::InvalidArgument`] if a number of the design or the workload makes no sense.
+/// [`crate::base::error::ErrorKind::InvalidArgument`] if a number of the design or the workload is
+/// out of bounds.
 pub fn expect(
     design: &Design,
     workload: &Workload,
@@ -127,8 +128,9 @@ fn index(design: &Design, level: usize) -> Index {
     }
 }
 
-/// How each level's clusters are read: the small levels' are kept in memory, as far as they fit the share of filters, a
-/// quarter of the memory, which tails and indexes need some of; of others the tails, as far as they do.
+/// The reads of each level's clusters. Small levels stay in memory as far as they fit the filters'
+/// share, a quarter of the memory, part of which tails and indexes take. Other levels keep their
+/// tails in memory as far as these fit.
 fn clusters(design: &Design, grown: &Grown, workload: &Workload, memory_bytes: u64) -> Vec<Filter> {
     let share = memory_bytes as f64 / 4.0;
     let (mut whole, mut tails) = match design.residency {
@@ -157,8 +159,8 @@ fn clusters(design: &Design, grown: &Grown, workload: &Workload, memory_bytes: u
     grown.stages.iter().map(of_stage).collect()
 }
 
-/// The sizes of memtables and tables, where the design leaves them open as a database of one
-/// keyspace of one partition derives them.
+/// The sizes of memtables and tables. Sizes that the design leaves open are those of a database
+/// with one keyspace of one partition.
 fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
     const ACTIVE_SHARE: (u64, u64) = (3, 32);
     let active = memory_bytes / ACTIVE_SHARE.1 * ACTIVE_SHARE.0;
@@ -181,7 +183,7 @@ fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
     }
 }
 
-/// Bits per key of the tables of a level, on average.
+/// The mean bits per key of the tables of a level.
 fn monkey_bits(
     bits_per_key: Option<f32>,
     stage: &Stage,
@@ -219,13 +221,13 @@ fn bloom(bits: f64) -> (Filter, f64) {
 }
 
 impl Advice {
-    /// The design with which the engine makes this tree: a trie, or a table of levels, full levels merged in
-    /// slices of the key range. Ratios below 2 are 2.
+    /// The engine's design for this tree: a trie, or a table of levels that are merged in slices of
+    /// the key range when full. Ratios below 2 become 2.
     pub fn design(&self, device: &Device) -> Design {
         if let Geometry::Trie { fan_out } = self.capacities.geometry {
             let is_filtered = |level: &&Level| level.filter != Filter::None;
             let levels = self.tree.levels.iter().filter(is_filtered);
-            // Levels whose clusters fit the memory count as those with filters of their tables.
+            // Levels whose clusters fit the memory count as levels with a filter per table.
             let filter = levels.max_by_key(|level| level.filter != Filter::Bloom);
             return Design {
                 block_bytes: device.block_bytes as u32,
@@ -275,7 +277,7 @@ pub(super) fn trie(fan_out: u32, filter: FilterSpec) -> Design {
 }
 
 fn level_spec(level: &Level, step: f64) -> LevelSpec {
-    // Hundredths are below what the model knows.
+    // The model is not more precise than hundredths.
     let rounded = (step * 100.0).round() / 100.0;
     let spec = match level.runs {
         1 => LevelSpec::leveling(rounded.max(RATIO_MIN)).cut(CutSpec::PartitionedFull),

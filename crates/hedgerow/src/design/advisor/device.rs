@@ -1,12 +1,12 @@
-//! What a device and a processor need for the steps that the model counts.
+//! The costs of a device and a processor for the steps of the model.
 
 /// Times in µs, rates in bytes per second.
 ///
-/// Ratios matter, not absolute numbers: a read that costs as much as writing 90 KB asks for another
-/// tree than one that costs as much as 4 KB. So measure your own, `hedgerow advise --measure-device`.
+/// Only ratios matter: a read that costs as much as writing 90 KB needs another tree than one that
+/// costs as much as 4 KB. So measure your own device with `hedgerow advise --measure-device`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// What it is called.
+    /// The name of the device.
     pub name: String,
     /// A random read of one block while nothing else is read.
     pub read_us: f64,
@@ -16,33 +16,33 @@ pub struct Device {
     pub read_bytes_per_s: f64,
     /// Sequential writing, syncs included, as sustained over seconds.
     pub write_bytes_per_s: f64,
-    /// A block.
+    /// The size of a block.
     pub block_bytes: f64,
-    /// Asking one Bloom filter in memory.
+    /// A probe of one Bloom filter in memory.
     pub probe_us: f64,
-    /// Asking one cuckoo filter: two cache lines.
+    /// A probe of one cuckoo filter: two cache lines.
     pub cuckoo_probe_us: f64,
-    /// Finding a block in fence pointers and a key in the block.
+    /// A search of fence pointers for a block, and of the block for a key.
     pub seek_us: f64,
-    /// Finding a block with the three-level index of SlimDB, and a key in the block.
+    /// A search of SlimDB's three-level index for a block, and of the block for a key.
     pub three_level_us: f64,
     /// Bits of that index per block.
     pub three_level_bits: f64,
     /// One step of a scan.
     pub next_us: f64,
-    /// The processor's part of rewriting one entry.
+    /// The processor time to rewrite one entry.
     pub merge_us: f64,
-    /// Inserting one entry into a multi-level cuckoo filter.
+    /// An insertion of one entry into a multi-level cuckoo filter.
     pub cuckoo_insert_us: f64,
 }
 
-/// What counts as the cost of a random read.
+/// The measure of the cost of a random read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Objective {
     /// The time that one caller waits.
     #[default]
     Latency,
-    /// The device's time while it is kept busy: 1 / reads per second.
+    /// The time of a busy device: 1 / reads per second.
     Throughput,
 }
 
@@ -67,7 +67,7 @@ impl Device {
         }
     }
 
-    /// One of [`Device::PRESETS`].
+    /// The device of this name in [`Device::PRESETS`].
     pub fn preset(name: &str) -> Option<Device> {
         let (read_us, reads_per_s, read_bytes_per_s, write_bytes_per_s) = match name {
             "nvme" => return Some(Device::nvme()),
@@ -86,11 +86,11 @@ impl Device {
         })
     }
 
-    /// Typical devices: an NVMe drive, an SSD behind SATA, a disk that turns, a network volume of
-    /// 16,000 operations per second.
+    /// Typical devices: an NVMe drive, a SATA SSD, a spinning disk, and a network volume of 16,000
+    /// operations per second.
     pub const PRESETS: [&'static str; 4] = ["nvme", "ssd", "hdd", "cloud"];
 
-    /// Its numbers, each with its name and unit as in [`Device`]: for files and tables.
+    /// Its numbers, with their names and units as in [`Device`], for files and tables.
     pub fn numbers_mut(&mut self) -> [(&'static str, &mut f64); 13] {
         [
             ("read_us", &mut self.read_us),
@@ -109,7 +109,7 @@ impl Device {
         ]
     }
 
-    /// The same device when `objective` says what a random read costs.
+    /// The same device with the read cost of `objective`.
     pub fn under(&self, objective: Objective) -> Device {
         let read_us = match objective {
             Objective::Latency => self.read_us,
@@ -121,18 +121,18 @@ impl Device {
         }
     }
 
-    /// The time of writing a block sequentially over that of reading one at random: the `w` of
+    /// The time to write a block sequentially over the time to read one at random: the `w` of
     /// SlimDB, section 4.
     pub fn write_ratio(&self) -> f64 {
         self.block_bytes / self.write_bytes_per_s * 1e6 / self.read_us
     }
 
-    /// A random read beside another that takes longer anyway.
+    /// The cost of a random read beside a longer one.
     pub(crate) fn read_beside_us(&self) -> f64 {
         self.read_us.min(1e6 / self.reads_per_s)
     }
 
-    /// Bytes written and read again, in µs.
+    /// The time in µs to write these bytes and read them again.
     pub(crate) fn rewrite_us(&self, bytes: f64) -> f64 {
         bytes * (1e6 / self.write_bytes_per_s + 1e6 / self.read_bytes_per_s)
     }

@@ -1,19 +1,20 @@
 //! Capacities of levels: from the ratios of a geometry to a tree that holds all data when full.
 
-/// How the ratios of neighbouring levels relate. The ratio T is solved for, not chosen: with `L`
-/// levels it is what makes the capacities sum to the data.
+/// The relation of the ratios of neighbouring levels. The ratio T is solved for, not chosen: with
+/// `L` levels it makes the capacities sum to the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Geometry {
     /// T everywhere: leveling, tiering, lazy leveling.
     Uniform,
-    /// The first level takes all runs of level 0 at once and is so many times larger, T below.
+    /// The first level takes all runs of level 0 at once and is T times as large as these together;
+    /// T below.
     FrontLoaded,
     /// T / c^(L - i): the ratio grows towards small levels [Autumn, equation 4].
     Garnering {
         /// The scaling factor, 0 < c <= 1; 1 is [`Geometry::Uniform`].
         scaling: f64,
     },
-    /// The fan-out everywhere; what levels hold follows from how nodes fill.
+    /// The fan-out everywhere. The content of levels follows from the fill of nodes.
     Trie {
         /// Children of a node.
         fan_out: u32,
@@ -44,13 +45,13 @@ impl Geometry {
 pub struct Capacities {
     /// The geometry.
     pub geometry: Geometry,
-    /// The ratio T that was solved for.
+    /// The solved ratio T.
     pub ratio: f64,
     /// Runs of level 0 that are merged down together.
     pub level0_runs: f64,
     /// The ratio of each level to the one above, from level 1.
     pub ratios: Vec<f64>,
-    /// What each level holds when full, in entries; they sum to the data.
+    /// The entries of each full level; they sum to the data.
     pub entries: Vec<f64>,
 }
 
@@ -59,7 +60,7 @@ const RATIO_MAX: f64 = 1e5;
 
 impl Capacities {
     /// The geometry's tree of `levels` levels over memtables of `memtable` entries that holds
-    /// `entries`; `None` where no sensible ratio does.
+    /// `entries`; `None` if no sensible ratio does.
     pub fn solve(
         geometry: Geometry,
         levels: usize,
@@ -86,8 +87,8 @@ impl Capacities {
         })
     }
 
-    /// How many arrivals fill each level: its ratio, of the first level over the runs of level 0 that
-    /// arrive at once.
+    /// The arrivals that fill each level: its ratio; for the first level, its ratio over the runs
+    /// of level 0 that arrive at once.
     pub fn steps(&self) -> Vec<f64> {
         let mut steps = self.ratios.clone();
         if let Some(first) = steps.first_mut() {
@@ -97,7 +98,7 @@ impl Capacities {
     }
 }
 
-/// What levels of these ratios hold below a memtable of this size.
+/// The entries of levels of these ratios below a memtable of this size.
 pub fn sizes(ratios: &[f64], memtable: f64) -> Vec<f64> {
     let grow = |size: &mut f64, ratio: &f64| {
         *size *= ratio;
@@ -106,7 +107,7 @@ pub fn sizes(ratios: &[f64], memtable: f64) -> Vec<f64> {
     ratios.iter().scan(memtable, grow).collect()
 }
 
-/// Halves the interval, on a logarithmic scale, at whose lower end `below` holds.
+/// Bisects the interval on a logarithmic scale. `below` holds at its lower end.
 pub(crate) fn bisect(low: f64, high: f64, steps: usize, below: impl Fn(f64) -> bool) -> f64 {
     let halve = |(low, high): (f64, f64), _| {
         let middle = (low * high).sqrt();

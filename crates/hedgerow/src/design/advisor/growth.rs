@@ -1,26 +1,26 @@
-//! How often a design of the engine writes an entry, and how its levels are filled, in closed form:
-//! what the planner does to a store that grows by keys drawn uniformly, on average, without playing
-//! it. [`crate::design::merge_policy`] says which capacities levels have; here is what follows from them.
+//! The entry writes of a design of the engine and the fill of its levels, in closed form: the
+//! planner's mean result for a store that grows by keys drawn uniformly, without playing it.
+//! [`crate::design::merge_policy`] defines the capacities of levels; this module derives the rest.
 //!
-//! Of a level, `a` bytes arrive at once, and it is emptied after `n` arrivals, when it is over its
-//! capacity. An entry that comes to it is written
+//! A level gets `a` bytes per arrival. It is emptied after `n` arrivals, when it is over its
+//! capacity. An entry that arrives is written this many times:
 //!
 //! | level | times | because an arrival meets |
 //! |---|---|---|
 //! | of several runs | 1 | nothing: it becomes a run |
-//! | the same, full by its bytes | 1 + [`merged_in_place`] | runs that are too many before it is full |
+//! | of several runs | 1 | nothing: the arrival becomes a run |
 //! | of one run, emptied as a whole | (n + 1) / 2 | a level that is half full on average |
-//! | the same, in slices, below such a level | (n - 1) / 2 | the same, but the last goes through it |
+//! | the same, in slices, below such a level | (n - 1) / 2 | the same; the last passes through it |
 //! | of one run, emptied table by table | 1 + capacity / a | a level that is full |
 //! | the last | 1 + its size / a | all of it |
 //!
-//! What comes table by table comes first where it overlaps least: that meets a part ([`OVERLAP`]) of
-//! what is there. What comes in slices is merged again where they end ([`Sweep`]).
+//! An arrival table by table begins where it overlaps least: it meets a part ([`OVERLAP`]) of the
+//! level. An arrival in slices is merged again at their ends ([`Sweep`]).
 //!
-//! A level that is full when it has its runs gives them on in units of known size, so how much has
-//! come how deep is counted exactly. Capacities that are parts of the last level's size change as the store grows, so its life is cut
-//! into [`STEPS`] pieces and their costs are averaged. What a level holds has not been written into
-//! the level below it yet: that many entry writes are still owed.
+//! A level that is full by its runs passes them on in units of known size, so the bytes that reach
+//! each depth are counted exactly. Capacities that are parts of the last level's size change as the
+//! store grows, so its life is cut into [`STEPS`] pieces, and their costs are averaged. The content
+//! of a level has not been written into the level below yet: these entry writes are still owed.
 
 mod nodes;
 
@@ -33,59 +33,59 @@ use crate::design::merge_policy::{
 /// A level at one size of the store, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stage {
-    /// Its number, from 1.
+    /// The level's number, from 1.
     pub(super) level: usize,
-    /// What it holds on average.
+    /// Its mean content.
     pub(super) bytes: f64,
-    /// Runs, at most.
+    /// The most runs.
     pub(super) runs: u32,
-    /// How often an entry that comes into it is written.
+    /// The number of times that an arriving entry is written.
     pub(super) writes: f64,
-    /// How many versions of its keys it holds at worst.
+    /// The versions of each key that it holds in the worst case.
     pub(super) versions: f64,
-    /// What comes into it at once, and what leaves it at once.
+    /// The bytes of an arrival, and the bytes that leave at once.
     arrival: f64,
     leaving: f64,
-    /// It is full when it has its runs, whatever they hold.
+    /// True if it is full by its runs, whatever they hold.
     by_runs: bool,
-    /// There is no level below.
+    /// True if there is no level below.
     is_end: bool,
 }
 
-/// Sizes at which a growing store is looked at: enough for three digits.
+/// The number of sizes at which a growing store is examined: enough for three digits.
 const STEPS: usize = 256;
-/// Of merges table by table: what the table that overlaps least meets, over what an average one meets
-/// (measured, `the_closed_form_of_entry_writes`).
+/// For merges table by table: the overlap of the best table over that of an average one (measured,
+/// `the_closed_form_of_entry_writes`).
 const OVERLAP: f64 = 0.47;
 
-/// Of the table of the level below that reaches over the end of a slice, what is written once more (measured, as above:
-/// most tables end where those below do).
+/// The part of a table below, straddling the end of a slice, that is written once more (measured,
+/// as above: most tables end at the ends of tables below).
 const BORDER: f64 = 0.5;
 
-/// Arrivals of a level that are played at most.
+/// The most arrivals of a level that are played.
 const PLAYED_MAX: f64 = 256.0;
 
-/// A store that has grown.
+/// A grown store.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grown {
     /// Runs of level 0 that are merged down together.
     pub(super) level0_runs: u32,
-    /// The levels from 1, as far as they are used; of `writes`, those of an entry of the store, on
-    /// average over its growth. Their sum and the flush are its entry writes.
+    /// The used levels from 1. Here `writes` counts writes of an entry of the store, averaged over
+    /// its growth. Their sum and the flush are its entry writes.
     pub(super) stages: Vec<Stage>,
 }
 
-/// The sizes that a store grows in.
+/// The sizes of a growing store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) memtable_bytes: u64,
     pub(super) table_bytes: u64,
-    /// What a memtable becomes, and what tables take for each byte of keys and values.
+    /// The bytes of a flushed memtable, and the bytes in tables per byte of keys and values.
     pub(super) flush_bytes: f64,
     pub(super) stored: f64,
 }
 
-/// What a store of so many `bytes` of keys and values has become.
+/// The state of a store of `bytes` of keys and values.
 pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
     nodes::grow(policy, sizes, bytes).unwrap_or_else(|| levels(policy, sizes, bytes))
 }
@@ -107,8 +107,8 @@ fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
             }
         }
     }
-    // What has come into a level since the store was empty, while that can be counted; then what is
-    // not above it, on average.
+    // The bytes that have reached a level since the store was empty, as long as they can be
+    // counted; then the mean bytes that are not above it.
     let mut above = 0.0;
     let mut counted = Some(bytes);
     for stage in &mut end {
@@ -127,8 +127,8 @@ fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
 }
 
 impl Stage {
-    /// What a last level of several runs has rewritten after so much has come: it merges them in
-    /// place each time it has as many as it may.
+    /// The bytes that a last level of several runs has rewritten after these have come: it merges
+    /// its runs in place each time it has the most.
     fn rewritten(&self, came: f64) -> f64 {
         if !self.is_end {
             return 0.0;
@@ -139,7 +139,7 @@ impl Stage {
     }
 }
 
-/// The runs of level 0 and the levels while the store has this size.
+/// The runs of level 0, and the levels, of a store of this size.
 fn stages(
     policy: &dyn Policy,
     memtable_bytes: u64,
@@ -190,24 +190,24 @@ fn stages(
 /// Levels that are swept together, slice by slice.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
-    /// Tables that a slice may read.
+    /// The tables that a slice may read.
     slice_tables: f64,
-    /// Tables of all of these levels to one of the uppermost.
+    /// The tables of all these levels per table of the uppermost.
     tables: f64,
-    /// Of each level below the uppermost, the part of its tables that one is; their sum.
+    /// The sum, over the levels below the uppermost, of the part of its tables that one table is.
     passed: f64,
 }
 
 impl Sweep {
-    /// Of one level, so far.
+    /// A sweep of one level.
     const BEGINNING: Sweep = Sweep {
         slice_tables: SLICE_TABLES as f64,
         tables: 1.0,
         passed: 0.0,
     };
 
-    /// The same through one level more, which is over its capacity after so many arrivals; nothing if slices would
-    /// be of too few tables.
+    /// The sweep carried through one more level, which is over its capacity after this many
+    /// arrivals; `None` if slices would have too few tables.
     fn through(self, arrivals: f64) -> Option<Sweep> {
         let more = self.tables * (arrivals - 1.0).max(1.0);
         let longer = Sweep {
@@ -219,19 +219,21 @@ impl Sweep {
         (longer.slice(meets) >= CARRIED_TABLES_MIN as f64).then_some(longer)
     }
 
-    /// Tables of the uppermost level in a slice, of which each that arrives meets some: `writes` tables with itself.
+    /// The tables of the uppermost level in a slice. Each arriving table meets some: `writes`
+    /// tables with itself.
     fn slice(&self, writes: f64) -> f64 {
         (self.slice_tables / (self.tables * writes)).max(1.0)
     }
 
-    /// What is written beside, for each entry that arrives: a table that reaches over the end of a slice is merged by the next
-    /// one, too. Of a level that is passed that is half a table with all that it meets.
+    /// The additional writes per arriving entry: a table that straddles the end of a slice is also
+    /// merged by the next slice. In a level that is passed, this is half a table with all that it
+    /// meets.
     fn at_borders(&self, writes: f64) -> f64 {
         (BORDER / self.tables + self.passed * writes / 2.0) / self.slice(writes)
     }
 }
 
-/// The targets of a tree whose data is in the last level, as nearly all of it is.
+/// The targets of a tree with all its data in the last level, as nearly all of it is.
 fn targets(
     policy: &dyn Policy,
     memtable_bytes: u64,
@@ -244,7 +246,7 @@ fn targets(
         table_bytes,
         ..Summary::default()
     };
-    // A policy may ask for a deeper tree than the one that it sees.
+    // A policy may ask for a deeper tree than this one.
     for _ in 0..64 {
         if let Some(last) = summary.levels.last_mut() {
             last.bytes = bytes as u64;
@@ -259,7 +261,7 @@ fn targets(
     policy.targets(&summary).to_vec()
 }
 
-/// Arrivals after which a level is emptied.
+/// The arrivals after which a level is emptied.
 fn arrivals(target: &LevelTarget, arrival: f64) -> f64 {
     match is_full_by_runs(target) {
         true => f64::from(target.runs_max),
@@ -267,8 +269,9 @@ fn arrivals(target: &LevelTarget, arrival: f64) -> f64 {
     }
 }
 
-/// What a level that has its `runs` before it has its `capacity` has written again after so many `arrivals`, all in
-/// arrivals: as the planner does it, neighbours are merged whose sum is a run's share of it, or else the smallest two.
+/// The bytes rewritten in place by a level that reaches `runs` before its `capacity`, after this
+/// many `arrivals`, all in units of an arrival. As in the planner, neighbours whose sum is at most
+/// a run's share are merged, or else the smallest two.
 fn merged_in_place(arrivals: f64, capacity: f64, runs: u32) -> f64 {
     let played = arrivals.min(PLAYED_MAX);
     let share = capacity / f64::from(runs);
@@ -286,7 +289,8 @@ fn merged_in_place(arrivals: f64, capacity: f64, runs: u32) -> f64 {
     written * (arrivals / played).max(1.0)
 }
 
-/// The most neighbours whose sum is at most `share`, or the smallest two: the first of them, how many, and their sum.
+/// The most neighbours whose sum is at most `share`, or the smallest two: the index of the first,
+/// their count, and their sum.
 fn cheapest_neighbours(sizes: &[f64], share: f64) -> (usize, usize, f64) {
     let sum = |from: usize, count: usize| sizes[from..from + count].iter().sum::<f64>();
     let windows =
@@ -304,7 +308,7 @@ fn is_full_by_runs(target: &LevelTarget) -> bool {
     target.runs_max > 1 && target.capacity_bytes == u64::MAX
 }
 
-/// What leaves a level when it is emptied.
+/// The bytes that leave a level when it is emptied.
 fn leaving(target: &LevelTarget, arrival: f64) -> f64 {
     arrivals(target, arrival) * arrival
 }
@@ -316,7 +320,7 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
     let (writes, bytes, leaving) = match (target.runs_max, target.cut) {
         (2.., _) if is_full_by_runs(target) => (1.0, half, arrivals * arrival),
         (2.., _) => (
-            // The last arrival makes it over its capacity, and goes down.
+            // The last arrival puts the level over its capacity, and goes down.
             1.0 + merged_in_place(arrivals - 1.0, capacity / arrival, target.runs_max) / arrivals,
             half,
             arrivals * arrival,
@@ -341,7 +345,7 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
     }
 }
 
-/// The level that holds the rest and lets nothing go.
+/// The level that holds the rest and passes nothing on.
 fn last_stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64, bytes: f64) -> Stage {
     let runs = target.runs_max.max(1);
     let come = (bytes / arrival).ceil();

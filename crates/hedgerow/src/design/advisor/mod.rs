@@ -1,15 +1,15 @@
-//! The advisor: which tree is the cheapest for a workload on a device.
+//! The advisor: the cheapest tree for a workload on a device.
 //!
-//! A tree is described by its *capacities* ([`Geometry`]: how ratios relate from level to level) and,
-//! for each level alone, by its number of runs, its filter with its bits, where its index is, and
-//! how much of its data is in memory. What an operation costs, and what memory is taken, are sums
-//! over levels, so the best tree within a memory budget is found exactly, in milliseconds
-//! ([`advise`]), and any other can be priced ([`Tree::predict`]). Monkey's and Autumn's filter
-//! allocation, Dostoevsky's fluid trees, SlimDB's choice of a design per level and the caching of
-//! small levels are all inside: no named policy is cheaper in this model than what the search finds.
+//! A tree is described by its *capacities* ([`Geometry`]: the ratios from level to level) and, for
+//! each level alone, by its number of runs, its filter and the bits of that, the place of its
+//! index, and the cached part of its data. The cost of an operation and the memory are sums over
+//! levels. So the best tree within a memory budget is found exactly, in milliseconds ([`advise`]),
+//! and any other tree can be priced ([`Tree::predict`]). The model contains Monkey's and Autumn's
+//! filter allocation, Dostoevsky's fluid trees, SlimDB's choice of a design per level and the
+//! caching of small levels: no named policy is cheaper in it than the result of the search.
 //!
-//! What the model does not know: skewed keys, compression, tombstones, queues and stalls, tails of
-//! latency. Levels are full, keys uniform. Its ranking is worth more than its microseconds.
+//! The model ignores skewed keys, compression, tombstones, queues and stalls, and tails of latency.
+//! Levels are full, and keys uniform. Trust its ranking more than its microseconds.
 //!
 //! ```
 //! use hedgerow::advisor::{Constraints, Device, Workload, advise};

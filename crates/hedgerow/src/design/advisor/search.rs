@@ -1,12 +1,11 @@
 //! The cheapest tree within a memory budget.
 //!
-//! Given its capacities, the cost of a tree and its memory are sums over levels. So at a price of
-//! memory (µs per operation for a byte) each level chooses alone the cheapest of its options, filter
-//! bits included: bits are worth buying until a false positive avoided costs more than it saves,
-//! `p = price * slope * entries / (8 * exposure)`. The price at which all choices fit the budget is
-//! found by bisection, which is exact on the convex hull of what can be had; what is left over
-//! keeps data in memory where a byte saves most. Geometries are enumerated: some 200, in
-//! milliseconds.
+//! For given capacities, the cost of a tree and its memory are sums over levels. So at a price of
+//! memory (µs per operation for a byte) each level alone chooses its cheapest option, filter bits
+//! included. Bits are worth buying until avoiding a false positive costs more than it saves, `p =
+//! price * slope * entries / (8 * exposure)`. Bisection finds the price at which all choices fit
+//! the budget, which is exact on the convex hull of the possible trees. The memory left over caches
+//! data where a byte saves most. Geometries are enumerated: some 200, in milliseconds.
 
 use super::advice::{Advice, Constraints, is_worn};
 use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level, Share};
@@ -18,15 +17,15 @@ use super::workload::Workload;
 use crate::base::error::{Error, Result};
 
 const LEVELS_MAX: usize = 12;
-/// The deepest bush: its ratios grow doubly exponentially.
+/// The deepest bush; its ratios grow doubly exponentially.
 const BUSH_LEVELS_MAX: usize = 6;
 
-/// The best tree of each geometry and number of levels, the cheapest first; none where nothing
-/// keeps to the constraints. Takes some ten milliseconds.
+/// The best tree of each geometry and number of levels, the cheapest first; empty if none meets the
+/// constraints. Takes some ten milliseconds.
 ///
 /// # Errors
 ///
-/// [`crate::base::error::ErrorKind::InvalidArgument`] if a number of the workload makes no sense.
+/// [`crate::base::error::ErrorKind::InvalidArgument`] if a number of the workload is out of bounds.
 pub fn advise(
     workload: &Workload,
     device: &Device,
@@ -72,7 +71,7 @@ fn candidates<'c>(
             Geometry::FrontLoaded => level0_runs > 1.0,
             Geometry::Garnering { .. } => levels > 1,
             Geometry::Bush => (3..=BUSH_LEVELS_MAX).contains(&levels),
-            // Priced as a whole.
+            // Tries are priced as a whole.
             Geometry::Trie { .. } => false,
         });
         let solved = sensible.filter_map(move |geometry| {
@@ -82,7 +81,7 @@ fn candidates<'c>(
     })
 }
 
-/// A way to make a level, and its part of cost and memory: `fixed_us + exposure_us p` µs and
+/// An option for a level, and its part of cost and memory: `fixed_us + exposure_us p` µs and
 /// `fixed_bytes + slope_bytes ln(1/p)` bytes.
 struct Choice {
     level: Level,
@@ -92,7 +91,7 @@ struct Choice {
     slope_bytes: f64,
 }
 
-/// What is asked of all levels.
+/// The inputs of the search that all levels share.
 struct Search<'s> {
     capacities: &'s Capacities,
     workload: &'s Workload,
@@ -155,7 +154,7 @@ fn within(levels: &[Vec<Choice>], budget: f64) -> Option<Vec<Level>> {
     Some(found)
 }
 
-/// The choice that is cheapest at this price of memory, with its bytes.
+/// The cheapest choice at this price of memory, with its bytes.
 fn best(choices: &[Choice], price: f64) -> Option<(Level, f64)> {
     let priced = choices.iter().map(|choice| {
         let (p, bytes) = choice.at(price);
@@ -171,7 +170,7 @@ fn best(choices: &[Choice], price: f64) -> Option<(Level, f64)> {
 }
 
 impl Choice {
-    /// The best rate of false positives at this price of memory, and the bytes it takes.
+    /// The best false-positive rate at this price of memory, and its bytes.
     fn at(&self, price: f64) -> (f64, f64) {
         if self.slope_bytes <= 0.0 {
             return (1.0, self.fixed_bytes);
@@ -186,7 +185,7 @@ impl Choice {
 }
 
 impl Search<'_> {
-    /// All ways to make level `i`.
+    /// All options for level `i`.
     fn choices(&self, i: usize, share: Share) -> Vec<Choice> {
         let mut choices = Vec::new();
         let steps = self.capacities.steps();
@@ -243,7 +242,7 @@ impl Search<'_> {
         share.weigh(self.workload, &costs)
     }
 
-    /// Of the last level, what takes too much space is no choice.
+    /// Removes the choices for the last level that take too much space.
     fn keep_space(&self, last: &mut Vec<Choice>) {
         let above = &self.capacities.entries[..self.capacities.entries.len() - 1];
         last.retain(|choice| {
@@ -260,7 +259,7 @@ impl Search<'_> {
     }
 }
 
-/// One run, or as many as arrive; of a fluid level also the powers of 2 between.
+/// One run, or as many as arrive; for a fluid level also the powers of 2 in between.
 fn run_counts(arrivals: f64, fluid: bool) -> Vec<u32> {
     let all = arrivals.round().max(1.0) as u32;
     let powers = (1..31).map(|bit| 1 << bit);

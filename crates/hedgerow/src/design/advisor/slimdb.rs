@@ -1,9 +1,10 @@
-//! SlimDB's model of section 4: for each level one of the eight designs of its Table 1, the cheapest
-//! mix of them within a memory budget.
+//! SlimDB's model of section 4: each level has one of the eight designs of its Table 1, and the
+//! cheapest mix within a memory budget is sought.
 //!
-//! Costs are in random reads of 4 KiB. Two readings of the paper are corrected: stepped merge without
-//! filters (row 4) writes every entry once per level like the rows below it, and the sums run over
-//! `levels` levels, from 0 to `levels - 1`, as Figure 9's half a billion entries in the last one say.
+//! Costs are in random reads of 4 KiB. Two readings of the paper are corrected. Stepped merge
+//! without filters (row 4) writes every entry once per level, like the rows below it. The sums run
+//! over `levels` levels, from 0 to `levels - 1`, as Figure 9's half a billion entries in the last
+//! one show.
 
 /// The tree and the device of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,35 +17,35 @@ pub struct SlimDb {
     pub first_entries: f64,
     /// Bytes of an entry.
     pub entry_bytes: f64,
-    /// The time of writing 4 KiB sequentially over that of reading 4 KiB at random.
+    /// The time to write 4 KiB sequentially over the time to read 4 KiB at random.
     pub write_ratio: f64,
-    /// The rate of false positives of a level's filter.
+    /// The false-positive rate of a level's filter.
     pub false_positives: f64,
 }
 
 /// A row of Table 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlimDbDesign {
-    /// As the paper calls it, its cuckoo filter written out.
+    /// The name in the paper, with its cuckoo filter spelled out.
     pub name: &'static str,
     /// Bits of memory per entry.
     pub bits: f64,
     /// Reads of a get that finds its key in the level.
     pub hit: f64,
-    /// Reads of a get that does not.
+    /// Reads of a get that does not find it there.
     pub miss: f64,
-    /// Writing an entry, in reads.
+    /// The cost of writing an entry, in reads.
     pub write: f64,
 }
 
 /// A workload of Figure 9.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlimDbMix {
-    /// As the paper calls it.
+    /// The name in the paper.
     pub name: &'static str,
     /// The fraction of gets that find their key.
     pub hits: f64,
-    /// The fraction of gets that do not.
+    /// The fraction of gets that do not find it.
     pub misses: f64,
     /// The fraction of writes.
     pub writes: f64,
@@ -53,7 +54,7 @@ pub struct SlimDbMix {
 /// A design for each level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlimDbLayout {
-    /// Memory.
+    /// Bytes of memory.
     pub bytes: f64,
     /// The cost of an average operation, in reads.
     pub cost: f64,
@@ -62,7 +63,7 @@ pub struct SlimDbLayout {
 }
 
 impl SlimDbMix {
-    /// The four of Figure 9; the paper gives the first, the others are inferred.
+    /// The four workloads of Figure 9. The paper gives the first; the others are inferred.
     pub const ALL: [SlimDbMix; 4] = [
         SlimDbMix::of("creation", 0.0, 0.5, 0.5),
         SlimDbMix::of("update", 0.5, 0.0, 0.5),
@@ -97,7 +98,7 @@ impl SlimDb {
         }
     }
 
-    /// Table 1.
+    /// The rows of Table 1.
     pub fn designs(&self) -> [SlimDbDesign; 8] {
         let (r, f) = (self.growth, self.false_positives);
         let stepped = self.write_ratio * self.entry_bytes / BLOCK_BYTES;
@@ -139,7 +140,7 @@ impl SlimDb {
     }
 
     /// All layouts that no other beats in both memory and cost, the smallest first. Exact: levels
-    /// are added one by one, and what is beaten in part is beaten as a whole.
+    /// are added one by one, and a layout beaten in part is beaten as a whole.
     pub fn frontier(&self, mix: &SlimDbMix) -> Vec<SlimDbLayout> {
         let designs = self.designs();
         let none = SlimDbLayout {
@@ -161,7 +162,8 @@ impl SlimDb {
         })
     }
 
-    /// The cheapest layout within `bytes` of memory. There always is one: two designs need none.
+    /// The cheapest layout within `bytes` of memory. There always is one, because two designs need
+    /// none.
     pub fn best(&self, mix: &SlimDbMix, bytes: f64) -> Option<SlimDbLayout> {
         let frontier = self.frontier(mix);
         frontier.into_iter().rfind(|layout| layout.bytes <= bytes)

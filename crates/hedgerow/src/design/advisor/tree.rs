@@ -1,4 +1,4 @@
-//! A whole tree as the model sees it, and what is predicted of it.
+//! A whole tree in the model, and its predicted costs.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use super::device::Device;
 use super::geometry::bisect;
 use super::workload::Workload;
 
-/// Levels that are full, under a level 0 of cached runs.
+/// Full levels under a level 0 of cached runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     /// Runs of level 0 that are merged down together.
     pub level0_runs: f64,
-    /// From level 1, the smallest, down.
+    /// The levels from level 1, the smallest, down.
     pub levels: Vec<Level>,
-    /// What memtables take, active and sealed ones together.
+    /// The bytes of memtables, active and sealed.
     pub memtables_bytes: f64,
 }
 
-/// What a tree is predicted to cost under a workload.
+/// The predicted costs of a tree under a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Prediction {
-    /// The average operation of the mix.
+    /// The mean cost of an operation of the mix.
     pub cost_us: f64,
-    /// A get of a key that is not there.
+    /// A get of an absent key.
     pub miss_us: f64,
-    /// A get of a key that is.
+    /// A get of a present key.
     pub hit_us: f64,
     /// A short scan.
     pub scan_us: f64,
@@ -33,32 +33,32 @@ pub struct Prediction {
     pub long_scan_us: f64,
     /// A put, with its share of all later merges.
     pub put_us: f64,
-    /// Random reads of a get of a key that is not there.
+    /// Random reads of a get of an absent key.
     pub miss_reads: f64,
-    /// Random reads of a get of a key that is.
+    /// Random reads of a get of a present key.
     pub hit_reads: f64,
     /// Random reads of a seek.
     pub seek_reads: f64,
-    /// How often an entry is written to tables: by its flush and by merges.
+    /// The writes of an entry to tables, by its flush and by merges.
     pub entry_writes: f64,
-    /// Runs that a seek asks, on average, without level 0.
+    /// The mean number of runs that a seek reads, without level 0.
     pub runs: f64,
-    /// Bytes of tables over bytes of data, at worst.
+    /// Bytes of tables over bytes of data, in the worst case.
     pub space: f64,
-    /// Bytes of memory, by what they are for.
+    /// Bytes of memory by use.
     pub memory: Memory,
 }
 
 /// Bytes of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Memory {
-    /// Active and sealed ones.
+    /// Memtables, active and sealed.
     pub memtables: f64,
     /// Resident indexes.
     pub indexes: f64,
     /// Filters.
     pub filters: f64,
-    /// Data that is kept in memory: the page cache.
+    /// Cached data: the page cache.
     pub cached: f64,
 }
 
@@ -69,11 +69,11 @@ impl Memory {
     }
 }
 
-/// A page that is asked for less often than once in so many operations is as good as never asked for.
+/// A page read less often than once in this many operations counts as never read.
 const OPERATIONS_MAX: f64 = 1e18;
 
 impl Tree {
-    /// Keeps data in memory as far as there is memory left, first where a byte saves most.
+    /// Caches data as far as memory is left, first where a byte saves most.
     pub(crate) fn fill_memory(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
         let mut left = memory_bytes - self.predict(workload, device).memory.total();
         let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
@@ -101,14 +101,15 @@ impl Tree {
         }
     }
 
-    /// Fills what memory is left as a page cache does that keeps what was asked for last: a page stays as long as it takes
-    /// to ask for as many others as fit, and is there when it is asked for before that \[Che et al. 2002\]. So a level keeps
-    /// the more the more often one of its bytes is read, and none is kept whole while others have nothing.
+    /// Fills the memory that is left as an LRU page cache does. A page stays until as many other
+    /// pages as fit have been read, and is hit if it is read before that \[Che et al. 2002\]. So a
+    /// level keeps the more, the more often its bytes are read, and no level is kept whole while
+    /// others have nothing.
     pub(crate) fn fill_cache(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
         let left = memory_bytes - self.predict(workload, device).memory.total();
         let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
         let levels = self.levels.iter().zip(Share::of(&sizes));
-        // Bytes of a level, and how often one is read per operation.
+        // The bytes of a level, and the reads of one byte per operation.
         let levels: Vec<(f64, f64)> = levels
             .map(|(level, share)| {
                 let bytes = level.entries * workload.entry_bytes();
@@ -133,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// What the tree costs when it is full. Arithmetic only.
+    /// The cost of the tree when it is full. Arithmetic only.
     pub fn predict(&self, workload: &Workload, device: &Device) -> Prediction {
         let base = Base::of(workload, device, self.level0_runs);
         let sizes: Vec<f64> = self.levels.iter().map(|level| level.entries).collect();
@@ -170,8 +171,8 @@ impl Tree {
     }
 }
 
-/// The worst case: the last level, as far as its merges let it, and every level above hold versions of the same
-/// keys, as far as puts are overwrites at all.
+/// The worst case: all levels hold versions of the same keys, the last one as many as its merges
+/// allow, to the extent that puts are overwrites.
 pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
     let Some((last, above)) = levels.split_last() else {
         return 1.0;
@@ -181,9 +182,10 @@ pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
     1.0 + workload.overwrites * (worst - 1.0)
 }
 
-/// `K4FB19.2~63% K2FB15.0`: of each level the runs; the index, **F**ence in memory, **T**hree-level, **H**Table's marks
-/// or **-** paged; the filter, **B**loom, its **P**ages read, **C**uckoo or **M**ulti-level cuckoo, with its bits per key in memory; `*` for
-/// data that is in memory, or its fraction.
+/// `K4FB19.2~63% K2FB15.0`: for each level its runs; the index, **F**ence in memory,
+/// **T**hree-level, **H**Table's marks or **-** paged; the filter, **B**loom, its **P**ages read,
+/// **C**uckoo or **M**ulti-level cuckoo, with its bits per key in memory; `*` for cached data, or
+/// the cached part.
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let levels: Vec<String> = self.levels.iter().map(Level::to_string).collect();

@@ -1,6 +1,6 @@
-//! Tries among what is advised. All levels of one have the same filter and table format, and what they hold follows
-//! from how its nodes fill, so a trie is not put together level by level but priced as a whole, as the engine makes
-//! it.
+//! Tries in the advice. All levels of a trie have the same filter and table format, and their
+//! content follows from the fill of the nodes. So a trie is not assembled level by level. It is
+//! priced as a whole, as the engine makes it.
 
 use super::advice::{Advice, Constraints, is_worn};
 use super::cost::Filter;
@@ -11,13 +11,13 @@ use super::workload::Workload;
 use crate::base::error::Result;
 use crate::base::options::{Design, FilterSpec};
 
-/// Bits per key of their filters.
+/// Bits per key of the filters.
 const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];
 
-/// All that keep to the constraints.
+/// All tries that meet the constraints.
 ///
 /// # Errors
-/// `InvalidArgument` if a number of the workload makes no sense.
+/// `InvalidArgument` if a number of the workload is out of bounds.
 pub(super) fn tries(
     workload: &Workload,
     device: &Device,

@@ -1,4 +1,4 @@
-//! What is asked of a store: how often each operation comes, and over how much data.
+//! The operations on a store: their mix, and the data that they use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ use crate::base::stats::KeyspaceStats;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Mix {
-    /// Gets of keys that are there.
+    /// Gets of present keys.
     pub get: f64,
-    /// Gets of keys that are not.
+    /// Gets of absent keys.
     pub miss: f64,
     /// Seeks with a few steps ([`Workload::scan_entries`]).
     pub scan: f64,
@@ -37,7 +37,8 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// [`crate::base::error::ErrorKind::InvalidArgument`] if one is negative or no number, or all are 0.
+    /// [`crate::base::error::ErrorKind::InvalidArgument`] if a weight is negative or not a number,
+    /// or all are 0.
     pub fn new(weights: Mix) -> Result<Mix> {
         let parts = weights.parts();
         if let Some(bad) = parts.iter().find(|part| !part.is_finite() || **part < 0.0) {
@@ -83,7 +84,7 @@ impl fmt::Display for Mix {
 impl FromStr for Mix {
     type Err = Error;
 
-    /// `get=0.3,miss=0.1,scan=0.1,long-scan=0,put=0.5`: weights in any order and of any sum.
+    /// Reads `get=0.3,miss=0.1,scan=0.1,long-scan=0,put=0.5`: weights in any order and of any sum.
     fn from_str(text: &str) -> Result<Mix> {
         let mut parts = [0.0; 5];
         for pair in text.split(',') {
@@ -93,7 +94,7 @@ impl FromStr for Mix {
             });
             let (index, weight) = found.ok_or_else(|| {
                 Error::invalid(format!(
-                    "expected a mix such as `get=0.3,miss=0.1,scan=0.1,put=0.5` of {}; found `{pair}`",
+                    "expected a mix such as `get=0.3,miss=0.1,scan=0.1,put=0.5` with the operations {}; found `{pair}`",
                     NAMES.join(", ")
                 ))
             })?;
@@ -103,19 +104,18 @@ impl FromStr for Mix {
     }
 }
 
-/// A mix of operations over this many entries of this size.
+/// A mix of operations over `entries` entries of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
-    /// How often each operation comes.
+    /// The share of each operation.
     pub mix: Mix,
-    /// Keys that are stored.
+    /// The number of stored keys.
     pub entries: f64,
     /// Bytes of a key, on average.
     pub key_bytes: f64,
     /// Bytes of a value as stored, on average.
     pub value_bytes: f64,
-    /// The fraction of puts whose key is there already, 0 to 1: they are what makes a tree larger
-    /// than its data.
+    /// The fraction of puts of existing keys, 0 to 1. Overwrites make a tree larger than its data.
     pub overwrites: f64,
     /// Steps of a short scan.
     pub scan_entries: f64,
@@ -137,18 +137,19 @@ impl Workload {
         }
     }
 
-    /// What was asked of a keyspace lately, over what it holds. Scans are of their average length,
-    /// which is all that their cost depends on. Overwrites are those that merges have met, which is
-    /// fewer than there were while a store grows.
+    /// The recent operations on a keyspace, over its data. Scans have their mean length, which
+    /// determines their cost. Only overwrites found by merges count, which are too few while a
+    /// store grows.
     ///
     /// # Errors
     ///
-    /// [`crate::base::error::ErrorKind::InvalidArgument`] if nothing is in tables yet, or nothing was asked.
+    /// [`crate::base::error::ErrorKind::InvalidArgument`] if the tables are empty, or no operation
+    /// was counted.
     pub fn measured(keyspace: &KeyspaceStats) -> Result<Workload> {
         let operations = &keyspace.operations;
         if operations.total() == 0 {
             return Err(Error::invalid(format!(
-                "expected operations on `{}` to have been counted, found none",
+                "expected counted operations on `{}`, found none",
                 keyspace.name
             )));
         }
@@ -167,11 +168,11 @@ impl Workload {
         })
     }
 
-    /// The same operations over what a keyspace holds.
+    /// The same operations over the data of a keyspace.
     ///
     /// # Errors
     ///
-    /// [`crate::base::error::ErrorKind::InvalidArgument`] if nothing is in tables yet.
+    /// [`crate::base::error::ErrorKind::InvalidArgument`] if the tables are empty.
     pub fn over(self, keyspace: &KeyspaceStats) -> Result<Workload> {
         let in_tables: u64 = keyspace.levels.iter().map(|level| level.entries).sum();
         if in_tables == 0 {
@@ -196,7 +197,7 @@ impl Workload {
 
     /// # Errors
     ///
-    /// [`crate::base::error::ErrorKind::InvalidArgument`] if a number makes no sense.
+    /// [`crate::base::error::ErrorKind::InvalidArgument`] if a number is out of bounds.
     pub(crate) fn check(&self) -> Result<()> {
         Mix::new(self.mix)?;
         let ranges = [

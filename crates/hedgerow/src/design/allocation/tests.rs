@@ -22,13 +22,13 @@ fn allot(curve: &Curve, levels: &[Level], bits_per_key: f64) -> Vec<f64> {
     curve.at_price(levels, curve.ln_price(levels, bits_per_key))
 }
 
-/// What a lookup of an absent key reads in vain.
+/// The false reads of a lookup of an absent key.
 fn false_reads(rate: impl Fn(f64) -> f64, levels: &[Level], bits: &[f64]) -> f64 {
     let reads = |(level, &bits): (&Level, &f64)| level.weight * rate(bits);
     levels.iter().zip(bits).map(reads).sum()
 }
 
-/// The rate of tables of a level that has so many bits on average, some of them without a filter.
+/// The rate of tables of a level with these bits on average, some of them without a filter.
 fn bloom_rate(bits: f64) -> f64 {
     let part = (bits / BITS_MIN).min(1.0);
     1.0 - part * (1.0 - bloom::rate(bits.max(BITS_MIN)))
@@ -60,7 +60,8 @@ fn with_saturation(levels: &[Level], bits_per_key: f64) -> Vec<f64> {
     vec![1.0; levels.len()]
 }
 
-/// Garnering's levels, counted from the last: `c^(k (k - 1) / 2) / t^k` of it. With `c = 1`, leveling.
+/// Garnering's levels, counted from the last: `c^(k (k - 1) / 2) / t^k` of it. With `c = 1` this is
+/// leveling.
 fn garnering(t: f64, c: f64, depth: i32) -> Vec<Level> {
     (0..depth)
         .map(|k| level(c.powi(k * (k - 1) / 2) / t.powi(k)))
@@ -89,7 +90,7 @@ fn effective_runs_are_those_of_the_specification() {
         (tiering(5.0, 1.0, 20), 2.58),
     ] {
         assert!((entropy(&levels).exp() - effective).abs() < 0.01);
-        // R = e^(H - bits ln²2), while no level is saturated and none has the most.
+        // R = e^(H - bits ln²2), while no level is saturated and none has the most bits.
         for bits_per_key in [6.0, 8.0] {
             let used: Vec<Level> = levels.iter().take(5).copied().collect();
             let bits = allot(&IDEAL, &used, bits_per_key);
@@ -124,7 +125,7 @@ fn false_reads_are_those_of_the_reference() {
     ] {
         for (bits_per_key, expected) in [5.0, 8.0, 10.0].into_iter().zip(expected) {
             let reads = false_reads(ideal_rate, &levels, &allot(&IDEAL, &levels, bits_per_key));
-            // Printed with four digits; no filter here has more than the most that tables get.
+            // The reference prints four digits. No filter here has more bits than tables may have.
             let off = (reads - expected).abs();
             assert!(
                 off < 1e-4 + 0.01 * expected,
@@ -144,13 +145,13 @@ fn the_last_level_gets_its_first_bit_where_the_specification_says() {
         (5.0, 0.8, 0.77),
         (2.0, 1.0, 1.44),
     ] {
-        // Levels that would have more than the most are too small to matter.
+        // Levels that would exceed the most bits are too small to matter.
         let levels = garnering(t, c, 12);
         let last = |bits_per_key| allot(&IDEAL, &levels, bits_per_key)[0];
         assert_eq!(last(threshold - 0.02), 0.0, "{t} {c}");
         assert!(last(threshold + 0.02) > 0.0, "{t} {c}");
     }
-    // And where one read is left.
+    // The bits at which one read is left.
     for (t, c, threshold) in [(2.0, 0.8, 2.30), (2.0, 0.4, 1.79), (5.0, 0.8, 1.21)] {
         let levels = garnering(t, c, 8);
         let reads = false_reads(ideal_rate, &levels, &allot(&IDEAL, &levels, threshold));
@@ -175,7 +176,7 @@ proptest! {
         let allotted = allot(&IDEAL, &levels, bits);
         let expected = with_saturation(&levels, bits);
         for (bits, rate) in allotted.iter().zip(expected) {
-            // What is above the most that a filter may have goes to other levels.
+            // Bits above a filter's limit go to other levels.
             if allotted.iter().all(|&bits| bits < BITS_MAX) {
                 prop_assert!((ideal_rate(*bits) - rate).abs() < 1e-6, "{bits} {rate}");
             }
@@ -198,7 +199,7 @@ proptest! {
         }
     }
 
-    /// Against every way to divide the same bits, in steps of half a bit per key of a level.
+    /// Compares with every division of the same bits, in steps of half a bit per key of a level.
     #[test]
     fn no_other_division_reads_less(sizes in prop::collection::vec(1u32..60, 3), bits in 0.3..12.0) {
         let levels: Vec<Level> = sizes.iter().map(|&n| level(f64::from(n))).collect();
@@ -217,7 +218,8 @@ proptest! {
                 }
             }
         }
-        // Of fewer bits than these the curve is led to that of an ideal filter, which is not quite ours.
+        // For fewer bits the curve leads to that of an ideal filter, which differs a little from
+        // ours.
         let most = if bits < 1.5 { 1.02 } else { 1.01 };
         prop_assert!(found <= best * most, "{found} found, {best} at best");
     }
@@ -273,8 +275,8 @@ fn half_a_bit_is_a_filter_for_every_other_table() {
     assert_eq!(of_table(7.5, TableId(9)), Some(7.5));
 }
 
-/// A tree that grows from one memtable to 5,000 of them, and what its filters have in the course of
-/// it: bits per key on average, after each flush.
+/// The filters of a tree that grows from one memtable to 5,000: the mean bits per key after each
+/// flush.
 fn grown(wanted: f64, moves: bool) -> Vec<f64> {
     let mut controller = Controller::default();
     let (mut entries, mut bits) = (0.0, 0.0);
@@ -287,8 +289,8 @@ fn grown(wanted: f64, moves: bool) -> Vec<f64> {
         ];
         let ln_price = BLOOM.ln_price(&levels, wanted) + controller.ln_theta();
         let allotted = BLOOM.at_price(&levels, ln_price);
-        // Tables that are moved down keep what they had in level 0; else a tenth of the last level
-        // is written for each memtable that comes to it.
+        // Moved tables keep their bits of level 0. Otherwise each arriving memtable rewrites a
+        // tenth of the last level.
         let (written, with) = if moves {
             (1.0, allotted[0])
         } else {
@@ -314,13 +316,13 @@ fn the_controller_converges_without_oscillation() {
                 settled[0],
                 settled[settled.len() - 1]
             );
-            // What moves cost while a tree grows.
+            // The cost of moves while a tree grows.
             let more = if moves { 1.2 / LN2_SQUARED } else { 0.0 };
             for average in settled {
                 let expected = wanted * 0.95..wanted * 1.05 + more;
                 assert!(expected.contains(average), "{average} instead of {wanted}");
             }
-            // What is wrong in the beginning becomes less and less wrong.
+            // The initial error only shrinks.
             let turns = averages[100..].windows(3);
             let turns = turns.filter(|w| (w[1] - w[0]) * (w[2] - w[1]) < -1e-9);
             assert!(turns.count() <= 2, "oscillates");

@@ -1,20 +1,20 @@
 //! Capacities that are parts of the last level's size.
 //!
-//! The last level is as large as it is, the ones above it may hold a fixed part of that, up to the
-//! *base level*, the smallest whose capacity is still worth a merge out of level 0. So a tree grows
-//! at its small end: a level is added above the base, no capacity ever jumps, nothing has to be
-//! remembered, and what is outside of the last level is at most the sum of the parts (specification
-//! of the models, 1.7; `level_compaction_dynamic_level_bytes` in RocksDB). Level 0 goes to the base
-//! level; what levels above that still hold is drained first.
+//! The levels above the last may hold a fixed part of its size, up to the *base level*, the
+//! smallest whose capacity is still worth a merge out of level 0. So a tree grows at its small end:
+//! a new level is added above the base. No capacity ever jumps, and the manifest records nothing.
+//! The data outside the last level is at most the sum of the parts (specification of the models,
+//! 1.7; `level_compaction_dynamic_level_bytes` in RocksDB). Level 0 goes to the base level. Levels
+//! above the base that still hold data are drained first.
 //!
-//! A policy of this kind is data: a [`Step`] for each distance from the last level.
+//! Such a policy is data: a [`Step`] for each distance from the last level.
 
 use crate::base::options::CutSpec;
 
 use super::{Cut, LevelTarget, Policy, Summary, Targets, default_cut};
 
-/// Runs in level 0 that leveled trees merge down together. More make merging cheaper (they divide the
-/// cost of the first merge) and reads dearer.
+/// Runs of level 0 that leveled trees merge down together. More runs make merging cheaper, because
+/// they divide the cost of the first merge, and reads dearer.
 pub(crate) const LEVEL0_RUNS: u32 = 4;
 
 /// The largest tree that [`Policy::depth`] provides for: a pebibyte.
@@ -22,16 +22,16 @@ const TREE_BYTES_MAX: f64 = (1_u64 << 50) as f64;
 /// The size of a base level that [`Policy::depth`] assumes: [`LEVEL0_RUNS`] memtables of 64 MiB.
 const BASE_BYTES: f64 = (256 << 20) as f64;
 const DEPTH_MIN: usize = 7;
-/// What ratio 2 needs.
+/// The depth that ratio 2 needs.
 pub(super) const DEPTH_MAX: usize = 24;
 /// Capacities stop here, far from where sums of them would overflow.
 const CAPACITY_MAX: f64 = (1_u64 << 62) as f64;
-/// The base level stays in use until its capacity is this part of what would add it.
+/// The base level stays in use until its capacity falls to this part of the capacity that adds it.
 const REMOVAL: f64 = 0.5;
-/// A capacity this close to what adds a level is meant to be exactly that.
+/// A capacity this close to the one that adds a level counts as equal to it.
 const ROUNDING: f64 = 1.0 - 1e-9;
 
-/// What holds for the levels at one distance from the last one.
+/// The rule for the levels at one distance from the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     /// The natural logarithm of the capacity over the size of the last level.
@@ -40,21 +40,20 @@ pub(super) struct Step {
     pub(super) cut: Cut,
 }
 
-/// A policy of this kind.
+/// A policy of parts of the last level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Anchored {
     /// Runs in level 0 that are merged down together.
     pub(super) level0_runs: u32,
-    /// The base level is worth at least so many merges out of level 0.
+    /// The base level is worth at least this many merges out of level 0.
     pub(super) base_merges: f64,
-    /// By distance, the last level first.
+    /// The steps by distance, the last level first.
     pub(super) steps: Vec<Step>,
 }
 
 impl Anchored {
-    /// With a step for each distance. `ln_ratio` is the natural logarithm of the ratio of the
-    /// capacities of the level at a distance and of the one above it; `runs_max` are the runs of a
-    /// level at a distance.
+    /// Makes a step for each distance. `ln_ratio` is the natural logarithm of the ratio of the
+    /// level's capacity to that of the level above. `runs_max` is the number of runs of the level.
     pub(super) fn new(
         level0_runs: u32,
         ln_ratio: impl Fn(usize) -> f64,
@@ -81,7 +80,7 @@ impl Anchored {
         }
     }
 
-    /// Of the level at this distance, of so much capacity.
+    /// The target of the level at this distance, with this capacity.
     fn target(&self, distance: usize, capacity_bytes: u64) -> LevelTarget {
         let step = self.steps[distance.min(self.steps.len() - 1)];
         LevelTarget {
@@ -123,9 +122,10 @@ impl Policy for Anchored {
         targets.into()
     }
 
-    /// Enough levels below level 0 that a pebibyte has a base level of 256 MiB: 6 to 23. A shallower
-    /// tree, which another design left, becomes so deep once it has no room for a level. One that outgrows them (because its memtables are tiny) works on with a large base level, which
-    /// costs write amplification and nothing else.
+    /// Enough levels below level 0 that a pebibyte has a base level of 256 MiB: 6 to 23. A
+    /// shallower tree, left by another design, becomes this deep once it has no room for a level. A
+    /// tree that outgrows the depth (because its memtables are tiny) keeps a large base level,
+    /// which costs only write amplification.
     fn depth(&self) -> usize {
         let ln_least = (BASE_BYTES / TREE_BYTES_MAX * ROUNDING).ln();
         let steps = self.steps.iter();
@@ -134,8 +134,8 @@ impl Policy for Anchored {
     }
 }
 
-/// To the nearest number of whole tables, at least one. Each capacity is rounded by itself, so that
-/// errors do not add up.
+/// Rounds to the nearest number of whole tables, at least one. Each capacity is rounded by itself,
+/// so that errors do not add up.
 pub(super) fn round(capacity: f64, table_bytes: u64) -> u64 {
     let unit = table_bytes.max(1) as f64;
     ((capacity / unit).round().max(1.0) * unit).min(CAPACITY_MAX) as u64

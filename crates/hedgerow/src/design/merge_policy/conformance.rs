@@ -1,4 +1,4 @@
-//! What every merge policy must do.
+//! The rules that every merge policy must keep.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn summaries(depth: usize) -> impl Iterator<Item = Summary> {
     })
 }
 
-/// What a policy wants once the tree has as many levels as that.
+/// The targets of a policy after the tree has the depth that they ask for.
 fn settled(policy: &dyn Policy, summary: &Summary) -> Targets {
     let mut summary = summary.clone();
     for _ in 0..64 {
@@ -103,8 +103,8 @@ fn every_level_has_a_target_and_the_last_takes_everything() {
     }
 }
 
-/// Levels without a use come first; from the first that is used on, each holds at least as much as
-/// the one above it. Only a table of levels may leave unused ones between.
+/// Unused levels come first. Each used level holds at least as much as the one above it. Only a
+/// table of levels may leave unused ones between.
 #[test]
 fn capacities_grow_downwards() {
     for policy in policies() {

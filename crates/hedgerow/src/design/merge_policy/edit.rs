@@ -1,5 +1,5 @@
-//! The change of one tree that a flush, a merge or a move makes, as plain data. The manifest records
-//! it, [`super::shape::Shape::apply`] makes it.
+//! The change of one tree by a flush, a merge or a move, as plain data. The manifest records it,
+//! and [`super::shape::Shape::apply`] makes it.
 
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::page::TableId;
@@ -7,7 +7,7 @@ use crate::base::table_meta::TableMeta;
 
 use super::shape::RunId;
 
-/// Where a table belongs.
+/// The level, group and run of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// The level, from 0.
@@ -24,26 +24,27 @@ pub struct Placement {
 pub struct TreeEdit {
     /// The tree.
     pub partition: PartitionId,
-    /// Tables that are merged away.
+    /// Tables merged away.
     pub removed: Vec<TableId>,
-    /// Tables that go elsewhere without being rewritten.
+    /// Tables moved elsewhere without a rewrite.
     pub moved: Vec<(TableId, Placement)>,
     /// New tables.
     pub added: Vec<(Placement, TableMeta)>,
-    /// Every write of this partition numbered up to this is in its tables.
+    /// The tables of this partition hold all its writes up to this number.
     pub flushed_through: Option<SeqNo>,
-    /// A sweep over the runs of a level up to a number begins (`Some`) or is over (`None`).
+    /// The level begins a sweep over its runs up to a number (`Some`), or ends it (`None`).
     pub draining: Vec<(u8, Option<RunId>)>,
-    /// The tree has so many levels from now on; they come and go at the bottom.
+    /// The new number of levels. Levels come and go at the bottom.
     pub depth: Option<u8>,
-    /// The tree has so many levels from now on; empty ones come and go directly under level 0, and
-    /// those below change their numbers. It comes before all else: the rest of the edit, and every
-    /// later one, names levels by their new numbers.
+    /// The new number of levels. Empty levels come and go directly under level 0, so the levels
+    /// below change their numbers. The shift comes before all else: the rest of this edit, and
+    /// every later edit, names levels by their new numbers.
     pub shift_to: Option<u8>,
-    /// A level is cut into so many groups from now on, whose runs are numbered anew where groups become one;
-    /// a sweep of it begins again. It comes after the change of depth, before removals.
+    /// A level and its new number of groups. Groups that become one number their runs anew, and a
+    /// sweep of the level begins again. Regrouping comes after the change of depth and before
+    /// removals.
     pub ranges: Vec<(u8, u32)>,
-    /// The merge policy counts so many levels from now on.
+    /// The new number of levels that the merge policy counts.
     pub nominal_depth: Option<u8>,
 }
 
@@ -63,7 +64,7 @@ impl TreeEdit {
         }
     }
 
-    /// Entries and bytes of the tables that it adds; sums stop at the largest number.
+    /// Entries and bytes of the added tables, saturating.
     pub(crate) fn written(&self) -> (u64, u64) {
         let metas = self.added.iter().map(|(_, meta)| meta);
         metas.fold((0, 0), |(entries, bytes): (u64, u64), meta| {

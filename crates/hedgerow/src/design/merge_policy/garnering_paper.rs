@@ -1,24 +1,24 @@
-//! Garnering as its paper counts it: from the top.
+//! Garnering as its paper counts levels: from the top.
 
 use crate::base::options::CutSpec;
 
 use super::anchored::{LEVEL0_RUNS, round};
 use super::{LevelTarget, Policy, Summary, Targets, default_cut};
 
-/// Trees stop growing here; the last level takes what comes.
+/// The deepest tree. From then on the last level takes everything.
 const DEPTH_MAX: usize = 60;
-/// A level fewer is wanted when this part of the capacities of the others would hold all data …
+/// The tree loses a level when this part of the other levels' capacities would hold all data …
 const SHRINK_TOTAL: f64 = 0.5;
-/// … and none of them would be more than this many times over its own, so that no storm of merges
-/// follows.
+/// … and none of them would exceed its own capacity more than this many times. So no storm of
+/// merges follows.
 const SHRINK_LEVEL: f64 = 2.0;
 
-/// One run per level, capacities `C_i = B T^i c^-(iL - i(i+1)/2)` for level `i` of `L` \[Autumn,
-/// equation 5\], with `B` a memtable. When the last level is full the number of levels `L` grows,
-/// which enlarges every capacity, and nothing moves: delayed last-level compaction. `L`, the *nominal
-/// depth*, cannot be seen from the tables, so it is remembered in the manifest.
+/// One run per level, with capacities `C_i = B T^i c^-(iL - i(i+1)/2)` for level `i` of `L`
+/// \[Autumn, equation 5\], where `B` is a memtable. When the last level is full, the number of
+/// levels `L` grows. This enlarges every capacity, and nothing moves: delayed last-level
+/// compaction. The tables do not show `L`, the *nominal depth*, so the manifest records it.
 ///
-/// The `L` levels are the last ones of the tree; a tree that came from another design, or that has
+/// The `L` levels are the last ones of the tree. A tree that came from another design, or that has
 /// shrunk, has unused levels above them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GarneringPaper {
@@ -33,8 +33,9 @@ impl GarneringPaper {
         (i * self.ratio.ln() - (i * l - i * (i + 1.0) / 2.0) * self.scaling.ln()).exp()
     }
 
-    /// How far each level is over its capacity, in a tree of `depth` levels of which `nominal` are used:
-    /// the largest, and that of all data. What is above those will come down to the first of them.
+    /// The factors by which a tree of `depth` levels, of which `nominal` are used, exceeds its
+    /// capacities: the largest factor of a level, and that of all data. Data above the used levels
+    /// counts for the first of them.
     fn scores(&self, summary: &Summary, depth: usize, nominal: usize) -> (f64, f64) {
         let memtable = summary.memtable_bytes.max(1) as f64;
         let (mut largest, mut bytes, mut capacities) = (0.0_f64, 0.0, 0.0);
@@ -51,7 +52,7 @@ impl GarneringPaper {
         (largest, bytes / capacities)
     }
 
-    /// The depth of the tree and the nominal one, as they are to be.
+    /// The depth that the tree should have, and its nominal depth.
     fn depths(&self, summary: &Summary) -> (usize, usize) {
         let depth = summary.levels.len().max(2);
         let fits = |nominal: &usize| self.scores(summary, depth, *nominal).0 <= 1.0;
@@ -102,7 +103,7 @@ impl Policy for GarneringPaper {
         }
     }
 
-    /// A new tree has one level; the others are added as it grows.
+    /// A new tree has one level below level 0. Others are added as it grows.
     fn depth(&self) -> usize {
         2
     }
@@ -143,8 +144,8 @@ mod tests {
         }
     }
 
-    /// Otherwise merging would not end: the level goes down, which makes the last one outgrow its capacity,
-    /// and a new last level takes it up again.
+    /// Otherwise merging would not end: the data of the lost level would make the last level exceed
+    /// its capacity, and a new last level would take it up again.
     #[test]
     fn a_tree_that_loses_a_level_has_room_for_what_it_held() {
         let mut random = 23_u64;
@@ -195,8 +196,8 @@ mod tests {
         }
     }
 
-    /// The table of level counts of 1.9: entries of 116 bytes, memtables of 64 MiB; physical levels
-    /// where a last level that is not full yet makes them fewer. A tree is filled level by level.
+    /// The table of level counts of 1.9: entries of 116 bytes, memtables of 64 MiB. A last level
+    /// that is not full yet makes fewer physical levels. A tree is filled level by level.
     #[test]
     fn level_counts_are_those_of_the_reference() {
         let expected = [

@@ -1,9 +1,9 @@
-//! Merge policies: the shape that a tree is to have.
+//! Merge policies: the target shape of a tree.
 //!
-//! A policy is a table of targets, one per level, computed from plain data; one generic planner
-//! ([`crate::design::planner`]) turns the difference between targets and shape into plans.
-//! Nothing here touches a disk or an engine object, so the engine, the tests and the simulator run
-//! the same code.
+//! A policy is a table of targets, one per level, computed from plain data. One generic planner
+//! ([`crate::design::planner`]) turns the difference between targets and shape into plans. This
+//! module knows no disk and no engine object, so the engine, the tests and the simulator run the
+//! same code.
 
 mod anchored;
 mod garnering;
@@ -30,58 +30,57 @@ use std::sync::Arc;
 
 use crate::base::options::{CutSpec, PolicySpec};
 
-/// A group holds at most this many runs.
+/// The most runs of a group.
 const RUNS_MAX: u32 = shape::RUNS_MAX as u32;
-/// Level 0 merges at most this many flushed runs down together, also where other levels have more, so that
-/// there is room for three times as many while it does. A tree whose levels have more runs than this
-/// writes an entry at most once more for it.
+/// The most flushed runs that level 0 merges down together, also where other levels have more. So
+/// there is room for three times as many during the merge. A tree whose levels have more runs than
+/// this writes an entry at most once more for it.
 const LEVEL0_RUNS_MAX: u32 = RUNS_MAX / 4;
 
-/// How a merge out of a level is cut (specification of the models, 1.3). It is part of the target
+/// The cut of a merge out of a level (specification of the models, 1.3). It is part of the target
 /// because it matters more than the geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// One table at a time, the one that overlaps least with the level below; the level stays full.
+    /// One table at a time, the one that overlaps least with the level below. The level stays full.
     OneTable,
-    /// When the level is over its capacity, all of it goes down in slices of the key range; then it
-    /// fills again. Halves the merging into the next level, which is half full on average. Slices go
-    /// through a level that they would fill.
+    /// All of a level, in slices of the key range, once it is over its capacity; then the level
+    /// fills again. This halves the merging into the next level, which is half full on average.
+    /// Slices pass through a level that they would fill.
     PartitionedFull,
     /// The whole level at once (the first seed's merge).
     WholeLevel,
-    /// The oldest runs of one group at a time, about half of its share of the capacity; they become a new
-    /// run in each group below that they overlap. Groups do so in turn, each when it is between half
-    /// full and full, or has too many runs \[LSM-trie\].
+    /// The oldest runs of one group at a time, about half of the group's share of the capacity.
+    /// They become a new run in each group below that they overlap. The groups take turns, each
+    /// when it is between half full and full, or has too many runs \[LSM-trie\].
     OldestRuns,
 }
 
-/// Of [`Cut::OldestRuns`]: the part of half of its share that a group gives away at least, so that a run which is a
-/// little small does not make it one run more.
+/// For [`Cut::OldestRuns`]: the least part of half its share that a group feeds. A run that is
+/// slightly small then does not cost the group one run more.
 pub(crate) const FEED: f64 = 0.9;
 
-/// Of the same: a pile of the last level is merged when this part of its entries is stale, so that what is won is as
-/// much as is written.
+/// For [`Cut::OldestRuns`]: a node of the last level is merged when this part of its entries is
+/// stale, so that the merge frees as much as it writes.
 pub(crate) const STALE: f64 = 0.5;
 
-/// A group has its turn when its tombstones are this share of its entries and those of its children. Each
-/// tombstone is stale and hides a stale entry, so the stale share is twice as large.
+/// A group has its turn when its tombstones are this share of its entries and those of its
+/// children. Each tombstone is stale and hides a stale entry, so the stale share is twice as large.
 pub(crate) const TOMBSTONES: f64 = STALE / 2.0;
 
-/// What a policy wants of one level.
+/// The target of one level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelTarget {
-    /// The level is over its capacity above this; `u64::MAX` for the last level. 0 for a level that
-    /// is to be emptied.
+    /// The capacity of the level; `u64::MAX` for the last level, 0 for a level that is drained.
     pub(crate) capacity_bytes: u64,
     /// Sorted runs per group, at most; 1 is leveling.
     pub(crate) runs_max: u32,
-    /// Into how many key ranges (groups) the level is cut.
+    /// The number of key ranges (groups) of the level.
     pub(crate) ranges: u32,
     pub(crate) cut: Cut,
 }
 
 impl LevelTarget {
-    /// Of flushed runs, of which so many are merged down together.
+    /// The target of level 0, whose `runs_max` flushed runs are merged down together.
     fn level0(runs_max: u32) -> LevelTarget {
         LevelTarget {
             runs_max,
@@ -89,7 +88,7 @@ impl LevelTarget {
         }
     }
 
-    /// Of one run.
+    /// The target of a level of one run.
     pub(crate) fn leveled(capacity_bytes: u64, cut: Cut) -> LevelTarget {
         LevelTarget {
             capacity_bytes,
@@ -100,13 +99,13 @@ impl LevelTarget {
     }
 }
 
-/// What a policy wants of a tree.
+/// The targets of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Targets {
-    /// Of as many levels as the tree is to have: it gets new ones below its last, and loses those that
-    /// are not named when they are empty.
+    /// One target per level that the tree should have. The tree gets missing levels below its last
+    /// one, and loses surplus levels once they are empty.
     pub(crate) levels: Vec<LevelTarget>,
-    /// What is to be remembered as [`Summary::nominal_depth`].
+    /// The value to record as [`Summary::nominal_depth`].
     pub(crate) nominal_depth: u8,
 }
 
@@ -127,28 +126,29 @@ impl Deref for Targets {
     }
 }
 
-/// What policies read of one level.
+/// The facts of one level that policies read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LevelSummary {
     pub(crate) bytes: u64,
-    /// The largest number of runs in a group: what a lookup has to ask.
+    /// The largest number of runs in a group, which a lookup may have to probe.
     pub(crate) runs: u32,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
 }
 
-/// What policies read of a tree: its levels from 0, and the size that memtables are flushed at.
+/// The facts of a tree that policies read: its levels from 0, and the size at which memtables are
+/// flushed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) levels: Vec<LevelSummary>,
     pub(crate) memtable_bytes: u64,
     pub(crate) table_bytes: u64,
-    /// How many levels the policy counted when it last changed that; 0 where none counts.
+    /// The number of levels at the policy's last count; 0 for a policy that does not count.
     pub(crate) nominal_depth: u8,
 }
 
 impl Summary {
-    /// What an entry takes on average; `None` for an empty tree.
+    /// The mean size of an entry; `None` for an empty tree.
     pub(crate) fn entry_bytes(&self) -> Option<f64> {
         let sum = |of: fn(&LevelSummary) -> u64| -> f64 {
             self.levels.iter().map(|level| of(level) as f64).sum()
@@ -163,11 +163,11 @@ pub(crate) trait Policy: Debug + Send + Sync {
     /// One target per level, from level 0. Level 0's `runs_max` is the number of flushed runs at
     /// which they are merged down.
     fn targets(&self, summary: &Summary) -> Targets;
-    /// How many levels a new tree has.
+    /// The number of levels of a new tree.
     fn depth(&self) -> usize;
 }
 
-/// The policy that the options ask for.
+/// The policy of the options.
 pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
     match spec {
         PolicySpec::Leveling { ratio, cut } => Arc::new(garnering::garnering(*ratio, 1.0, *cut)),
@@ -193,22 +193,22 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
     }
 }
 
-/// A slice of a level reads about this many tables' worth.
+/// The approximate size of a slice of a level, in tables.
 pub(crate) const SLICE_TABLES: u64 = 16;
-/// A slice that is carried through levels may read so many times as much, and levels are carried only where two tables of
-/// the upper one fit into that. Tables of the levels between that reach over the end of a slice make the next one merge
-/// again what they overlapped: half a table of each, which only slices of several tables of the upper level
-/// make small (measured in docs/design/0003-merge-cuts.md).
+/// The factor by which a carried slice may be larger. Levels are carried only if two tables of the
+/// upper one fit into it. Tables of the levels between that straddle the end of a slice make the
+/// next slice merge what they overlapped again: half a table of each. Only slices of several tables
+/// of the upper level make this small (measured in docs/design/0003-merge-cuts.md).
 pub(crate) const CARRY_FACTOR: u64 = 8;
-/// See [`CARRY_FACTOR`].
+/// The least tables of the upper level in a carried slice, see [`CARRY_FACTOR`].
 pub(crate) const CARRIED_TABLES_MIN: u64 = 2;
 
-/// Up to this ratio of the next level to a level, merges of all of it in slices cost less than those of
-/// one table at a time, which can choose where the least lies below.
+/// The largest ratio of the next level to a level at which sliced merges of the whole level cost
+/// less than merges of one table at a time, which choose the table with the least overlap.
 const SLICED_RATIO_MAX: f64 = 6.5;
 
-/// How merges out of a level of so many runs, with a next level so many times larger, are cut where the
-/// options leave it open (`docs/design/0003-merge-cuts.md`).
+/// The cut of merges out of a level of `runs_max` runs, with a next level `ratio_below` times as
+/// large, if the options leave it open (`docs/design/0003-merge-cuts.md`).
 fn default_cut(spec: CutSpec, runs_max: u32, ratio_below: f64) -> Cut {
     match spec {
         CutSpec::OneTable => Cut::OneTable,

@@ -1,18 +1,17 @@
-//! What a tree looks like while it is in use, as far as filters care: each level as full as it is on
-//! average, the last one that has entries as large as it is. A level that happens to be empty now, or
-//! over its target, will be filled, or emptied: what it holds at this moment says little about
-//! the time in which a table that is written now will be read.
+//! The mean content of a tree in use, for filters: each level as full as it is on average, and the
+//! last level with entries as large as it is. A level that is empty or over its target now will
+//! soon be filled or emptied. So its present content says little about the time in which a table
+//! written now will be read.
 
 use crate::design::allocation::Level;
 
 use super::{Cut, LevelTarget, Summary};
 
-/// The part of a level that is filled on average, if merges empty it: of four runs that are merged together
-/// there are none to three. With this, filters take in the mean over a tree's growth what they may take.
+/// The mean fill of a level that merges empty: of four runs that are merged together, zero to three
+/// are there. With this part, filters take their allotted memory in the mean over a tree's growth.
 const FILLED: f64 = 0.375;
 
-/// The levels of a tree as they are on average, from 0; `None` if the tree is empty, so that the size
-/// of its entries is not known.
+/// The mean levels of a tree, from 0; `None` for an empty tree, whose entry size is unknown.
 pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Vec<Level>> {
     let entry_bytes = summary.entry_bytes()?;
     let held = |level: usize| summary.levels[level].entries as f64;
@@ -22,16 +21,16 @@ pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Ve
     };
     let mut levels: Vec<Level> = (0..summary.levels.len()).map(actual).collect();
     let is_used = |&level: &usize| targets.get(level).is_some_and(|it| it.capacity_bytes > 0);
-    // In a young tree that is the level that level 0 goes to.
+    // In a young tree the last level is the one that level 0 merges into.
     let deepest = (1..levels.len()).rev().find(|level| held(*level) > 0.0);
     let last = deepest.or_else(|| (1..levels.len()).find(is_used))?;
 
-    // A merge brings a level what the one above it holds when it is full.
+    // A merge brings a level the content of the full level above.
     let mut full = summary.memtable_bytes as f64 / entry_bytes;
     let level0 = full * f64::from(targets.first()?.runs_max.max(1));
     let mut full_above = 0.0;
     for (level, target) in targets.iter().enumerate().take(last) {
-        // One that is to be emptied has what it has.
+        // A drained level keeps its present content.
         if target.capacity_bytes == 0 {
             full_above += held(level);
             continue;
@@ -43,14 +42,15 @@ pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Ve
         full_above += full;
         levels[level] = on_average(full, target);
     }
-    // What others hold beyond their capacities comes down, in a young tree all of it; and what fills
-    // level 0 comes next.
+    // The surplus of other levels comes down to the last one; in a young tree all data does. The
+    // content of a full level 0 comes next.
     let all: f64 = (0..levels.len()).map(held).sum();
     levels[last].entries = held(last).max(all - full_above).max(level0);
     Some(levels)
 }
 
-/// A level that holds so many entries when it is full: merges of one table keep it so, others empty it.
+/// The mean level of one that holds `full` entries when it is full. Merges of one table keep it
+/// full; others empty it.
 fn on_average(full: f64, target: &LevelTarget) -> Level {
     let stays_full = target.cut == Cut::OneTable && target.runs_max == 1;
     let part = if stays_full { 1.0 } else { FILLED };
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::design::merge_policy::{LevelSummary, policy};
 
-    /// Of a tree with memtables of 1 MB and entries of 100 bytes.
+    /// Mean levels of a tree with memtables of 1 MB and entries of 100 bytes.
     fn levels(spec: &str, bytes: &[u64]) -> Vec<(f64, f64)> {
         let level = |bytes: &u64| LevelSummary {
             bytes: *bytes,
@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(levels("leveling:4", &[0, 0, 0, 0, 256_000_000]), sliced);
     }
 
-    /// Levels of tiering have no capacity but what their runs hold, and the last one that has entries is
-    /// seldom the last one that there is.
+    /// Levels of tiering have no capacity except that of their runs. The last one with entries is
+    /// seldom the last one of the tree.
     #[test]
     fn runs_count_with_what_brings_them() {
         let expected = vec![

@@ -1,4 +1,4 @@
-//! What the planner decides, and what it must know of plans being carried out, as plain data.
+//! The planner's decisions, and its view of running jobs, as plain data.
 
 use crate::base::entry::PartitionId;
 use crate::base::page::TableId;
@@ -6,20 +6,20 @@ use crate::base::page::TableId;
 use super::edit::TreeEdit;
 use super::shape::{Facts, RunId, Shape};
 
-/// Why a plan was made, for events and statistics.
+/// The reason for a plan, for events and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Level 0 has as many runs as it may have.
     Runs,
     /// Level 0 has fewer, and seeks have paid for the merge.
     Seeks,
-    /// A level holds more than its capacity.
+    /// A level is over its capacity.
     Capacity,
     /// Many of a table's entries are tombstones.
     Tombstones,
-    /// A level that the design has no use for is emptied.
+    /// The design does not use the level, so it is drained.
     Drain,
-    /// The user asked.
+    /// The user requested it.
     Manual,
 }
 
@@ -31,10 +31,10 @@ pub(crate) struct Input {
     pub(crate) tables: Vec<TableId>,
 }
 
-/// Where the output goes: into this run (its inputs are replaced; it is made if it does not exist,
-/// or has gone meanwhile) or, when none is named, into a new run that is the newest of its group.
-/// Where the level has several groups, tables are cut at the borders and each goes to its own;
-/// `group` is the first.
+/// The place of the output. A named run takes the output in place of the inputs; it is made if it
+/// does not exist (any more). Without a name the output becomes the newest run of its group. In a
+/// level of several groups, tables are cut at the borders and each goes to its own group; `group`
+/// is the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) level: usize,
@@ -45,33 +45,36 @@ pub(crate) struct Target {
 /// One step towards the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Merge these into sorted tables of the target run. Inputs are newest first.
+    /// Merges the inputs, newest first, into sorted tables of the target run.
     Merge {
         inputs: Vec<Input>,
         target: Target,
         reason: Reason,
     },
-    /// The tables overlap neither each other nor anything below: only the manifest changes.
+    /// Moves tables that overlap neither each other nor anything below. Only the manifest changes.
     Move {
         inputs: Vec<Input>,
         target: Target,
         reason: Reason,
     },
-    /// Begin a sweep over a level, of the runs up to a number: an edit that says `draining`. It is over
-    /// by itself when an edit takes the last awaited table down ([`super::shape::Shape::apply`]).
+    /// Begins a sweep over the runs of a level up to a number, by an edit with `draining`. The
+    /// sweep ends with the edit that takes the last awaited table down
+    /// ([`super::shape::Shape::apply`]).
     Drain { level: usize, through: RunId },
-    /// Append or drop empty levels at the bottom, and remember how many the policy counts.
+    /// Appends or drops empty levels at the bottom, and records the number of levels that the
+    /// policy counts.
     SetDepth { depth: usize, nominal_depth: u8 },
-    /// Cut a level into so many groups: every table lies within one of them. No job has anything to do with
-    /// the level.
+    /// Cuts a level into `ranges` groups. Every table lies within one of them, and no running job
+    /// uses the level.
     SetRanges { level: usize, ranges: u32 },
-    /// Insert or drop empty levels under level 0, so that the tree has so many: the others keep what
-    /// they hold and their distance from the last, but not their numbers. No job may run meanwhile.
+    /// Inserts or drops empty levels under level 0, so that the tree has this many. The other
+    /// levels keep their data and their distance from the last level, but not their numbers. No job
+    /// may run meanwhile.
     Shift(usize),
 }
 
 impl Plan {
-    /// What the plan itself changes: all of it, unless it takes tables, which are for who carries it out.
+    /// The edit of the plan itself: all of it for a plan without tables. A job adds the tables.
     pub(crate) fn edit(&self, partition: PartitionId) -> TreeEdit {
         let mut edit = TreeEdit::new(partition);
         match self {
@@ -91,23 +94,22 @@ impl Plan {
     }
 }
 
-/// What the planner has to know of a job that runs.
+/// The planner's view of a running job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningJob {
     pub(crate) inputs: Vec<TableId>,
-    /// The smallest level that it takes tables from.
+    /// The smallest level of its inputs.
     pub(crate) top: usize,
     pub(crate) target: Target,
-    /// The keys of all inputs, both inclusive; the output lies within.
+    /// The key range of all inputs, both ends inclusive. The output lies within.
     pub(crate) lo: Vec<u8>,
     pub(crate) hi: Vec<u8>,
-    /// In the way of every other job: it changes which levels there are.
+    /// True if it blocks every other job, because it changes the levels.
     pub(crate) is_alone: bool,
 }
 
 impl RunningJob {
-    /// The job that runs a plan; `None` for the beginning of a sweep, and when an input is not in the
-    /// tree.
+    /// The job of a plan; `None` for the beginning of a sweep, and if an input is not in the tree.
     pub(crate) fn of<T: Facts>(shape: &Shape<T>, plan: &Plan) -> Option<RunningJob> {
         let (inputs, target) = match plan {
             Plan::Merge { inputs, target, .. } | Plan::Move { inputs, target, .. } => {
@@ -153,7 +155,7 @@ impl RunningJob {
         }
     }
 
-    /// P3: whether a job from level `top` to `level` over these keys must wait for this one.
+    /// P3: true if a job from level `top` to `level` over these keys must wait for this one.
     pub(crate) fn conflicts(&self, top: usize, level: usize, lo: &[u8], hi: &[u8]) -> bool {
         let overlaps = self.lo.as_slice() <= hi && lo <= self.hi.as_slice();
         let lands_where_this_passes = self.top < level && level < self.target.level;
@@ -166,7 +168,7 @@ impl RunningJob {
     }
 }
 
-/// Makes a range of keys, both inclusive, wide enough for another.
+/// Widens an inclusive range of keys to include another.
 pub(crate) fn widen<'s>(range: &mut Option<(&'s [u8], &'s [u8])>, lo: &'s [u8], hi: &'s [u8]) {
     *range = Some(match *range {
         Some((old_lo, old_hi)) => (old_lo.min(lo), old_hi.max(hi)),

@@ -6,8 +6,9 @@ use super::anchored::{Anchored, LEVEL0_RUNS, round};
 use super::garnering::garnering;
 use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut};
 
-/// `runs` runs in every level but the last, which has one: the merges of tiering where they are many,
-/// the reads and the space of leveling where the data is \[Dostoevsky, section 4.1\].
+/// `runs` runs in every level but the last, which has one. This combines the merges of tiering in
+/// the small levels with the reads and the space of leveling in the large one \[Dostoevsky, section
+/// 4.1\].
 pub(super) fn lazy_leveling(runs: u32) -> Anchored {
     let runs_max = |distance| if distance == 0 { 1 } else { runs };
     let ln_ratio = |_| f64::from(runs).ln();
@@ -15,9 +16,9 @@ pub(super) fn lazy_leveling(runs: u32) -> Anchored {
     Anchored::new(level0_runs, ln_ratio, runs_max, CutSpec::Auto)
 }
 
-/// Leveling whose base level holds at least `ratio` merges out of level 0: one level fewer, since
-/// what comes out of level 0 is several runs merged at once already (specification of the models,
-/// 1.8, where it ties with Garnering).
+/// Leveling whose base level holds at least `ratio` merges out of level 0. This saves a level,
+/// because the merge out of level 0 already merges several runs at once (specification of the
+/// models, 1.8, where it ties with Garnering).
 pub(super) fn front_loaded(ratio: f64) -> Anchored {
     Anchored {
         base_merges: ratio,
@@ -25,10 +26,10 @@ pub(super) fn front_loaded(ratio: f64) -> Anchored {
     }
 }
 
-/// As many runs in a level as its ratio to the one above: `ratio` in the level above the last, and the
-/// square of that from level to level upwards; a single run in the last one. So the number of levels
-/// is log log, entries are written about `ratio` times, and small levels have many runs
-/// \[Wacky, LSM-bush with X = 2; specification of the models, 1.5\].
+/// As many runs in a level as its ratio to the one above. The ratio is `ratio` for the level above
+/// the last, and is squared from level to level upwards. The last level has a single run. So the
+/// number of levels is log log, entries are written about `ratio` times, and small levels have many
+/// runs \[Wacky, LSM-bush with X = 2; specification of the models, 1.5\].
 pub(super) fn bush(ratio: f64) -> Anchored {
     // The ratio of the level to the one above: T for the last two, then T^2, T^4, …
     let ln_ratio = |distance: usize| match distance {
@@ -42,9 +43,9 @@ pub(super) fn bush(ratio: f64) -> Anchored {
     Anchored::new(LEVEL0_RUNS, ln_ratio, runs_max, CutSpec::Auto)
 }
 
-/// A table of levels written by hand, counted from the top: level 0 has the capacity of its runs in
-/// memtables, each level `ratio` times that of the one above, and the last one takes everything. It is
-/// the last level of the tree, too: levels between, which an earlier design left, are drained.
+/// A table of levels written by hand, counted from the top. Level 0 has the capacity of its runs in
+/// memtables, each level `ratio` times that of the one above, and the last one takes everything. It
+/// is also the last level of the tree: levels in between, left by an earlier design, are drained.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
     /// At least two.
@@ -66,7 +67,7 @@ impl Policy for Table {
                 .levels
                 .get(level + 1)
                 .map_or(f64::INFINITY, |it| it.ratio);
-            // What has as many runs as its ratio is full when they are there.
+            // A level with as many runs as its ratio is full when they are there.
             let by_runs = spec.runs > 1 && spec.ratio <= f64::from(spec.runs);
             targets[at] = LevelTarget {
                 capacity_bytes: match level == last || by_runs {

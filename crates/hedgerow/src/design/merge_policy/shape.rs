@@ -1,5 +1,5 @@
-//! The shape of a tree: levels of groups of runs of tables, generic over what a table is, so that
-//! the engine's versions, the planner's tests and the simulator share one structure and one
+//! The shape of a tree: levels of groups of runs of tables, generic over the table type. So the
+//! engine's versions, the planner's tests and the simulator share one structure and one
 //! [`Shape::apply`].
 //!
 //! Invariants, checked by [`Shape::check`] and kept by [`Shape::apply`]:
@@ -13,9 +13,8 @@
 //! - S5: a table is in one place, and can be found by its number.
 //! - S6: the totals of a level and of its groups are the sums over their tables.
 //!
-//! That newer versions of a key are above older ones cannot be seen from these facts: it is what
-//! the planner keeps, by taking along everything between the source and the target of a merge that
-//! overlaps it.
+//! The facts do not show that newer versions of a key lie above older ones. The planner keeps this:
+//! a merge takes along everything between its source and its target that overlaps it.
 
 mod apply;
 mod check;
@@ -39,35 +38,35 @@ pub(crate) use regroup::{check_ranges, is_within, regrouped};
 use run::head;
 pub(crate) use run::{Run, Tables};
 
-/// A group holds at most this many runs: a set of runs is the bits of a `u64`.
+/// The most runs of a group: a run mask has 64 bits.
 pub(crate) const RUNS_MAX: usize = 64;
-/// A tree has at most this many levels.
+/// The most levels of a tree.
 pub(crate) const LEVELS_MAX: usize = 64;
-/// A level has at most this many groups: what a tree of every policy needs, and little memory.
+/// The most groups of a level: enough for every policy, and little memory.
 pub(crate) const RANGES_MAX: u32 = 1 << 16;
-/// All levels of a tree together have at most this many: some 40 MB. Whatever tries a tree was, one after the other and
-/// none of them to the end, it has fewer.
+/// The most groups of all levels of a tree (about 40 MB). A tree stays below it even if it is
+/// retuned repeatedly before each new shape is reached.
 pub(crate) const GROUPS_MAX: u32 = 4 * RANGES_MAX;
 
-/// Anything that knows a table's facts.
+/// A type that knows a table's facts.
 pub(crate) trait Facts: Clone {
     fn meta(&self) -> &TableMeta;
 
-    /// How many tables it stands for: the simulator's stand for many that lie side by side.
+    /// The number of tables it stands for. A table of the simulator stands for many side by side.
     fn stands_for(&self) -> u64 {
         1
     }
 
-    /// Which part of the entries of runs over one range, newest first, a merge of all of them would leave out,
-    /// if nothing older is anywhere: about as good as the samples of their first tables. A tombstone
-    /// is taken to hide one entry.
+    /// Estimates the part of the entries that a merge of these runs (newest first) would drop,
+    /// assuming nothing older lies below. Uses the hash samples of each run's first table, and
+    /// counts each tombstone as hiding one entry.
     fn stale_share(runs: &[Run<Self>]) -> f64 {
         let tables = || runs.iter().flat_map(|run| &run.tables).map(Facts::meta);
         let sum = |of: fn(&TableMeta) -> u64| tables().map(of).sum::<u64>() as f64;
         let tombstones = sum(|it| it.tombstones) / sum(|it| it.entries).max(1.0);
         let first = runs.iter().filter_map(|run| run.tables.first());
         let samples: Vec<&[u64]> = first.map(|it| it.meta().hash_sample.as_slice()).collect();
-        // Up to here all samples are whole.
+        // All samples are complete up to here.
         let end = samples.iter().filter_map(|sample| sample.last()).min();
         let below = |sample: &&[u64]| sample.partition_point(|hash| Some(hash) <= end);
         let sampled: usize = samples.iter().map(below).sum();
@@ -82,8 +81,8 @@ pub(crate) trait Facts: Clone {
         }
     }
 
-    /// What a merge of the keys from `lo` to `hi`, both inclusive, which it overlaps, takes of it:
-    /// all of it, unless it stands for several tables.
+    /// The bytes that a merge of the keys from `lo` to `hi`, both inclusive, reads from this
+    /// overlapping table: all, unless it stands for several tables.
     fn bytes_within(&self, _lo: &[u8], _hi: &[u8]) -> u64 {
         self.meta().file_bytes
     }
@@ -95,11 +94,11 @@ impl Facts for Arc<TableMeta> {
     }
 }
 
-/// The number of a run. In a group a larger number is newer.
+/// The number of a run. Within a group a larger number is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
-/// The size of some tables; sums stop at the largest number.
+/// The size of these tables. The sum saturates.
 pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {
     tables
         .iter()
@@ -109,16 +108,16 @@ pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {
 /// The runs of one level over one key range.
 #[derive(Debug, Clone)]
 pub(crate) struct Group<T> {
-    /// The smallest order key that belongs here; the group ends where the next one begins.
+    /// The smallest order key of the group. The group ends where the next one begins.
     pub(crate) lower: Vec<u8>,
     /// Newest first; at most [`RUNS_MAX`].
     pub(crate) runs: Vec<Run<T>>,
-    /// Filters over several of the runs, asked before any run is.
+    /// Filters over several of the runs, probed before any run.
     pub(crate) probes: Vec<GroupProbe>,
     totals: Totals,
-    /// What was found of its runs as they are.
+    /// The cached [`Group::stale_share`] of the present runs.
     stale_share: OnceLock<f64>,
-    /// The circumstances in which its probes, as they are, were found to lack nothing.
+    /// The circumstances in which the present probes were found complete.
     idle: OnceLock<u64>,
 }
 
@@ -127,7 +126,7 @@ impl<T: Facts> Group<T> {
         self.place_of(id).ok().map(|at| &self.runs[at])
     }
 
-    /// The size of all tables; sums stop at the largest number.
+    /// The size of all tables, saturating.
     pub(crate) fn bytes(&self) -> u64 {
         clamp(self.totals.bytes)
     }
@@ -141,23 +140,24 @@ impl<T: Facts> Group<T> {
         clamp(self.totals.tombstones)
     }
 
-    /// Which part of its entries is stale ([`Facts::stale_share`]). Looked up again only when its tables have
-    /// changed: planners ask of every node.
+    /// The part of its entries that is stale ([`Facts::stale_share`]). It is cached until the
+    /// tables change, because planners read it for every node.
     pub(crate) fn stale_share(&self) -> f64 {
         *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
     }
 
-    /// Whether its probes were found to lack nothing as they are, in circumstances that this number stands for.
+    /// True if the present probes were found complete in the circumstances of this number.
     pub(crate) fn is_idle(&self, circumstances: u64) -> bool {
         self.idle.get() == Some(&circumstances)
     }
 
-    /// So they were found. In other circumstances, which are rare, it is looked at each time.
+    /// Records that the probes are complete in these circumstances. Others are rare and are checked
+    /// each time.
     pub(crate) fn note_idle(&self, circumstances: u64) {
         let _ = self.idle.set(circumstances);
     }
 
-    /// Where the run is, or where it would be inserted.
+    /// The place of the run, or the place where it would be inserted.
     fn place_of(&self, id: RunId) -> Result<usize, usize> {
         self.runs.binary_search_by(|run| id.cmp(&run.id))
     }
@@ -166,17 +166,17 @@ impl<T: Facts> Group<T> {
 /// One level.
 #[derive(Debug, Clone)]
 pub(crate) struct Level<T> {
-    /// In key order; the first one's lower bound is empty. Trees of which one was made of the other share those that
-    /// are the same in both.
+    /// The groups in key order; the first one's lower bound is empty. Trees share the groups that
+    /// an edit did not change.
     pub(crate) groups: Vec<Arc<Group<T>>>,
-    /// The places of those that have runs: few, in a level that was just cut into many.
+    /// The places of the groups with runs: few, in a level that was just cut into many.
     used: BTreeSet<usize>,
-    /// While a sweep takes the level down, slice by slice: the newest of the runs that it takes. Runs
-    /// that come later have larger numbers and stay.
+    /// The newest run that the present sweep takes, if one takes the level down slice by slice.
+    /// Later runs have larger numbers and stay.
     pub(crate) draining: Option<RunId>,
-    /// How far the sweep has come in that run, in key order: keys above this still go down, whatever
-    /// was merged into them meanwhile. It is derived from the edits and lost with a rewritten manifest; then the sweep
-    /// begins again, which is merely more merging than necessary.
+    /// The progress of the sweep in that run, in key order. Keys above it still go down, whatever
+    /// was merged into them meanwhile. It is derived from the edits and lost when the manifest is
+    /// rewritten. Then the sweep begins again, which only costs more merging than necessary.
     pub(crate) drained_to: Option<Vec<u8>>,
     totals: Totals,
 }
@@ -203,12 +203,12 @@ impl<T: Facts> Level<T> {
         }
     }
 
-    /// The groups that have runs, with their places, in key order.
+    /// The groups with runs, with their places, in key order.
     pub(crate) fn used_groups(&self) -> impl Iterator<Item = (usize, &Group<T>)> {
         self.used.iter().map(|&at| (at, &*self.groups[at]))
     }
 
-    /// A group to be changed, in this tree only. What was found of it is forgotten.
+    /// A group to change, in this tree only. Drops the cached facts of the group.
     pub(crate) fn group_mut(&mut self, at: usize) -> Option<&mut Group<T>> {
         let group = Arc::make_mut(self.groups.get_mut(at)?);
         group.stale_share.take();
@@ -216,7 +216,7 @@ impl<T: Facts> Level<T> {
         Some(group)
     }
 
-    /// Into how many groups it is cut.
+    /// The number of its groups.
     pub(crate) fn ranges(&self) -> u32 {
         self.groups.len() as u32
     }
@@ -225,7 +225,7 @@ impl<T: Facts> Level<T> {
         self.totals.tables == 0
     }
 
-    /// The size of all tables; sums stop at the largest number.
+    /// The size of all tables, saturating.
     pub(crate) fn bytes(&self) -> u64 {
         clamp(self.totals.bytes)
     }
@@ -241,7 +241,7 @@ impl<T: Facts> Level<T> {
         range_of(key, self.ranges()) as usize
     }
 
-    /// The groups that the keys from `lo` to `hi`, both inclusive, belong to.
+    /// The groups of the keys from `lo` to `hi`, both inclusive.
     pub(crate) fn groups_overlapping(&self, lo: &[u8], hi: &[u8]) -> &[Arc<Group<T>>] {
         let to = self.group_for(hi) + 1;
         &self.groups[self.group_for(lo).min(to)..to]
@@ -258,13 +258,13 @@ impl<T: Facts> Level<T> {
         self.runs().flat_map(|(_, run)| run.tables.iter())
     }
 
-    /// The runs of the group that has most.
+    /// The number of runs of the group with the most.
     pub(crate) fn runs_max(&self) -> usize {
         let runs = self.used_groups().map(|(_, group)| group.runs.len());
         runs.max().unwrap_or(0)
     }
 
-    /// What policies read of it.
+    /// The facts that policies read.
     pub(crate) fn summary(&self) -> LevelSummary {
         LevelSummary {
             bytes: self.bytes(),
@@ -274,7 +274,7 @@ impl<T: Facts> Level<T> {
         }
     }
 
-    /// Whether a table still has to go down in the sweep that is under way.
+    /// True if the present sweep still has to take this table down.
     pub(crate) fn sweep_awaits(&self, run: RunId, table: &TableMeta) -> bool {
         let is_behind = |key: &Vec<u8>| table.largest_key <= *key;
         self.draining.is_some_and(|through| {
@@ -288,8 +288,8 @@ impl<T: Facts> Level<T> {
     }
 }
 
-/// Order keys of levels with several ranges begin with a hash: the ranges cut the 64-bit numbers
-/// into equal parts. Without the zero bytes at the end, which say nothing.
+/// The lower bound of a range. Levels with several ranges have order keys that begin with a hash,
+/// and the ranges cut the 64-bit numbers into equal parts. Zero bytes at the end are left out.
 fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
     if index == 0 {
         return Vec::new();
@@ -302,15 +302,15 @@ fn lower_bound(index: u64, ranges: u64) -> Vec<u8> {
     bytes
 }
 
-/// Which of so many ranges a key belongs to. Cost: a multiplication.
+/// The range of `ranges` that a key belongs to. Cost: a multiplication.
 pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
     ((u128::from(head(key)) * u128::from(ranges)) >> 64) as u64
 }
 
-/// A whole tree on disk.
+/// All levels of a tree on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape<T> {
-    /// Level 0 first: newer data is in smaller levels.
+    /// The levels, level 0 first. Newer data is in smaller levels.
     pub(crate) levels: Vec<Level<T>>,
     /// See [`Summary::nominal_depth`].
     pub(crate) nominal_depth: u8,
@@ -318,12 +318,12 @@ pub(crate) struct Shape<T> {
 }
 
 impl<T: Facts> Shape<T> {
-    /// An empty tree of `depth` levels, level 0 among them, of one group each.
+    /// An empty tree of `depth` levels, level 0 included, with one group each.
     pub(crate) fn new(depth: usize) -> Self {
         Shape::with_ranges(&vec![1; depth])
     }
 
-    /// An empty tree with one level for each number, cut into that many groups.
+    /// An empty tree with one level per number, cut into that many groups.
     pub(crate) fn with_ranges(ranges: &[u32]) -> Self {
         assert!((1..=LEVELS_MAX).contains(&ranges.len()), "S4");
         Shape {
@@ -333,7 +333,7 @@ impl<T: Facts> Shape<T> {
         }
     }
 
-    /// The number of levels, level 0 among them.
+    /// The number of levels, level 0 included.
     pub(crate) fn depth(&self) -> usize {
         self.levels.len()
     }
@@ -351,21 +351,21 @@ impl<T: Facts> Shape<T> {
         levels.fold(0, |sum, level| level.entries().saturating_add(sum))
     }
 
-    /// A table by its number, and where it is.
+    /// A table by its number, and its placement.
     pub(crate) fn table(&self, id: TableId) -> Option<(Placement, &T)> {
         self.places
             .get(id)
             .map(|(placement, table)| (*placement, table))
     }
 
-    /// All tables, in the order of their numbers, and where they are.
+    /// All tables and their placements, in the order of their numbers.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (Placement, &T)> {
         self.places
             .iter()
             .map(|(placement, table)| (*placement, table))
     }
 
-    /// Where a table that goes to a run of a level belongs.
+    /// The placement of a table in a run of a level.
     pub(crate) fn placement(&self, level: usize, run: RunId, table: &TableMeta) -> Placement {
         Placement {
             level: level as u8,
@@ -374,7 +374,7 @@ impl<T: Facts> Shape<T> {
         }
     }
 
-    /// What policies read of the tree.
+    /// The facts of the tree that policies read.
     pub(crate) fn summary(&self, memtable_bytes: u64, table_bytes: u64) -> Summary {
         Summary {
             levels: self.levels.iter().map(Level::summary).collect(),
@@ -384,12 +384,12 @@ impl<T: Facts> Shape<T> {
         }
     }
 
-    /// Whether anything older than an output placed in a run might hold a key: a table in an older
-    /// run of the same group or in a deeper level, other than the inputs. While it is false, a
-    /// tombstone of that key hides nothing. `run` is `None` for a new newest run of the group.
+    /// True if data older than an output in this run might hold a key: a table in an older run of
+    /// the same group or in a deeper level, other than the inputs. If it is false, a tombstone of
+    /// that key hides nothing. `run` is `None` for a new newest run of the group.
     ///
-    /// The answer stays true for the time of a merge: jobs whose ranges overlap never write between
-    /// or below each other's levels (see the planner).
+    /// The answer stays valid during a merge: jobs with overlapping ranges never write between or
+    /// below each other's levels (see the planner).
     pub(crate) fn older_may_hold(
         &self,
         level: usize,
@@ -400,7 +400,7 @@ impl<T: Facts> Shape<T> {
         self.older_overlaps(level, run, (key, key), is_input)
     }
 
-    /// The same for the keys from `lo` to `hi`, both inclusive.
+    /// [`Shape::older_may_hold`] for the keys from `lo` to `hi`, both inclusive.
     pub(crate) fn older_overlaps(
         &self,
         level: usize,
@@ -422,7 +422,7 @@ impl<T: Facts> Shape<T> {
     }
 }
 
-/// Sums over tables, wide enough that what was added can be taken away again.
+/// Sums over tables, wide enough that every addition can be subtracted again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Totals {
     tables: u128,

@@ -1,5 +1,5 @@
-//! Shapes and plans as text, for tests, the simulator and `stats`: a state seen in production can be
-//! pasted into a test.
+//! Shapes and plans as text, for tests, the simulator and `stats`. A state seen in production can
+//! be pasted into a test.
 //!
 //! ```text
 //! depth: 4                                          only if the last level is empty
@@ -9,9 +9,9 @@
 //! L2 draining 3 to f: #1[a-m]@30M #3[n-z]@34M       one run, number 0; its sweep has come to f
 //! L3/1of2: #2[%c0-%d1]@1G{entries=9,tombstones=5,seqnos=3-8}      the second of two groups
 //! ```
-//! A table is `#number[smallest key-largest key]@bytes`. Sizes are in powers of 1024. Bytes of keys
-//! other than letters, digits, `_`, `.` and `/` are `%` and two hexadecimal digits. Without `{}`
-//! a table has an entry per 128 bytes, no tombstones, and its own number as only sequence number.
+//! A table is `#number[smallest key-largest key]@bytes`. Sizes use powers of 1024. In keys, bytes
+//! other than letters, digits, `_`, `.` and `/` are `%` and two hexadecimal digits. Without `{}` a
+//! table has an entry per 128 bytes, no tombstones, and its own number as its only sequence number.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -77,7 +77,7 @@ fn grow(ranges: &mut Vec<u32>, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// `L3` or `L3/1of4`.
+/// Reads `L3` or `L3/1of4`.
 fn parse_place(text: &str) -> Result<(usize, usize, u32)> {
     let wrong = || wrong("a level such as `L3` or `L3/1of4`", text);
     let rest = text.strip_prefix('L').ok_or_else(wrong)?;
@@ -98,7 +98,7 @@ fn parse_runs(
     body: &str,
     added: &mut Vec<(Placement, TableMeta)>,
 ) -> Result<()> {
-    // Runs as written, newest first: their number if it is given, and their tables.
+    // Runs as written, newest first: the number, if there is one, and the tables.
     let mut runs: Vec<(Option<u64>, Vec<TableMeta>)> = Vec::new();
     let mut open = false;
     let mut bare = false;
@@ -191,7 +191,7 @@ fn usual_entries(bytes: u64) -> u64 {
     (bytes / 128).max(1)
 }
 
-/// Writes a shape so that [`parse_shape`] reads the same. Empty levels are left out.
+/// Writes a shape that [`parse_shape`] reads as the same. Empty levels are left out.
 pub(crate) fn print_shape<T: Facts>(shape: &Shape<T>) -> String {
     let mut text = String::new();
     if shape.levels.last().is_none_or(|level| level.is_empty()) {
@@ -325,7 +325,7 @@ const UNITS: [(char, u32); 6] = [
     ('K', 10),
 ];
 
-/// Writes a size exactly, in the largest unit that it is a whole number of.
+/// Writes a size exactly, in the largest unit that divides it.
 pub(crate) fn print_bytes(bytes: u64) -> String {
     let unit = UNITS
         .iter()
@@ -361,7 +361,7 @@ fn print_key(key: &[u8]) -> String {
     text
 }
 
-/// Reads a key as [`print_shape`] writes them.
+/// Reads a key as [`print_shape`] writes it.
 pub(crate) fn parse_key(text: &str) -> Result<Vec<u8>> {
     let mut key = Vec::new();
     let mut rest = text.as_bytes();

@@ -3,26 +3,28 @@
 use super::shape::RANGES_MAX;
 use super::{Cut, LevelTarget, Policy, Summary, Targets};
 
-/// Level `d` is `fan_out^d` nodes, the ranges of order keys with one prefix; each holds a pile of runs, of
-/// about a memtable each. A merge takes the oldest `fan_out` runs of a node and appends one run to
-/// each of its children, without reading what is there: an entry is written once per level. The last
-/// level's piles grow; they are merged only where most of what they hold is stale \[LSM-trie, section 3;
-/// specification of the trie, 1.3\]. Tombstones go down early where they are many.
+/// Level `d` has `fan_out^d` nodes, the ranges of order keys with one prefix. Each node holds a
+/// stack of runs of about a memtable each. A merge takes the oldest `fan_out` runs of a node and
+/// appends one run to each of its children, without reading their data. So an entry is written once
+/// per level. The nodes of the last level grow. They are merged only when most of their entries are
+/// stale \[LSM-trie, section 3; specification of the trie, 1.3\]. Many tombstones go down early.
 ///
-/// Nothing depends on how many levels there are but what the last one may hold. When it holds that, its
-/// nodes get children, and so the depth grows with the logarithm of the data to the base `fan_out`
-/// without a merge more: what was in the last level goes on like everything else.
+/// The number of levels matters only for the capacity of the last one. When that is reached, its
+/// nodes get children. So the depth grows with the logarithm of the data to the base `fan_out`,
+/// without an additional merge: the data of the last level moves on like any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trie {
     /// 4 to 16.
     pub(super) fan_out: u32,
 }
 
-/// A pile of the last level may have so many runs, or three times the fan-out: a tall one saves a level, and
-/// costs a filter's false positive per run. The reference ends at 20, the paper speaks of 80.
+/// The most runs of a node of the last level, unless three times the fan-out is more. A tall node
+/// saves a level and costs a filter's false positive per run. The reference ends at 20; the paper
+/// speaks of 80.
 const LAST_RUNS: u32 = 32;
-/// The last level gets children when it is so full, by bytes, or by runs: piles of flushes that are smaller than a
-/// memtable are tall before they are large. Below a sixteenth of what it takes it has too many levels.
+/// The fill, by bytes or by runs, at which the last level gets children. Both count, because nodes
+/// of flushes smaller than a memtable are tall before they are large. Below a sixteenth of its
+/// capacity the tree has too many levels.
 const FULL: f64 = 0.75;
 const FULL_BY_RUNS: f64 = 1.0 / 8.0;
 const TOO_DEEP: f64 = 1.0 / 16.0;
@@ -38,13 +40,13 @@ impl Trie {
         (ranges <= RANGES_MAX).then_some(ranges)
     }
 
-    /// What a last level of this depth may hold.
+    /// The capacity of a last level at this depth.
     fn holds(&self, depth: usize, memtable_bytes: u64) -> f64 {
         let runs = f64::from(self.fan_out).powi(depth as i32) * f64::from(self.last_runs());
         runs * memtable_bytes.max(1) as f64
     }
 
-    /// How many levels below level 0 are in use of the `found` ones, which are at least one.
+    /// The number of levels in use below level 0, out of the `found` ones (at least one).
     fn depth_in_use(&self, found: usize, bytes: u64, memtable_bytes: u64) -> usize {
         let is_too_deep = |depth: usize| {
             self.ranges(depth).is_none()
@@ -76,7 +78,7 @@ impl Policy for Trie {
         let last = in_use + usize::from(grows);
         let unused = found - in_use;
 
-        // A node goes down when it holds between half and all of its share.
+        // A node feeds its children when it holds between half and all of its share.
         let share = (2 * u64::from(self.fan_out)).saturating_mul(summary.memtable_bytes.max(1));
         let node = |depth: usize| {
             let ranges = self.ranges(depth).unwrap_or(RANGES_MAX);
@@ -87,7 +89,7 @@ impl Policy for Trie {
                 cut: Cut::OldestRuns,
             }
         };
-        // In few groups, so that few tables have to be divided for it.
+        // Few groups, so that few tables have to be divided for it.
         let drained = LevelTarget {
             capacity_bytes: 0,
             ..node(1)
@@ -142,10 +144,10 @@ mod tests {
         assert_eq!(targets(&[(3, 3), (8 * 24 - 1, 23)]), young);
         let grown = [(16, 1, 8), (128, 8, 20), (ANY, 64, 32)];
         assert_eq!(targets(&[(3, 3), (8 * 24, 23)]), grown);
-        // Tall piles of small runs, but not of hardly anything.
+        // Many small runs count, but not if they hold hardly anything.
         assert_eq!(targets(&[(3, 3), (8 * 4, 24)]), grown);
         assert_eq!(targets(&[(3, 3), (8 * 4 - 1, 30)]), young);
-        // It has them, and keeps them.
+        // The last level has children and keeps them.
         assert_eq!(targets(&[(3, 3), (8 * 24, 23), (0, 0)]), grown);
         assert_eq!(targets(&[(0, 0), (0, 0), (16, 1)]), grown);
     }
@@ -155,7 +157,7 @@ mod tests {
         let drained = (0, 8, 20);
         let expected = [(16, 1, 8), drained, drained, (ANY, 8, 32)];
         assert_eq!(targets(&[(0, 0), (2, 1), (1, 1), (9, 1)]), expected);
-        // No level of more groups than one can have.
+        // No level has more groups than the limit.
         let deep = targets(&[(1 << 40, 1); 9]);
         let ranges: Vec<u32> = deep.iter().map(|it| it.1).collect();
         assert_eq!(ranges, [1, 8, 8, 8, 8, 64, 512, 4096, 32768]);

@@ -1,10 +1,10 @@
-//! Sweeps of leveled levels, and how one carries the next level along.
+//! Sweeps of leveled levels, and the carry of one through the next level.
 //!
-//! A level that takes up what the one above sweeps down, and is over its capacity then, would be swept
-//! itself right after: everything would be written into it only to be read again. So both sweeps begin
-//! together, and slices of the upper one go through the lower one into the level below that, as a carry
-//! goes through the digits of a counter. Of the `r` merges into a level of ratio `r` the last and
-//! largest is saved: `(r - 1) / 2` writes of an entry where sweeps one by one need `(r + 1) / 2`.
+//! A sweep may fill the level below over its capacity. That level would then be swept right after,
+//! and everything written into it would be read again. So both sweeps begin together, and slices of
+//! the upper level pass through the lower one into the level below it, like a carry through the
+//! digits of a counter. Of the `r` merges into a level of ratio `r`, this saves the last and
+//! largest one: `(r - 1) / 2` writes of an entry instead of `(r + 1) / 2`.
 
 use crate::design::merge_policy::plan::{Plan, Reason};
 use crate::design::merge_policy::shape::{Facts, Run};
@@ -13,16 +13,18 @@ use crate::design::merge_policy::{CARRIED_TABLES_MIN, CARRY_FACTOR, Cut};
 use super::Planner;
 use super::draft::Draft;
 
-/// A level that would be over so many times its capacity waits for no sweep below. One that is merged in time hardly ever is:
-/// it gets what is above it, which has as much at most (measured in docs/design/0003-merge-cuts.md).
+/// A level that would exceed its capacity this many times does not wait for a sweep below. A level
+/// whose merges are in time hardly ever does, because it gets the content of the level above, which
+/// is at most as much (measured in docs/design/0003-merge-cuts.md).
 const WAITING_TIMES_MAX: u64 = 2;
 
 impl<'s, T: Facts> Planner<'s, T> {
-    /// The beginning of the sweep of a level to which `incoming` bytes come at the same time; before that
-    /// the one of the next level, if that will be over its capacity. Nothing while that one is swept and
-    /// cannot be carried along: what comes to it would be written only to be read again. That is saved where
-    /// merging keeps up. Where it does not, a level grows while it waits, and what comes to it is merged into all that
-    /// has gathered: it waits no longer than [`WAITING_TIMES_MAX`] says (P6).
+    /// The beginning of the sweep of a level that gets `incoming` bytes at the same time. If the
+    /// next level will be over its capacity, its sweep begins first. Returns `None` while the next
+    /// level is swept and cannot be carried along: data that arrives there would be written only to
+    /// be read again. This saves writes while merging keeps up. Otherwise a level grows while it
+    /// waits, and each arrival is merged into all that has gathered. So the wait ends at
+    /// [`WAITING_TIMES_MAX`] (P6).
     pub(super) fn begin_sweep(&self, level: usize, incoming: u64) -> Option<Plan> {
         let data = &self.shape.levels[level];
         let begin = Plan::Drain {
@@ -46,7 +48,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         Some(begin)
     }
 
-    /// Whether a level, which can be carried, is swept or will have to be when these bytes have come.
+    /// True if a level can be carried, and is swept or will have to be after these bytes have come.
     fn is_full_with(&self, level: usize, incoming: u64) -> bool {
         let data = &self.shape.levels[level];
         let bytes = incoming.saturating_add(data.bytes());
@@ -54,8 +56,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.can_be_carried(level) && !data.is_empty() && (data.draining.is_some() || is_full)
     }
 
-    /// Whether slices of a level that go through the next one, and through those below that are swept,
-    /// are of enough tables.
+    /// True if slices of a level that pass through the next one, and through the swept levels below
+    /// it, have enough tables.
     fn can_carry(&self, level: usize) -> bool {
         let data = &self.shape.levels[level];
         let mut bytes = data.bytes();
@@ -76,7 +78,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.limits.merge_bytes_max.saturating_mul(CARRY_FACTOR)
     }
 
-    /// Whether a sweep of a level waits for the one of the level above, which takes it along.
+    /// True if the sweep of a level waits for that of the level above, which carries it.
     pub(super) fn is_carried(&self, level: usize) -> bool {
         (1..level).any(|upper| {
             let data = &self.shape.levels[upper];
@@ -86,7 +88,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// The first slice of a level that is swept, in key order, that can go down now.
+    /// The first slice of a swept level, in key order, that can go down now.
     pub(super) fn plan_sweep_slice(&self, level: usize) -> Option<Plan> {
         let mut runs = self.shape.levels[level].runs();
         runs.find_map(|(_, run)| self.plan_slice_of(level, run))
@@ -125,8 +127,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         None
     }
 
-    /// How far down tables go, and how much that merge reads: through every level that is swept, too,
-    /// as long as all that they overlap there still has to go down.
+    /// The level that tables go down to, and the bytes that this merge reads. They pass through
+    /// every swept level as long as its sweep awaits all that they overlap.
     fn carried_to(&self, level: usize, tables: &Draft<'s, T>) -> Option<(usize, u64)> {
         let stands_for = tables.tables().map(Facts::stands_for).max().unwrap_or(1);
         let mut to = self.next_level(level)?;
@@ -143,7 +145,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         Some((to, draft.bytes_into(to) / stands_for))
     }
 
-    /// Whether the sweep of a level awaits all that overlaps a draft.
+    /// True if the sweep of a level awaits all tables that overlap a draft.
     fn is_awaited(&self, level: usize, draft: &Draft<'s, T>) -> bool {
         let data = &self.shape.levels[level];
         let Some((lo, hi)) = draft.range().filter(|_| data.draining.is_some()) else {
@@ -156,7 +158,7 @@ impl<'s, T: Facts> Planner<'s, T> {
             })
     }
 
-    /// Whether a level is one run that goes down in slices into one run.
+    /// True if a level is one run that goes down in slices into one run.
     fn can_be_carried(&self, level: usize) -> bool {
         let target = self.target(level);
         let next = self.next_level(level);

@@ -1,29 +1,30 @@
-//! How much merging is owed.
+//! The merge debt of a tree.
 
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
 use crate::design::merge_policy::{Cut, LevelTarget};
 
-/// Three quarters of the runs that a group can have.
+/// Three quarters of the most runs of a group.
 const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
 
-/// What has to be merged until the targets are met.
+/// The merges that are needed until the targets are met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Debt {
-    /// About how many bytes merges still have to write, saturating.
+    /// The approximate bytes that merges still have to write, saturating.
     pub(crate) bytes: u64,
-    /// Runs in level 0, and how many are too many.
+    /// Runs in level 0, and the number that makes a merge due.
     pub(crate) level0_runs: u32,
     pub(crate) level0_runs_max: u32,
     pub(crate) level0_bytes: u64,
     /// Levels over their target, level 0 included.
     pub(crate) levels_over: u32,
-    /// Bytes above the capacity of their level, or in more runs than it may have.
+    /// Bytes above the capacity of their level, or in more runs than the level may have.
     pub(crate) misplaced_bytes: u64,
 }
 
-/// The debt of a tree: what is over goes down a level and takes along what it overlaps there,
-/// estimated by the ratio of the two levels; so it can put the next level over, and so on. Smooth
-/// in the shape above level 0, so that a throttle can follow it. Cost: a few operations per level.
+/// The debt of a tree. The surplus of a level goes down and takes along what it overlaps there,
+/// estimated by the ratio of the two levels. So it may put the next level over its target, and so
+/// on. The debt is smooth in the shape above level 0, so that a throttle can follow it. Cost: a few
+/// operations per level.
 pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt {
     let level0 = shape.levels[0].summary();
     let mut debt = Debt {
@@ -42,7 +43,7 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
     let mut incoming = 0.0;
     for (level, target) in targets.iter().enumerate().take(shape.depth()) {
         if level > 0 && !used(level) {
-            continue; // What comes from above passes it by.
+            continue; // Data from above skips this level.
         }
         let summary = shape.levels[level].summary();
         let held = summary.bytes as f64 + incoming;
@@ -52,7 +53,8 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
             target.runs_max.max(2)
         };
         if level > 0 && target.cut == Cut::OldestRuns && target.capacity_bytes > 0 {
-            // Piles go down in turn; they are in the way only when they are about to be as high as they can.
+            // Nodes feed in turn. A node owes a merge only when it is close to the most runs of a
+            // group.
             let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
             let owed = summary.bytes as f64 * high.max(0.0);
             debt.levels_over += u32::from(owed > 0.0);
@@ -68,7 +70,7 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
             && target.runs_max > 1
             && (next.is_none() || has_room)
         {
-            // Neighbours are merged in place, about a share of the level.
+            // Neighbouring runs are merged in place, about a share of the level.
             debt.levels_over += 1;
             bytes += held / f64::from(target.runs_max);
             incoming = 0.0;
@@ -109,19 +111,19 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
     debt
 }
 
-/// At this many times as many runs in level 0 as trigger a merge, writers wait for it, or at as many as
-/// it can have.
+/// Writers wait for the merge at this multiple of the number of level 0 runs that makes it due, or
+/// at the most runs of a group.
 const LEVEL0_RUNS_LIMIT_FACTOR: u32 = 6;
 
-/// How far the merging of a tree is behind, by the runs in level 0 and by the bytes that merges owe: writers are held
-/// back by the larger of the two, altogether at 1.
+/// The fills of a tree by the runs in level 0 and by the bytes that merges owe. The larger one
+/// delays writers; at 1 they stop.
 pub(crate) fn fills(debt: &Debt, memtable_bytes: u64, tree_bytes: u64) -> (f64, f64) {
     let owed_max = 64 * memtable_bytes + tree_bytes / 4;
     let by_runs = f64::from(debt.level0_runs) / f64::from(runs_limit(debt));
     (by_runs, debt.bytes as f64 / owed_max as f64)
 }
 
-/// At so many runs in level 0 writers wait for the merge.
+/// The number of level 0 runs at which writers wait for the merge.
 pub(crate) fn runs_limit(debt: &Debt) -> u32 {
     (debt.level0_runs_max.max(1) * LEVEL0_RUNS_LIMIT_FACTOR).min(RUNS_MAX as u32)
 }

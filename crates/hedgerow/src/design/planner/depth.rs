@@ -1,15 +1,15 @@
-//! Fitting a tree to a policy that wants another number of levels than it has.
+//! Fits a tree to a policy that wants another number of levels.
 //!
-//! Capacities are anchored at the last level, so levels come and go at the other end, directly under
-//! level 0: no table has to go anywhere. Those that a policy has no use for are drained like any
-//! other before they go.
+//! Capacities are anchored at the last level, so levels come and go at the other end, directly
+//! under level 0, and no table moves. Levels that a policy does not use are drained like any other
+//! before they go.
 
 use crate::design::merge_policy::plan::Plan;
 use crate::design::merge_policy::shape::{Facts, Level, Shape};
 use crate::design::merge_policy::{LevelSummary, LevelTarget, Policy, Summary, Targets};
 
-/// What a policy wants of each level of a tree. One that lacks levels has the targets that it will
-/// have with them.
+/// The targets of a policy for each level of a tree. A tree that lacks levels gets the targets that
+/// it will have with them.
 pub(crate) fn fitted_targets(policy: &dyn Policy, mut summary: Summary) -> Targets {
     let lacking = policy.depth().saturating_sub(summary.levels.len());
     let empty = std::iter::repeat_n(LevelSummary::default(), lacking);
@@ -19,9 +19,9 @@ pub(crate) fn fitted_targets(policy: &dyn Policy, mut summary: Summary) -> Targe
     targets
 }
 
-/// The shift that brings a tree nearer to the least depth that its policy wants: all levels that it
-/// lacks, or as many of those it has too many as are empty and have no limit of their own: those that
-/// do, the policy counts on.
+/// The shift towards the policy's depth. Missing levels are inserted at once. Surplus levels are
+/// removed only while they are empty and have no capacity target; a level with a target belongs to
+/// the policy.
 pub(crate) fn fit_depth<T: Facts>(
     shape: &Shape<T>,
     targets: &[LevelTarget],

@@ -1,4 +1,4 @@
-//! A plan in the making: tables from the newest layer to the oldest, and the keys they span.
+//! A plan in the making: tables from the newest layer to the oldest, and their key range.
 
 use crate::design::merge_policy::plan::{Input, widen};
 use crate::design::merge_policy::shape::{Facts, Run, RunId, Shape, bytes_of};
@@ -17,7 +17,7 @@ impl<T> Clone for Part<'_, T> {
     }
 }
 
-/// Inputs, newest first, and the keys they span.
+/// Inputs, newest first, and their key range.
 #[derive(Debug)]
 pub(super) struct Draft<'s, T> {
     parts: Vec<Part<'s, T>>,
@@ -43,7 +43,7 @@ impl<T> Clone for Draft<'_, T> {
 }
 
 impl<'s, T: Facts> Draft<'s, T> {
-    /// Adds neighbouring tables of a run that is older than all the draft has.
+    /// Adds neighbouring tables of a run that is older than the whole draft.
     pub(super) fn add(&mut self, level: usize, run: RunId, tables: &'s [T]) {
         if let (Some(first), Some(last)) = (tables.first(), tables.last()) {
             widen(
@@ -55,15 +55,15 @@ impl<'s, T: Facts> Draft<'s, T> {
         }
     }
 
-    /// Adds the tables of an older run that overlap what the draft spans.
+    /// Adds the tables of an older run that overlap the draft's key range.
     pub(super) fn extend(&mut self, level: usize, run: &'s Run<T>) {
         if let Some((lo, hi)) = self.range {
             self.add(level, run.id, run.overlapping(lo, hi));
         }
     }
 
-    /// Extends by all runs of these levels, from the newest to the oldest. What a layer adds widens
-    /// what is taken from the layers below it, which is all that recency asks for.
+    /// Extends the draft by all runs of these levels, newest first. Each layer widens the range for
+    /// the layers below it, which is all that recency needs.
     pub(super) fn descend(&mut self, shape: &'s Shape<T>, from: usize, to: usize) {
         for level in from..to {
             let Some((lo, hi)) = self.range else { return };
@@ -89,12 +89,12 @@ impl<'s, T: Facts> Draft<'s, T> {
         self.parts.first().map(|part| part.run)
     }
 
-    /// How many runs the inputs are from.
+    /// The number of runs that the inputs belong to.
     pub(super) fn runs(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether no input is in a level, and none lies between the ends of another one.
+    /// True if no input is in this level and none lies between the ends of another one.
     pub(super) fn is_apart_above(&self, level: usize) -> bool {
         let ends = |part: &Part<'s, T>| {
             let (first, last) = part.tables.first().zip(part.tables.last())?;
@@ -115,8 +115,8 @@ impl<'s, T: Facts> Draft<'s, T> {
             .fold(0, |sum, part| bytes_of(part.tables).saturating_add(sum))
     }
 
-    /// What a merge into a level reads. Of tables there that stand for several it takes what the others
-    /// span.
+    /// The bytes that a merge into a level reads. A table there that stands for several counts with
+    /// the part that the other inputs span.
     pub(super) fn bytes_into(&self, level: usize) -> u64 {
         let (there, above): (Vec<_>, Vec<_>) =
             self.parts.iter().partition(|part| part.level == level);

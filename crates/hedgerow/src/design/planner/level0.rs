@@ -8,15 +8,15 @@ use super::draft::Draft;
 use super::{Planner, draft_of};
 
 impl<'s, T: Facts> Planner<'s, T> {
-    /// All runs go down together. While a job takes runs out of level 0, or is in the way below,
-    /// newer runs are merged with each other if they have become many, so that reads stay bearable; where
-    /// the oldest runs go down alone, more of them go down one after another instead.
+    /// Takes all runs down together. While a job takes runs out of level 0 or blocks the way below,
+    /// it merges newer runs with each other once they are many, so that reads stay bearable. If the
+    /// oldest runs can go down alone, more of them do, one after another, instead.
     pub(super) fn plan_level0(&self) -> Option<Plan> {
         self.runs_down().or_else(|| self.runs_together())
     }
 
-    /// All runs go down although they are not due, so that seeks read a page of one run only; not where
-    /// they become a run of several below, either.
+    /// Takes all runs down before they are due, so that seeks read a page of one run only. Does
+    /// nothing if they would also become one run of several below.
     pub(super) fn plan_for_seeks(&self) -> Option<Plan> {
         let next = self.next_level(0)?;
         if self.target(0).cut == Cut::OldestRuns || self.target(next).runs_max > 1 {
@@ -46,8 +46,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.merge_down(draft_of(0, runs), next, Reason::Runs)
     }
 
-    /// The oldest runs need no merge if they overlap neither any other run nor anything below: keys that were written in
-    /// order. They go down together where that holds for what they span, or else the oldest alone.
+    /// The oldest runs need no merge if they overlap neither another run nor anything below, as for
+    /// keys written in order. They go down together if that holds for their whole range, otherwise
+    /// the oldest goes alone.
     fn oldest_runs_down(&self, next: usize) -> Option<Plan> {
         let runs = self.runs();
         let is_apart = |nth: &usize| overlapping(&runs[*nth], &runs[..*nth]).is_none();
@@ -64,10 +65,10 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.merge_down(draft, next, Reason::Runs)
     }
 
-    /// The newest idle runs into one that keeps the number of the newest. A run that is larger than
-    /// all newer ones together ends the choice, so that no byte is merged again and again. Runs of which none overlaps
-    /// another, of keys that were written in order, are left until they are twice as many: a key is in one of them at
-    /// most, and as soon as those before them are down they may go down as they are.
+    /// Merges the newest idle runs into one that keeps the number of the newest. The choice ends at
+    /// a run larger than all newer ones together, so that no byte is merged again and again. Runs
+    /// without overlap, of keys written in order, wait until they are twice as many: a key is in at
+    /// most one of them, and they may go down unchanged as soon as the earlier runs are down.
     fn runs_together(&self) -> Option<Plan> {
         let runs_max = self.target(0).runs_max.max(1) as usize;
         let runs = self.runs();
@@ -97,13 +98,13 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 }
 
-/// Whether no run overlaps another one.
+/// True if no run overlaps another one.
 fn are_apart<T: Facts>(runs: &[Run<T>]) -> bool {
     let mut newer = (0..runs.len()).map(|nth| overlapping(&runs[nth], &runs[..nth]));
     newer.all(|overlapped| overlapped.is_none())
 }
 
-/// One of some runs in which there is a table between the ends of another run.
+/// A run, out of `others`, with a table between the ends of `run`.
 fn overlapping<'a, T: Facts>(run: &Run<T>, others: &'a [Run<T>]) -> Option<&'a Run<T>> {
     let (first, last) = run.tables.first().zip(run.tables.last())?;
     let (lo, hi) = (&first.meta().smallest_key, &last.meta().largest_key);

@@ -1,4 +1,4 @@
-//! What a user's `compact(range)` does: everything in the range goes down to the deepest level.
+//! A user's `compact(range)`: all data in the range goes down to the deepest level.
 
 use std::ops::Bound;
 
@@ -11,34 +11,36 @@ use crate::design::merge_policy::shape::{Facts, Group, Shape};
 use super::draft::Draft;
 use super::{PlanLimits, Planner};
 
-/// How far a manual compaction has come: level by level, then group by group, then in key order, so
-/// that it ends although others write meanwhile.
+/// The progress of a manual compaction: by level, then by group, then in key order. So it ends
+/// although writes continue.
 #[derive(Debug, Clone)]
 pub(crate) struct Manual {
     lo: Bound<Vec<u8>>,
     hi: Bound<Vec<u8>>,
-    /// Tables numbered above this were written since it began: at the bottom they need no rewrite.
+    /// Tables with a larger number were written since it began. At the bottom they need no rewrite.
     through: TableId,
-    /// Of the tree at the last step: with another one, levels have other numbers.
+    /// The depth of the tree at the last step. In a tree of another depth, levels have other
+    /// numbers.
     depth: usize,
     level: usize,
     group: usize,
-    /// Keys of this group up to here have been taken care of.
+    /// Keys of this group up to here are done.
     done_to: Option<Vec<u8>>,
 }
 
-/// What a manual compaction does next.
+/// The next step of a manual compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ManualStep {
-    /// Run this, and ask again when it has been installed.
+    /// Run this plan, and call again after it has been installed.
     Run(Plan),
-    /// A running job is in the way: ask again when one has ended.
+    /// A running job is in the way: call again after one has ended.
     Wait,
     Done,
 }
 
 impl Manual {
-    /// Of the order keys within the bounds; `through` is the largest table number so far.
+    /// A compaction of the order keys within the bounds. `through` is the largest table number so
+    /// far.
     pub(crate) fn new(lo: Bound<Vec<u8>>, hi: Bound<Vec<u8>>, through: TableId) -> Self {
         Manual {
             lo,
@@ -51,7 +53,7 @@ impl Manual {
         }
     }
 
-    /// The next step. The one before must have been installed, or given up.
+    /// The next step. The previous plan must have been installed or given up.
     pub(crate) fn next<T: Facts>(
         &mut self,
         shape: &Shape<T>,
@@ -135,8 +137,8 @@ impl Manual {
         Some(draft).filter(|draft| !(at_bottom && draft.runs() == 1))
     }
 
-    /// The next tables of the group's one run, in key order, up to the size of a slice. At the
-    /// bottom: of those that were there when it began and hold tombstones.
+    /// The next tables of the group's only run, in key order, up to the size of a slice. At the
+    /// bottom, only tables with tombstones that existed when the compaction began.
     fn slice<'s, T: Facts>(
         &self,
         planner: &Planner<'s, T>,
@@ -185,7 +187,7 @@ impl Manual {
 }
 
 impl<T: Facts> Planner<'_, T> {
-    /// The deepest level that holds data; while all of it is in level 0, the one it goes to.
+    /// The deepest level that holds data. While all data is in level 0, the level that it goes to.
     fn bottom(&self) -> usize {
         let deepest = self
             .shape

@@ -1,24 +1,24 @@
-//! The one planner for all merge policies: what is the next step from a tree's shape to the targets
-//! of its policy?
+//! The planner of all merge policies. It returns the next step from a tree's shape to the targets
+//! of its policy.
 //!
-//! Pure and deterministic: plain data in, plain data out, so that tests and the simulator run what
-//! the engine runs. The engine asks whenever a flush or a job has ended, and once more for every
-//! job it has started, while it has threads to spare; jobs run concurrently.
+//! Pure and deterministic: plain data in, plain data out, so that tests and the simulator run the
+//! engine's code. The engine calls it whenever a flush or a job has ended, and again after every
+//! job that it has started, while it has threads to spare. Jobs run concurrently.
 //!
-//! Rules that every plan keeps:
-//! - P1, recency: whatever a merge takes down, it takes along everything that overlaps it between
-//!   the source and the target, the target's run included. So a newer version of a key is never
-//!   below an older one.
+//! The rules of every plan:
+//! - P1, recency: a merge takes along everything that overlaps it between the source and the
+//!   target, the target's run included. So a newer version of a key is never below an older one.
 //! - P2, one job per table: no input of a running job is an input of another.
 //! - P3, disjoint outputs: no two jobs write overlapping key ranges into one level, and none writes
 //!   an overlapping range into a level that another job's data skips.
-//! - P4, groups in order: a job that takes tables out of a group of several runs takes the older ones
-//!   of the group that they overlap along, and jobs that run at the same time have disjoint keys;
-//!   otherwise the second might be done with newer data first. Level 0 is taken by one job at a time.
-//! - P5, progress: every plan brings data down, or reduces the number of runs, or drops tombstones
-//!   that nothing keeps; so planning ends when nothing is written.
-//! - P6, lateness: a level that would be over twice its capacity waits for no sweep of a deeper one, so that merges that come
-//!   late write no more than those in time.
+//! - P4, groups in order: a job that takes tables out of a group of several runs takes along the
+//!   older ones of the group that they overlap, and jobs that run at the same time have disjoint
+//!   keys. Otherwise the second might finish with newer data first. Only one job at a time takes
+//!   from level 0.
+//! - P5, progress: every plan brings data down, reduces the number of runs, or drops tombstones
+//!   that nothing keeps. So planning ends when no write comes.
+//! - P6, lateness: a level that would be over twice its capacity waits for no sweep of a deeper
+//!   one. So late merges write no more than those in time.
 
 mod carry;
 mod debt;
@@ -52,19 +52,18 @@ pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
 use ranges::Regrouping;
 
-/// What bounds plans.
+/// The limits of plans.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanLimits {
-    /// About how much one slice of a level reads; a slice is at least one table and what it
-    /// overlaps.
+    /// The approximate size of a slice of a level. A slice has at least one table with its overlap.
     pub(crate) merge_bytes_max: u64,
-    /// The oldest live snapshot, or the newest published number if there is none: every reader sees
-    /// what is numbered up to this.
+    /// The oldest live snapshot, or the newest published number if there is none. Every reader sees
+    /// all writes up to this number.
     pub(crate) oldest_snapshot: SeqNo,
 }
 
-/// The most urgent plan that can be begun beside the jobs that are running, and its urgency: how
-/// many times over its target the level is. Below 1 it is not necessary, merely useful.
+/// The most urgent plan that can start beside the running jobs, and its urgency: the factor by
+/// which the level exceeds its target. Below 1 it is useful but not necessary.
 pub(crate) fn plan<T: Facts>(
     shape: &Shape<T>,
     targets: &Targets,
@@ -85,7 +84,7 @@ pub(crate) fn plan<T: Facts>(
     }
 }
 
-/// As [`plan`], but only out of level 0, which may fill up while deeper levels have to wait.
+/// [`plan`] for level 0 only. Level 0 may fill up while deeper levels have to wait.
 pub(crate) fn plan_level0<T: Facts>(
     shape: &Shape<T>,
     targets: &[LevelTarget],
@@ -97,7 +96,8 @@ pub(crate) fn plan_level0<T: Facts>(
     due.then(|| planner.plan_level0()).flatten()
 }
 
-/// A merge of level 0 that is not due, beside no other, where it spares each seek pages for good.
+/// A merge of level 0 before it is due, if no other job runs and each seek then reads fewer pages
+/// permanently.
 pub(crate) fn plan_for_seeks<T: Facts>(
     shape: &Shape<T>,
     targets: &[LevelTarget],
@@ -106,17 +106,18 @@ pub(crate) fn plan_for_seeks<T: Facts>(
     Planner::new(shape, targets, &[], limits).plan_for_seeks()
 }
 
-/// The urgency of a level that the design has no use for: before a level 0 that has just come due
-/// (which would otherwise have to be merged into it), after one that is twice over.
+/// The urgency of a level that the design does not use: before a level 0 that has just come due
+/// (which would otherwise have to be merged into it), after a level that is twice over its target.
 const DRAIN_URGENCY: f64 = 2.0;
 /// The urgency of dropping tombstones early.
 const TOMBSTONE_URGENCY: f64 = 0.5;
 
-/// A tree gets the levels that its policy wants, cut as it wants them, before anything is planned for them.
+/// The urgency of a change of depth or groups. A tree gets the levels of its policy, cut as the
+/// policy wants, before anything else is planned.
 const DEPTH_URGENCY: f64 = f64::INFINITY;
 
-/// New levels can be appended whatever runs; levels are dropped when they are empty and nothing runs
-/// that might fill them.
+/// Appends new levels beside any job. Drops levels only when they are empty and no job runs that
+/// might fill them.
 fn plan_depth<T: Facts>(
     shape: &Shape<T>,
     targets: &Targets,
@@ -168,9 +169,9 @@ impl<'s, T: Facts> Planner<'s, T> {
             .collect();
         due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
 
-        // A merge out of level 0 that waits for jobs keeps the level it waits for free of new ones:
-        // otherwise they would take turns and it would wait for ever. Where it appends a run it waits for none of
-        // them, only for room if there are as many runs as can be, which they make.
+        // A merge out of level 0 that waits for jobs keeps new jobs out of the level it waits for:
+        // otherwise it would wait for ever while they take turns. If it appends a run it waits for
+        // none of them. It only needs room for a run, which they make.
         let mut kept_free = None;
         for (urgency, level) in due {
             if kept_free == Some(level) || self.is_carried(level) {
@@ -189,7 +190,7 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 
     fn target(&self, level: usize) -> LevelTarget {
-        // A policy that says nothing of a level has no use for it.
+        // The policy does not use a level that it names no target for.
         self.targets.get(level).cloned().unwrap_or(LevelTarget {
             capacity_bytes: if level + 1 == self.shape.depth() {
                 u64::MAX
@@ -202,15 +203,15 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// Where data of a level goes next: the first level below that the design uses or that holds
-    /// data, so that nothing is passed by.
+    /// The next level for data of a level: the first one below that the design uses or that holds
+    /// data, so that no data is skipped.
     fn next_level(&self, level: usize) -> Option<usize> {
         (level + 1..self.shape.depth()).find(|below| {
             self.target(*below).capacity_bytes > 0 || !self.shape.levels[*below].is_empty()
         })
     }
 
-    /// What a level holds, less what running jobs are taking down.
+    /// The bytes of a level, less those that running jobs take down.
     fn remaining_bytes(&self, level: usize) -> u64 {
         let leaving = self
             .running
@@ -225,7 +226,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.shape.levels[level].bytes().saturating_sub(leaving)
     }
 
-    /// How many times over its target a level is; at least 1 if something has to be done.
+    /// The factor by which a level exceeds its target; at least 1 if a merge is due.
     fn urgency(&self, level: usize) -> f64 {
         let target = self.target(level);
         let runs = self.shape.levels[level].summary().runs;
@@ -278,8 +279,8 @@ impl<'s, T: Facts> Planner<'s, T> {
             return self.plan_runs(level, &target, data.bytes());
         };
         if runs_are_due && target.capacity_bytes > 0 {
-            // Leveling collapses what an earlier design left; a level whose runs are many while it is
-            // not full goes on with fewer of them. One that is being swept has room because it is.
+            // Leveling collapses the runs of an earlier design. A level with many runs that is not
+            // full gets fewer of them. A swept level has room because it is being emptied.
             let has_room = data.draining.is_none()
                 && target.capacity_bytes < u64::MAX
                 && data.bytes() <= target.capacity_bytes;
@@ -301,24 +302,25 @@ impl<'s, T: Facts> Planner<'s, T> {
         match target.cut {
             Cut::OneTable => self.plan_one_table(level, next),
             Cut::WholeLevel => self.plan_whole_level(level, next),
-            // Taken care of above.
+            // Handled above.
             Cut::OldestRuns => None,
             Cut::PartitionedFull if data.draining.is_none() => self.begin_sweep(level, 0),
             Cut::PartitionedFull => self.plan_sweep_slice(level),
         }
     }
 
-    /// A level has as many runs as it may have and nowhere to go, or is not full. Several runs are to
-    /// be left: neighbours are merged, so that each has about its share of the capacity
-    /// \[Dostoevsky, section 4.3\]. One run: those that an earlier design left are merged into the
-    /// oldest, slice by slice.
+    /// Merges runs of a level with as many runs as it may have that has no next level or is not
+    /// full. If the target has several runs, neighbours are merged, so that each run has about its
+    /// share of the capacity \[Dostoevsky, section 4.3\]. If it has one, the runs of an earlier
+    /// design are merged into the oldest, slice by slice.
     fn plan_runs(&self, level: usize, target: &LevelTarget, capacity_bytes: u64) -> Option<Plan> {
         let mut groups: Vec<&Group<T>> = self.shape.levels[level]
             .used_groups()
             .map(|(_, group)| group)
             .filter(|group| group.runs.len() >= runs_due(target) as usize)
             .collect();
-        // The longest first; among equals the first, because the sort is stable.
+        // The group with the most runs first; equal ones keep their order, because the sort is
+        // stable.
         groups.sort_by_key(|group| std::cmp::Reverse(group.runs.len()));
         groups.into_iter().find_map(|group| {
             if target.runs_max <= 1 {
@@ -330,7 +332,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// A slice of the newest run, with all it overlaps, into the oldest run of the same group.
+    /// A slice of the newest run, with its overlap, into the oldest run of the same group.
     fn plan_collapse(&self, level: usize, group: &'s Group<T>) -> Option<Plan> {
         let newest = group.runs.first()?;
         let oldest = group.runs.last()?;
@@ -364,7 +366,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.merge_down(draft, next, Reason::Capacity)
     }
 
-    /// The table that overlaps the least below for its size; among equals the one with the smallest
+    /// The table with the least overlap below for its size; among equals the one with the smallest
     /// number. Cost: looks once at every table of both levels.
     fn plan_one_table(&self, level: usize, next: usize) -> Option<Plan> {
         let plan = |candidate: &Candidate<'s, T>| {
@@ -372,7 +374,7 @@ impl<'s, T: Facts> Planner<'s, T> {
             draft.add(level, candidate.run, candidate.table);
             self.merge_down(draft, next, Reason::Capacity)
         };
-        // Nearly always the best one can begin; then the others need no order.
+        // The best candidate can nearly always start. Then the others need no order.
         let best = self.candidates(level, next).min_by(Candidate::compare)?;
         if let Some(plan) = plan(&best) {
             return Some(plan);
@@ -382,7 +384,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         candidates[1..].iter().find_map(plan)
     }
 
-    /// The idle tables of a level, and what each overlaps in the next.
+    /// The idle tables of a level, each with its overlap in the next level.
     fn candidates(&self, level: usize, next: usize) -> impl Iterator<Item = Candidate<'s, T>> {
         let levels = &self.shape.levels;
         levels[level].runs().flat_map(move |(_, run)| {
@@ -419,9 +421,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// Cuts the idle tables of a run into neighbouring ones of up to
-    /// [`PlanLimits::merge_bytes_max`] together with what they overlap below, in key order. One
-    /// slice begins where the one before ended.
+    /// Cuts the idle tables of a run, in key order, into slices of neighbours. A slice and its
+    /// overlap below have up to [`PlanLimits::merge_bytes_max`]. Each slice begins at the end of
+    /// the one before.
     fn slices<'a, D: 'a>(
         &'a self,
         level: usize,
@@ -453,16 +455,16 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// Tables of which at least half the entries are tombstones, and which every reader sees, go
-    /// down early, the ones with the smallest numbers first, until nothing older is below: there
-    /// they are rewritten in place, which drops all tombstones, so it happens once.
+    /// Takes down early the tables that every reader sees and whose entries are at least half
+    /// tombstones, smallest numbers first. Once nothing older is below, they are rewritten in
+    /// place. This drops all tombstones, so it happens once.
     fn plan_tombstones(&self, kept_free: Option<usize>) -> Option<Plan> {
         let mut dense: Vec<&'s [T]> = Vec::new();
         for (level, data) in self.shape.levels.iter().enumerate().skip(1) {
             if data.summary().tombstones == 0 || kept_free == Some(level) {
                 continue;
             }
-            // Only the oldest run of a group has nothing between it and the next level.
+            // Only the oldest run of a group has no older data before the next level.
             let oldest = data
                 .used_groups()
                 .filter_map(|(_, group)| group.runs.last());
@@ -500,8 +502,8 @@ impl<'s, T: Facts> Planner<'s, T> {
             && !self.busy.contains(&meta.id)
     }
 
-    /// Completes a draft that goes down to a level: with everything in between that it overlaps,
-    /// and with the overlapping tables of the run it is merged into.
+    /// Completes a draft that goes down to a level: adds its overlap in the levels between, and the
+    /// overlapping tables of the run that it is merged into.
     fn merge_down(&self, mut draft: Draft<'s, T>, level: usize, reason: Reason) -> Option<Plan> {
         let source = draft.top()?;
         draft.descend(self.shape, source + 1, level);
@@ -520,8 +522,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.finish(draft, Target { level, group, run }, reason)
     }
 
-    /// The one run of a leveled level: the one that exists, else the one that a running job is
-    /// about to make, else number 0. So jobs into an empty level make one run together.
+    /// The run of a leveled level: the existing one, else the one that a running job will make,
+    /// else number 0. So jobs into an empty level make one run together.
     fn leveled_run(&self, level: usize) -> RunId {
         let runs = self.shape.levels[level].runs().map(|(_, run)| run.id);
         let made = self
@@ -532,7 +534,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         runs.min().or(made.min()).unwrap_or(RunId(0))
     }
 
-    /// The plan of a complete draft, unless a running job is in its way.
+    /// The plan of a complete draft, unless a running job is in the way.
     fn finish(&self, draft: Draft<'s, T>, target: Target, reason: Reason) -> Option<Plan> {
         let (lo, hi) = draft.range()?;
         let top = draft.top()?;
@@ -549,9 +551,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         let groups = self.shape.levels[target.level].ranges();
         let is_cut = |table: &T| !is_within(table.meta(), groups);
         let is_whole = !draft.tables().any(is_cut);
-        // In the same level only to make it a run of a new number.
+        // Within a level, a move only gives a run a new number.
         let is_renumbered = draft.runs() == 1 && target.run.is_none();
-        // Who asks for a merge gets one: pieces of tables become whole ones.
+        // A manual compaction merges, so that pieces of tables become whole ones.
         let may_move = draft.runs() == 1 || reason != Reason::Manual;
         let moves = is_whole && (is_renumbered || may_move && draft.is_apart_above(target.level));
         let inputs = draft.into_inputs();
@@ -570,10 +572,10 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 }
 
-/// What some tables, asked for in key order, overlap in a level: the search for one goes on where that for the one
-/// before ended.
+/// The overlap of tables in a level. Tables must come in key order: the search for one continues
+/// where the last one ended.
 struct Below<'s, T> {
-    /// The runs, and of each the first table that does not end before the one asked for last.
+    /// Each run with its first table that does not end before the last table searched.
     runs: Vec<(&'s Tables<T>, usize)>,
 }
 
@@ -598,9 +600,9 @@ impl<'s, T: Facts> Below<'s, T> {
 /// A table that may go down alone.
 struct Candidate<'s, T> {
     run: RunId,
-    /// One.
+    /// A slice of one table.
     table: &'s [T],
-    /// What it overlaps below.
+    /// The bytes that it overlaps below.
     overlap_bytes: u64,
 }
 
@@ -622,7 +624,7 @@ fn draft_of<T: Facts>(level: usize, runs: &[Run<T>]) -> Draft<'_, T> {
     draft
 }
 
-/// How many runs in a group of this level make a merge due.
+/// The number of runs of a group that makes a merge due.
 fn runs_due(target: &LevelTarget) -> u32 {
     target.runs_max.max(2)
 }

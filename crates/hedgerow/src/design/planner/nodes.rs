@@ -1,14 +1,15 @@
-//! Levels whose groups go down one by one, each its oldest runs first: the nodes of a trie.
+//! Levels whose groups go down one by one, oldest runs first: the nodes of a trie.
 //!
-//! What comes down from a group becomes a new run of every group below that it overlaps, so groups all
-//! get their runs at the same time. If all went down at the same size, a level would be emptied as a
-//! whole, and merging would come in bursts as large as the level. So the groups that have one group
-//! above go down at sizes that differ by a run: one of them for each merge out of that group. A pile
-//! has half of the level's share of bytes and runs on average, and all of it at most.
+//! A feed of a node becomes a new run of every group below that it overlaps, so these groups all
+//! get their runs at the same time. If all fed at the same size, the whole level would empty at
+//! once, and merging would come in bursts of a level's size. So the children of one node feed at
+//! sizes that differ by a run: one child for each feed of the node. A node holds half of its share
+//! of bytes and runs on average, and at most all of it.
 //!
-//! A group also has its turn when a quarter of its entries and those of its children are tombstones. They
-//! go down to the entries that they hide; the last level drops both. So stale entries take at most about as
-//! much space as live ones, beside the upper levels, and a capacity bounds these.
+//! A group also has its turn when a quarter of its entries and those of its children are
+//! tombstones. They go down to the entries that they hide; the last level drops both. So stale
+//! entries take at most about as much space as live ones, beside the upper levels, and a capacity
+//! bounds these.
 
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Group, bytes_of};
@@ -20,23 +21,23 @@ use super::{Planner, draft_of};
 /// Fewer runs than this are not worth merging in place.
 const STALE_RUNS_MIN: usize = 4;
 
-/// The groups of a level that go down one by one.
+/// The nodes of a level.
 struct Nodes<'p, 's, T> {
     planner: &'p Planner<'s, T>,
     level: usize,
     target: LevelTarget,
     next: Option<usize>,
-    /// How many groups of the next level one of these overlaps.
+    /// The number of groups of the next level that a group overlaps.
     children: usize,
 }
 
 impl<'s, T: Facts> Planner<'s, T> {
-    /// Whether the groups of a level go down one by one.
+    /// True if the groups of a level go down one by one.
     pub(super) fn is_of_nodes(&self, level: usize) -> bool {
         level > 0 && self.target(level).cut == Cut::OldestRuns
     }
 
-    /// At least 1 if a group has to be merged; more where its pile is higher than it may be.
+    /// At least 1 if a group is due; more if a group has too many runs.
     pub(super) fn urgency_of_nodes(&self, level: usize) -> f64 {
         let nodes = self.nodes(level);
         let highest = nodes.due().map(|(_, group)| group.runs.len()).max();
@@ -45,11 +46,11 @@ impl<'s, T: Facts> Planner<'s, T> {
         })
     }
 
-    /// The group with the highest pile that has to be merged and can be.
+    /// The due group with the most runs that can be merged now.
     pub(super) fn plan_nodes(&self, level: usize) -> Option<Plan> {
         let nodes = self.nodes(level);
         let mut due: Vec<_> = nodes.due().collect();
-        // The first among equals, because the sort is stable.
+        // Equal ones keep their order, because the sort is stable.
         due.sort_by_key(|(_, group)| std::cmp::Reverse(group.runs.len()));
         due.into_iter().find_map(|(index, group)| match nodes.next {
             Some(next) => {
@@ -78,8 +79,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         }
     }
 
-    /// The oldest runs of a group, up to half of its share of the capacity. One run alone that is larger goes
-    /// in pieces: nothing in the group is older than what is left of it.
+    /// The oldest runs of a group, up to half of its share of the capacity. A single larger run
+    /// goes in pieces: nothing in the group is older than its rest.
     pub(super) fn feed(
         &self,
         level: usize,
@@ -112,7 +113,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         draft
     }
 
-    /// All runs of a group of the last level into one.
+    /// Merges all runs of a group of the last level into one.
     fn merge_node(&self, level: usize, index: usize, group: &'s Group<T>) -> Option<Plan> {
         let target = Target {
             level,
@@ -124,7 +125,7 @@ impl<'s, T: Facts> Planner<'s, T> {
 }
 
 impl<'s, T: Facts> Nodes<'_, 's, T> {
-    /// Those that have to be merged and that no job takes from.
+    /// The groups that are due and that no job takes from.
     fn due(&self) -> impl Iterator<Item = (usize, &'s Group<T>)> + '_ {
         let groups = self.planner.shape.levels[self.level].used_groups();
         let is_busy = |group: &Group<T>| group.runs.iter().any(|run| self.planner.is_busy(run));
@@ -164,15 +165,15 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
         is_much(group.tombstones(), entries)
     }
 
-    /// Whether a group has its turn by its bytes.
+    /// True if the bytes of a group have reached the size of its turn.
     fn is_heavy(&self, index: usize, group: &Group<T>) -> bool {
         let turn = (index % self.children) as f64 / self.children as f64;
         group.bytes() as f64 >= share(&self.target) as f64 / 2.0 * (FEED + turn)
     }
 }
 
-/// Returns true if a merge of a group of the last level with itself drops many tombstones. A merge has left
-/// those of the oldest run there, for a snapshot.
+/// True if a merge of a group of the last level with itself drops many tombstones. Those of the
+/// oldest run do not count: a merge has left them for a snapshot.
 fn hides_its_own<T: Facts>(group: &Group<T>) -> bool {
     let is_much = |tombstones| is_much(tombstones, group.entries());
     let Some((_, newer)) = group.runs.split_last() else {
@@ -186,7 +187,7 @@ fn is_much(tombstones: u64, entries: u64) -> bool {
     tombstones > 0 && tombstones as f64 >= TOMBSTONES * entries as f64
 }
 
-/// What a group may hold.
+/// The capacity of one group.
 fn share(target: &LevelTarget) -> u64 {
     target.capacity_bytes / u64::from(target.ranges.max(1))
 }

@@ -1,4 +1,4 @@
-//! Where tables go that come from elsewhere than a flush, and are newer than the whole tree.
+//! The place of tables that come from elsewhere than a flush and are newer than the whole tree.
 
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::LevelTarget;
@@ -7,9 +7,9 @@ use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape, is_within};
 
 use super::{PlanLimits, Planner};
 
-/// The deepest level in use that tables, which are in key order, can go to without passing
-/// anything that they overlap (P1) or coming in the way of a running job (P3); level 0 if there is
-/// none below it; nothing if that has as many runs as it can.
+/// The deepest used level that these tables, in key order, can enter without passing anything that
+/// they overlap (P1) or blocking a running job (P3). Level 0 if there is none below it; `None` if
+/// level 0 has no room for a run.
 pub(crate) fn place<T: Facts>(
     shape: &Shape<T>,
     targets: &[LevelTarget],

@@ -1,6 +1,6 @@
-//! A tree of virtual tables: real keys, numbers and tombstones, no values and no disk. It runs the
-//! real planner, the real rule of what to retain and the real [`Shape::apply`] against a model.
-//! Its last test measures what docs/design/0003-merge-cuts.md quotes.
+//! A tree of virtual tables: real keys, numbers and tombstones, but no values and no disk. It runs
+//! the real planner, the real rule of retention and the real [`Shape::apply`] against a model. Its
+//! last test measures the numbers in docs/design/0003-merge-cuts.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::design::planner::PlanLimits;
 use crate::design::table_ends::{aligns, is_last_border};
 use crate::paths::compaction::retain::Retain;
 
-/// What an entry counts for.
+/// The size of an entry.
 pub(super) const ENTRY_BYTES: u64 = 100;
 
-/// (key, number, whether it is a tombstone).
+/// Key, number, and true for a tombstone.
 type Version = (u32, u64, bool);
 
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> Tabl
     }
 }
 
-/// A job between its start and its end, with the output as of the start.
+/// A running job, with its output as of the start.
 pub(super) struct Job {
     pub(super) running: RunningJob,
     edit: TreeEdit,
@@ -97,7 +97,8 @@ pub(super) struct Tree {
     pub(super) memtable_entries: u64,
     pub(super) table_entries: u64,
     pub(super) merge_bytes_max: u64,
-    /// Keys are scattered over all numbers, as hashes are: multiplied by an odd one, so that they stay apart.
+    /// Scatters keys over all numbers like hashes: multiplies them by an odd number, which keeps
+    /// them distinct.
     scattered: bool,
     pub(super) snapshots: Vec<SeqNo>,
     /// The newest number of each key that has a value.
@@ -200,8 +201,8 @@ impl Tree {
         self.next_run - 1
     }
 
-    /// Tables of about `table_entries` entries, which end where those of the level below end, as far as they can; versions
-    /// of one key stay together.
+    /// Tables of about `table_entries` entries. They end at the ends of tables below, if possible.
+    /// Versions of one key stay together.
     fn cut(&mut self, entries: &[Version], ranges: u32, ends: &[Vec<u8>]) -> Vec<Table> {
         let mut tables = Vec::new();
         let mut rest = entries;
@@ -255,7 +256,7 @@ impl Tree {
             .unwrap();
     }
 
-    /// As after a crash: the tree that the manifest describes, without where its sweeps have come to.
+    /// The tree after a crash: as in the manifest, without the progress of its sweeps.
     pub(super) fn reopen(&mut self) {
         let mut edit = TreeEdit::new(PartitionId(1));
         let tables: Vec<(Placement, Table)> = self
@@ -276,7 +277,7 @@ impl Tree {
         self.apply(&edit, &tables);
     }
 
-    /// Begins what a plan says; plans that only edit the tree are done at once.
+    /// Starts a plan. A plan that only edits the tree is done at once.
     pub(super) fn start(&mut self, plan: &Plan) -> Option<Job> {
         self.plans += 1;
         let mut edit = plan.edit(PartitionId(1));
@@ -376,8 +377,8 @@ impl Tree {
         }
     }
 
-    /// Every read, now and at every snapshot, gives what the model says, and newer versions are
-    /// above older ones.
+    /// Checks that every read, now and at every snapshot, equals the model, and that newer versions
+    /// are above older ones.
     pub(super) fn check(&self) {
         self.shape.check().unwrap();
         let mut versions: BTreeMap<u32, Vec<(u64, bool)>> = BTreeMap::new();
@@ -404,7 +405,7 @@ impl Tree {
         }
     }
 
-    /// No level is over its target.
+    /// Checks that no level is over its target.
     pub(super) fn check_targets(&self) {
         for (level, target) in self.targets().iter().enumerate() {
             let summary = self.shape.levels[level].summary();
@@ -473,17 +474,17 @@ impl Policy for Scaled {
     }
 }
 
-/// What growing by so many memtables costs.
+/// The costs of growing by a number of memtables.
 struct Cost {
     write_amplification: f64,
     per_level: String,
-    /// All bytes over those of the last level: the mean and the largest.
+    /// All bytes over those of the last level: mean and maximum.
     space_mean: f64,
     space_max: f64,
-    /// Inputs, in memtables.
+    /// The inputs of the largest merge, in memtables.
     largest_merge: f64,
-    /// The write amplification at seven sizes from the half on, in memtables: a sweep of a large level
-    /// more or less is chance, their mean is not.
+    /// The write amplification at seven sizes in the second half of the growth, in memtables. One
+    /// more or less sweep of a large level is chance; the mean is not.
     over_growth: Vec<(u64, f64)>,
 }
 
@@ -528,7 +529,7 @@ fn grow(policy: Scaled, keys: u64, slice_memtables: u64) -> Cost {
     let per_level: Vec<String> = levels
         .map(|it| format!("{:.1}", per_flushed(*it)))
         .collect();
-    // While the tree is small it is all in level 0 and one level: not what is asked about.
+    // While the tree is small, all data is in level 0 and one level, which is not the subject here.
     let settled = &spaces[spaces.len() / 4..];
     Cost {
         // The flush is the first write.
@@ -572,15 +573,15 @@ fn write_amplification_of_the_three_cuts() {
                 cost.space_max,
                 cost.largest_merge,
             );
-            // Loose: what a later change must not break unnoticed.
+            // Loose bounds: a later change must not break them unnoticed.
             assert!((4.0..18.0).contains(&cost.write_amplification));
             assert!(cost.space_max < 2.5);
         }
     }
 }
 
-/// The target of partitioned full merges, where they are the default: what they cost, and as a part of one table at a time,
-/// of which a table that ends where one of the level below ends spares more.
+/// The cost of partitioned full merges at the ratios where they are the default, and as a part of
+/// the cost of one table at a time. Aligned table ends save more for the latter.
 #[test]
 fn sliced_merges_cost_less_than_one_table_at_a_time_at_small_ratios() {
     let grown = |ratio, cut| {
@@ -613,7 +614,8 @@ fn sliced_merges_cost_less_than_one_table_at_a_time_at_small_ratios() {
     }
 }
 
-/// Entry writes of growing by 700 memtables, in closed form and played. Run with `--nocapture` to see the table.
+/// Entry writes of growing by 700 memtables, in closed form and played. Run with `--nocapture` to
+/// see the table.
 #[test]
 fn the_closed_form_of_entry_writes() {
     use crate::base::options::Design;
@@ -651,7 +653,7 @@ fn the_closed_form_of_entry_writes() {
     ] {
         let spec: PolicySpec = text.parse().unwrap();
         let policy = merge_policy::policy(&spec);
-        // As slices of the engine are: of 16 tables.
+        // Slices of 16 tables, as in the engine.
         let played = grow(Scaled(policy, 1), u64::from(u32::MAX), 4);
         let design = Design {
             policy: spec,

@@ -1,7 +1,7 @@
-//! Cutting levels into the groups that a policy wants: for a new level, and after a change of the design.
+//! Cuts levels into the groups of the policy, for a new level and after a change of the design.
 //!
-//! A level can be cut where no table reaches over a border. Tables that do are written anew first, each
-//! in its place; merges that write into the level meanwhile cut their tables at the new borders already.
+//! A level can be cut if no table straddles a border. Tables that do are first rewritten in their
+//! place. Merges that write into the level meanwhile already cut their tables at the new borders.
 
 use crate::base::page::TableId;
 use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
@@ -10,7 +10,7 @@ use crate::design::merge_policy::shape::{Facts, is_within};
 use super::Planner;
 use super::draft::Draft;
 
-/// What a level needs before anything else is planned.
+/// The step that a level needs before anything else is planned.
 pub(super) enum Regrouping {
     Run(Plan),
     /// Running jobs are in the way.
@@ -18,7 +18,7 @@ pub(super) enum Regrouping {
 }
 
 impl<T: Facts> Planner<'_, T> {
-    /// The next step for the first level that is not cut as it is to be.
+    /// The next step for the first level whose groups differ from its target.
     pub(super) fn plan_ranges(&self) -> Option<Regrouping> {
         let levels = 0..self.shape.depth();
         let level = levels
@@ -42,7 +42,7 @@ impl<T: Facts> Planner<'_, T> {
         })
     }
 
-    /// A table that reaches over a border, into tables that do not.
+    /// Divides a table that straddles a border.
     fn plan_division(&self, level: usize, ranges: u32) -> Option<Plan> {
         let groups = self.shape.levels[level].groups.iter().enumerate();
         let runs = groups.flat_map(|(at, group)| group.runs.iter().map(move |run| (at, run)));

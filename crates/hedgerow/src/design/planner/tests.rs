@@ -102,8 +102,8 @@ fn plans_end_with_every_target_met_and_every_read_unchanged() {
     }
 }
 
-/// Reopened at every depth while it grows and while everything is deleted again: between two plans,
-/// and when there is none left, when there is none after it either.
+/// The tree is reopened at every depth while it grows and while everything is deleted again. It is
+/// reopened between two plans, and when no plan is left, where none may come up after it.
 #[test]
 fn a_tree_that_is_reopened_goes_on() {
     for (policy, depth) in policies() {
@@ -128,9 +128,9 @@ fn a_tree_that_is_reopened_goes_on() {
     }
 }
 
-/// `reference/anchored.py`: how many levels under level 0 are in use when a tree has grown by 60, 300
-/// and 1000 memtables of new keys, four of them merged down at once. It merges one unit at a time, so
-/// that levels stay full.
+/// `reference/anchored.py`: the levels in use below level 0 after a tree has grown by 60, 300 and
+/// 1000 memtables of new keys, with four memtables merged down at once. It merges one unit at a
+/// time, so that levels stay full.
 #[test]
 fn levels_are_as_many_as_the_reference_has() {
     let mut missed = Vec::new();
@@ -234,7 +234,7 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
     }
 }
 
-/// Any policy after any other, on one tree that is written to all the while.
+/// Every policy after every other, on one tree during writes.
 #[test]
 fn every_policy_takes_over_the_tree_of_every_other() {
     let policies = policies();
@@ -265,7 +265,7 @@ fn a_tree_of_tombstones_becomes_empty() {
             tree.settle();
         }
         tree.check();
-        // What is still in level 0 waits for its trigger, and so do the keys it deletes.
+        // Data in level 0 waits for its trigger, and so do the keys that it deletes.
         assert!(tree.entries() <= 2 * 3 * 64, "{} entries", tree.entries());
     }
 }
@@ -313,7 +313,7 @@ fn a_manual_compaction_leaves_one_level_and_no_tombstones() {
             let job = tree.start(&plan).unwrap();
             tree.finish(job);
             tree.check();
-            // Others go on writing.
+            // Writes continue.
             if steps % 3 == 0 {
                 flush(&mut tree, &mut random, Keys::Uniform, steps, 0);
             }
@@ -329,8 +329,8 @@ fn a_manual_compaction_leaves_one_level_and_no_tombstones() {
     }
 }
 
-/// What plans take along makes most such jobs share an input; the rule is for what is left, and for
-/// policies and manual compactions that change where levels send their data while jobs run.
+/// Most such jobs share an input, because plans take tables along. The rule covers the others, and
+/// policies and manual compactions that change the next level while jobs run.
 #[test]
 fn jobs_wait_for_each_other_where_their_outputs_would_mix() {
     let job = |top, level| RunningJob {
@@ -345,13 +345,13 @@ fn jobs_wait_for_each_other_where_their_outputs_would_mix() {
         hi: b"m".to_vec(),
         is_alone: false,
     };
-    // (running, other): whether the other one has to wait, over the same keys.
+    // (running, other): true if the other one has to wait, over the same keys.
     for (running, (top, level), waits) in [
         (job(4, 5), (4, 5), true),
         (job(0, 5), (4, 5), true),
         (job(4, 5), (5, 6), false),
         (job(5, 6), (4, 5), false),
-        // One passes by the level that the other one writes to.
+        // One skips the level that the other one writes to.
         (job(0, 6), (2, 4), true),
         (job(2, 4), (0, 6), true),
         // Merged in place.

@@ -1,10 +1,10 @@
-//! Runs `testdata/merge_policy/*.txt`. A case is a command, its input lines, `----`, and what is
-//! expected, up to an empty line. `HEDGEROW_BLESS=1` rewrites what is expected.
+//! Runs `testdata/merge_policy/*.txt`. A case is a command, its input lines, `----`, and the
+//! expected output up to an empty line. `HEDGEROW_BLESS=1` rewrites the expected output.
 //!
 //! - `shape`: sets the tree.
 //! - `targets policy=leveling:10 memtable=64M table=64M`: sets the policy; or
 //!   `targets L0=*4 L1=40M L2=40M*3 L3=last cut=whole-level`: capacities and `*` runs.
-//! - `retune policy=leveling:2`: as `targets`; before all else, the tree gets the policy's depth.
+//! - `retune policy=leveling:2`: like `targets`; first the tree gets the policy's depth.
 //! - `plan [max=1G] [oldest=100]`: the next plan. `start`: lets it run. `finish N`: ends the N-th
 //!   running job. `apply`: both at once. `settle`: plans and applies to the end.
 //! - `manual a..m`: a manual compaction to the end. `place a..m`: where a bulk load goes.
@@ -30,7 +30,7 @@ type Tree = Shape<Arc<TableMeta>>;
 struct Runner {
     shape: Tree,
     policy: Option<Arc<dyn Policy>>,
-    /// The tree is fitted to the depth of the policy.
+    /// True if the tree is fitted to the depth of the policy.
     fits: bool,
     explicit: Vec<LevelTarget>,
     memtable_bytes: u64,
@@ -124,7 +124,7 @@ impl Runner {
                 self.shape.check()?;
                 self.running.clear();
                 let bytes = text::print_bytes(self.shape.bytes());
-                // What is printed must read as the same.
+                // The printed shape must read as the same shape.
                 let printed = text::print_shape(&self.shape);
                 assert_eq!(text::print_shape(&text::parse_shape(&printed)?), printed);
                 Ok(format!("depth={} bytes={bytes}\n", self.shape.depth()))
@@ -385,8 +385,8 @@ impl Runner {
         Ok(text::print_shape(&self.shape))
     }
 
-    /// Does what a plan says, with outputs of about the table size that are cut at keys of the
-    /// inputs. Nothing is shadowed; tombstones go when nothing older overlaps.
+    /// Carries out a plan, with outputs of about the table size that are cut at keys of the inputs.
+    /// No entry is shadowed. Tombstones go if nothing older overlaps.
     fn install(&mut self, plan: &Plan) -> Result<()> {
         let mut edit = plan.edit(PartitionId(0));
         let newest = self.shape.levels.iter().flat_map(|level| level.runs());

@@ -1,4 +1,4 @@
-//! Levels of several runs: how they go down, and how they are kept at few runs while they fill.
+//! Levels of several runs: their way down, and merges that keep their runs few while they fill.
 
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Group, Run, RunId};
@@ -6,27 +6,29 @@ use crate::design::merge_policy::shape::{Facts, Group, Run, RunId};
 use super::draft::Draft;
 use super::{Planner, draft_of};
 
-/// A slice of a level of several runs reads so many times [`super::PlanLimits::merge_bytes_max`] for
-/// each run. Where a slice ends, about half a table of each run is written twice, so larger slices
-/// than those of leveling are worth it: 1 table in 64 at 16 tables in a slice of leveling.
+/// The size of a slice per run of a level of several runs, as a multiple of
+/// [`super::PlanLimits::merge_bytes_max`]. At the end of a slice about half a table of each run is
+/// written twice, so larger slices than those of leveling pay: 1 table in 64, at 16 tables in a
+/// slice of leveling.
 const SLICE_FACTOR: u64 = 2;
 
 impl<'s, T: Facts> Planner<'s, T> {
-    /// Whether a level goes down by a sweep over all its runs: when it has several of them, or when
-    /// what it makes is to be one run among several.
+    /// True if a level goes down by a sweep over all its runs: if it has several runs, or if its
+    /// output is one run among several.
     pub(super) fn is_swept(&self, level: usize, next: usize) -> bool {
         let runs = self.shape.levels[level].summary().runs;
         self.target(level).runs_max > 1 || runs > 1 || self.target(next).runs_max > 1
     }
 
-    /// Stepped merge: the runs that a level has now become one run of the next level, or go into its
-    /// only run. At once if that is little; otherwise slice by slice of the key range, so that a merge
-    /// and what it needs on the disk stay bounded however large the level is. Where the next level has
-    /// several runs, the slices join one new run, which takes over the number of the newest run that is
-    /// swept: larger than all below, smaller than that of whatever comes later.
+    /// Stepped merge: the present runs of a level become one run of the next level, or go into its
+    /// only run. Little data goes at once. More goes slice by slice of the key range, which bounds
+    /// a merge and its disk space for a level of any size. If the next level has several runs, the
+    /// slices join one new run. It takes over the number of the newest swept run: larger than all
+    /// below, smaller than that of any later run.
     ///
-    /// Reads stay right all the while: a slice takes all older tables that its keys overlap along, so
-    /// each key is either still in this level, with all its versions there, or in the new run.
+    /// Reads stay correct all the while. A slice takes along all older tables that its keys
+    /// overlap, so each key is either still in this level, with all its versions there, or in the
+    /// new run.
     pub(super) fn plan_sweep(&self, level: usize, next: usize, reason: Reason) -> Option<Plan> {
         let data = &self.shape.levels[level];
         let group = &data.groups[0];
@@ -53,9 +55,9 @@ impl<'s, T: Facts> Planner<'s, T> {
             .find_map(|newest| self.plan_swept_slice(level, next, &runs[newest..], through, reason))
     }
 
-    /// The newest run of a level gets a new number, because a run below has its number or a larger one:
-    /// after a bulk load, where a level of one run that keeps its number is above one of several, or
-    /// after a change of the design. Only the manifest changes.
+    /// Gives the newest run of a level a new number, because a run below has its number or a larger
+    /// one. This happens after a bulk load, if a level of one run that keeps its number is above a
+    /// level of several, and after a change of the design. Only the manifest changes.
     fn renumber(&self, level: usize, newest: &'s Run<T>, reason: Reason) -> Option<Plan> {
         let mut draft = Draft::default();
         draft.add(level, newest.id, &newest.tables);
@@ -72,7 +74,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         per_run.saturating_mul(runs as u64)
     }
 
-    /// The first slice of the newest of some runs that can go down now, with what it overlaps of the
+    /// The first slice of the newest of these runs that can go down now, with its overlap in the
     /// others.
     fn plan_swept_slice(
         &self,
@@ -135,8 +137,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.finish(draft, target, reason)
     }
 
-    /// Merges neighbouring runs in place: as many as have `share_bytes` together, or else the two that
-    /// are smallest together. Runs between which nothing lies keep their recency.
+    /// Merges neighbouring runs in place: as many as have `share_bytes` together, or else the two
+    /// that are smallest together. Neighbours keep the recency of the level, because nothing lies
+    /// between them.
     pub(super) fn plan_neighbours(
         &self,
         level: usize,
@@ -153,7 +156,7 @@ impl<'s, T: Facts> Planner<'s, T> {
                 if count > 2 && sum > share_bytes {
                     break;
                 }
-                // Pairs always, with the count of none if they are too large.
+                // A pair always counts; one that is too large gets worth 0.
                 let worth = if sum <= share_bytes { count } else { 0 };
                 windows.push((worth, sum, from));
             }

@@ -1,6 +1,7 @@
-//! What writing clusters of filters takes, by the rules of [`crate::group_filter::probes::clusters`]: the filters of a
-//! table with the table; and where they do not fit the memory, those of a group again, whenever its tail has become too
-//! many runs for its base.
+//! The bytes written for clustered filters, by the rules of
+//! [`crate::group_filter::probes::clusters`]. A table's filters are written with the table. If they
+//! do not fit the memory, a group's filters are written again whenever its tail has too many runs
+//! for its base.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +10,15 @@ use crate::design::merge_policy::shape::{Facts, RunId, Shape};
 use crate::group_filter::probes::clusters::{OVERHEAD, RESIDENT_SHARE, is_base_due};
 use crate::table::memory::MemoryPlan;
 
-/// Of a page's bytes per byte of filters: the lengths, and the ends of pages.
+/// The bytes of a page per byte of filters: adds the lengths and the ends of pages.
 const FILE_OVERHEAD: f64 = 1.15;
-/// What others leave of the memory of filters ([`crate::table::memory`]).
+/// The part of the filters' memory that other filters leave ([`crate::table::memory`]).
 const FILTERS_SHARE: f64 = 0.9;
 
 /// The bases of all groups.
 pub(super) struct Clusters {
     design: Design,
-    /// Bits of filters that may be in memory.
+    /// The bits of filters that fit the memory.
     memory_bits: f64,
     bases: BTreeMap<(usize, usize), BTreeSet<RunId>>,
 }
@@ -36,7 +37,7 @@ impl Clusters {
         }
     }
 
-    /// Whether a level has any.
+    /// True if a level has clusters.
     pub(super) fn are_asked(&self, level: usize) -> bool {
         self.bits_per_key(level) > 0.0
     }
@@ -48,12 +49,12 @@ impl Clusters {
         }
     }
 
-    /// Bytes of the filters of so many entries.
+    /// The bytes of the filters of this many entries.
     pub(super) fn bytes(&self, level: usize, entries: f64) -> f64 {
         entries * self.bits_per_key(level) / 8.0 * FILE_OVERHEAD
     }
 
-    /// How many levels have all their filters in memory, when they have so many entries.
+    /// The number of levels whose filters are all in memory, for these entries per level.
     fn resident_levels(&self, entries: &[f64]) -> usize {
         let mut left = self.memory_bits;
         let fits = |(level, entries): &(usize, &f64)| {
@@ -63,8 +64,8 @@ impl Clusters {
         entries.iter().enumerate().take_while(fits).count()
     }
 
-    /// The bytes that it takes to write the bases that are due in groups which have changed; `entries` are those of
-    /// each level, and `weight` says for how many groups one of a level stands.
+    /// The bytes of the bases that are due in changed groups. `entries` are those of each level,
+    /// and `weight` is the number of groups that a group of a level stands for.
     pub(super) fn gather<T: Facts>(
         &mut self,
         shape: &Shape<T>,
@@ -84,7 +85,7 @@ impl Clusters {
             let base = self.bases.entry((level, place)).or_default();
             base.retain(|run| runs.contains(run));
             if base.is_empty() {
-                // A table's own cluster becomes the base, and is not written again.
+                // A table's own cluster becomes the base without being written again.
                 base.extend(runs.last());
             }
             if is_base_due(base.len(), runs.len() - base.len()) {

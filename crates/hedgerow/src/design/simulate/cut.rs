@@ -1,4 +1,4 @@
-//! Where virtual outputs are cut into tables: by the rules of [`crate::paths::compaction::output`].
+//! Cuts virtual outputs into tables, by the rules of [`crate::paths::compaction::output`].
 
 use std::ops::Range;
 
@@ -17,16 +17,16 @@ pub(super) struct Cutter {
     overlap_bytes_max: f64,
     /// Ends and sizes of the tables of the level below, in key order.
     below: Vec<(u64, f64)>,
-    /// How many of them the output has passed.
+    /// The number of them that the output has passed.
     passed: usize,
-    /// Tables end where those end.
+    /// True if tables end where those below end.
     aligns: bool,
-    /// Tables are cut at the borders of so many ranges.
+    /// Tables are cut at the borders of this many ranges.
     ranges: u32,
 }
 
 impl Cutter {
-    /// `table_bytes` is the size of a table, or of what a virtual one stands for.
+    /// `table_bytes` is the size of a table, or of the tables that a virtual one stands for.
     pub(super) fn new(
         shape: &Shape<Table>,
         level: usize,
@@ -40,12 +40,12 @@ impl Cutter {
         let ends = segments.first().zip(segments.last());
         let range = ends.map(|(first, last)| first.keys.start..last.keys.end);
         let below = match (range, level) {
-            // A flush takes no heed of what is below.
+            // A flush ignores the level below.
             (Some(range), 1..) if !of_nodes => below(shape, level + 1, &range),
             _ => Vec::new(),
         };
         let bytes: f64 = segments.iter().map(|segment| segment.bytes).sum();
-        // With what a merge does not take a table is as good as one of any size.
+        // A table that holds data aside from the merge may have any size.
         let evenly = segments.iter().any(|segment| segment.aside);
         let count = (bytes / table_bytes).round().max(1.0);
         Cutter {
@@ -62,8 +62,8 @@ impl Cutter {
         }
     }
 
-    /// The tables of an output, in key order. Their sizes are exact, their borders lie where chance
-    /// puts them among so many keys: `unit_bytes` are the bytes of a real table.
+    /// The tables of an output, in key order. Their sizes are exact. Their borders are random, as
+    /// among this many keys; `unit_bytes` are the bytes of a real table.
     pub(super) fn cut(
         mut self,
         segments: &[Segment],
@@ -117,7 +117,8 @@ impl Cutter {
         absorb_slivers(tables, workload.put_bytes, self.ranges)
     }
 
-    /// The end of a table below that a table which begins there, and holds so much where the rest begins, is cut at.
+    /// The end of a table below at which a table is cut that begins at `begin` and already holds
+    /// some bytes.
     fn border(
         &self,
         begin: u64,
@@ -141,7 +142,7 @@ impl Cutter {
         ends.find(is_last).map(|(_, end)| end)
     }
 
-    /// Where a table that begins at a key leaves its group or overlaps too much below.
+    /// The key at which a table that begins at `from` leaves its group or overlaps too much below.
     fn wide(&mut self, from: u64) -> u64 {
         let next = range_of(&key(from), self.ranges) + 1;
         let border = (u128::from(next) * u128::from(KEYS)).div_ceil(u128::from(self.ranges)) as u64;
@@ -176,7 +177,7 @@ fn below(shape: &Shape<Table>, level: usize, range: &Range<u64>) -> Vec<(u64, f6
     below
 }
 
-/// Adds a part of a segment to a table, which is then said to lie between these keys.
+/// Adds a part of a segment to a table, and sets the table's keys to these.
 fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range<u64>) {
     let content = current.get_or_insert_with(|| Content {
         keys: keys.start..keys.start,

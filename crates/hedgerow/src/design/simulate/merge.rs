@@ -1,4 +1,4 @@
-//! What a merge reads, and what is left of it.
+//! The inputs of a merge, and its result.
 
 use std::ops::Range;
 
@@ -9,13 +9,14 @@ use crate::design::merge_policy::shape::{Facts, Shape};
 use super::table::{Table, key, share};
 use super::workload::{Masses, Workload};
 
-/// Keys over which nothing changes, and what an output has of them.
+/// A range of keys without a change of inputs, and the output there.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
     pub(super) mass: Masses,
-    /// Not of the merge: a table that stands for several has more than the merge takes.
+    /// True if the merge does not take it: a table that stands for several has more than the merge
+    /// takes.
     pub(super) aside: bool,
 }
 
@@ -37,10 +38,10 @@ impl Segment {
 /// The tables of a merge: layers from the newest to the oldest, each in key order.
 pub(super) struct Inputs {
     layers: Vec<Vec<(Range<u64>, Table)>>,
-    /// Of each layer.
+    /// The level of each layer.
     levels: Vec<usize>,
     ids: Vec<TableId>,
-    /// What tables that stand for several have besides what the merge takes.
+    /// The parts of tables that stand for several which the merge does not take.
     aside: Vec<(Range<u64>, Table)>,
 }
 
@@ -82,13 +83,13 @@ impl Inputs {
         }
     }
 
-    /// With their levels.
+    /// The tables with their levels.
     pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Table)> {
         let layers = self.levels.iter().zip(&self.layers);
         layers.flat_map(|(level, layer)| layer.iter().map(|(_, table)| (*level, table)))
     }
 
-    /// Bytes that are read.
+    /// The bytes read.
     pub(super) fn bytes(&self) -> f64 {
         let parts = self.layers.iter().flatten();
         parts
@@ -96,7 +97,7 @@ impl Inputs {
             .sum()
     }
 
-    /// What is left of the inputs, in key order.
+    /// The result of the merge, in key order.
     pub(super) fn segments(
         &self,
         shape: &Shape<Table>,
@@ -152,7 +153,7 @@ impl Inputs {
         segments
     }
 
-    /// Whether something older than the output is anywhere at these keys.
+    /// True if data older than the output lies anywhere at these keys.
     fn is_above(&self, shape: &Shape<Table>, target: &Target, keys: &Range<u64>) -> bool {
         let middle = keys.start + (keys.end - keys.start) / 2;
         let is_input = |id| self.ids.contains(&id);

@@ -1,24 +1,26 @@
-//! What a design costs, without a disk: the planner and the policies of the engine over a tree of
-//! virtual tables, which know their range of keys and how much is in it, but no entry.
+//! The cost of a design, without a disk. The engine's planner and policies run over a tree of
+//! virtual tables, which have a range of keys and an amount of data, but no entries.
 //!
-//! Everything that decides is the engine's: [`Policy::targets`], [`planner::plan`] and its limits,
-//! [`Shape::apply`], the size at which outputs are cut, [`Shape::older_may_hold`] for tombstones. What
-//! merges leave of their inputs follows from expected values ([`workload`]). Jobs run beside each other
-//! on [`Simulation::merge_threads`], all of them between two flushes, or at a [`Simulation::pace`] that
-//! may be too slow for what is written. Merges are not cut over threads, and pages do not compress.
+//! Every decision is the engine's: [`Policy::targets`], [`planner::plan`] and its limits,
+//! [`Shape::apply`], the size of output tables, [`Shape::older_may_hold`] for tombstones. The
+//! result of a merge follows from expected values ([`workload`]). Jobs run beside each other on
+//! [`Simulation::merge_threads`]: all of them between two flushes, or at a [`Simulation::pace`]
+//! that may be too slow for the writes. Merges are not divided over threads, and pages do not
+//! compress.
 //!
 //! *Scaling.* A trillion entries are millions of tables. In a level of more than `level_tables`
-//! tables a virtual one stands for a power of two of real ones, side by side; small levels and
-//! memtables keep their sizes, so that no level, ratio or capacity changes. Where a merge meets a
-//! table that stands for more than those above it, it takes only its part, in whole steps of the
-//! tables above: the borders of merges cost what they cost between tables of one size
+//! tables a virtual one stands for a power of two of real ones, side by side. Small levels and
+//! memtables keep their sizes, so no level, ratio or capacity changes. If a merge meets a table
+//! that stands for more than those above it, it takes only its part, in whole steps of the tables
+//! above. So the borders of merges cost the same as between tables of one size
 //! ([`Facts::bytes_within`](crate::design::merge_policy::shape::Facts)).
 //!
-//! *How far it is from the engine.* How often an entry is written: within 3 % for every policy, stepped
-//! merges within 1 % (`tests/it/simulate.rs`).
+//! *Distance from the engine.* The writes of an entry are within 3 % for every policy, within 1 %
+//! for stepped merges (`tests/it/simulate.rs`).
 //!
-//! Cost: a few microseconds per flush and merge; some `2 * level_tables` tables per level in memory. A
-//! trillion entries of 116 bytes take 53 s with `leveling:10` (one core of an Intel Xeon VM).
+//! Cost: a few microseconds per flush and merge, and about `2 * level_tables` tables per level in
+//! memory. A trillion entries of 116 bytes take 53 s with `leveling:10` (one core of an Intel Xeon
+//! VM).
 
 mod clusters;
 mod cut;
@@ -43,7 +45,7 @@ use tree::Tree;
 pub use workload::Overwrites;
 use workload::Workload;
 
-/// A store that is written, and the design that it is kept in.
+/// A store and its writes, and its design.
 ///
 /// ```
 /// use hedgerow::{Simulation, simulate};
@@ -59,31 +61,31 @@ use workload::Workload;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulation {
-    /// Writes, deletes among them.
+    /// Writes, deletes included.
     pub entries: u64,
     /// Bytes of a key.
     pub key_bytes: u64,
     /// Bytes of a value as it is stored.
     pub value_bytes: u64,
-    /// Merge policy, and the sizes of memtables and tables if they are not to follow from the budget.
+    /// The merge policy, and the sizes of memtables and tables unless they follow from the budget.
     pub design: Design,
     /// The memory budget of the database, in bytes.
     pub memory_budget: u64,
-    /// Which keys are written.
+    /// The keys that are written.
     pub overwrites: Overwrites,
-    /// How many keys there are to be written, unless each is new; a quarter of the entries for `None`.
+    /// The number of keys, unless each is new; `None` is a quarter of the entries.
     pub keys: Option<u64>,
-    /// The share of writes that delete, of keys that exist: 0 to 1, at most half if every key is new.
+    /// The share of writes that delete existing keys: 0 to 1, at most half if every key is new.
     pub deletes: f64,
-    /// How many merges may run at a time.
+    /// The most merges that run at a time.
     pub merge_threads: usize,
-    /// How many bytes one of them merges while writers that nothing holds back write one; `None` if merging keeps
-    /// up with whatever is written. Where it does not, writers are held back as in the engine, and what
-    /// is due at the end is merged then.
+    /// The bytes that a merge thread merges while undelayed writers write one byte; `None` if
+    /// merging keeps up with all writes. Otherwise writers are held back as in the engine, and the
+    /// merges that are due at the end run then.
     pub pace: Option<f64>,
-    /// In a level of more than this many tables virtual ones stand for several.
+    /// The number of tables of a level above which virtual ones stand for several.
     pub level_tables: u64,
-    /// What the places of the tables' borders are drawn from.
+    /// The seed of the places of the tables' borders.
     pub seed: u64,
 }
 
@@ -106,7 +108,7 @@ impl Default for Simulation {
     }
 }
 
-/// Enough that a policy's choice among the tables of a level is what it is among more of them.
+/// Enough that a policy's choice among the tables of a level is the same as among more of them.
 const LEVEL_TABLES: u64 = 100;
 
 impl Simulation {
@@ -168,18 +170,18 @@ impl Simulation {
     }
 }
 
-/// Lets a store grow and says what that costs. Deterministic: the same simulation gives the same
-/// report everywhere.
+/// Grows a store and reports the cost. Deterministic: the same simulation gives the same report
+/// everywhere.
 ///
 /// # Errors
-/// `InvalidArgument` for numbers out of their bounds.
+/// `InvalidArgument` if a number is out of bounds.
 pub fn simulate(simulation: &Simulation) -> Result<SimulationReport> {
     simulation.check()?;
     let active_bytes = MemoryPlan::new(simulation.memory_budget).active();
     let mut design =
         DesignInForce::derive(simulation.design.clone(), &Layout::sorted(), active_bytes);
     if let Some(design) = std::sync::Arc::get_mut(&mut design) {
-        // Memtables of all keyspaces are sealed when they hold this together.
+        // All memtables are sealed when they hold this together.
         design.memtable_bytes = design.memtable_bytes.min(active_bytes);
     }
     let mut tree = Tree::new(simulation, &design, Workload::new(simulation));

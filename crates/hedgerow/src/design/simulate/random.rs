@@ -1,4 +1,4 @@
-//! Small reproducible numbers.
+//! Reproducible random numbers.
 
 /// splitmix64.
 #[derive(Debug)]
@@ -13,12 +13,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to 1.
+    /// Uniform in 0 to 1.
     pub(super) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// About normally distributed with deviation 1: the sum of the four quarters of a number.
+    /// Approximately normal with deviation 1: the sum of the four quarters of a number.
     pub(super) fn normal(&mut self) -> f64 {
         let bits = self.next();
         let quarters = (0..4).map(|i| f64::from((bits >> (16 * i)) as u16) / 65536.0);

@@ -1,4 +1,4 @@
-//! What a simulation says.
+//! The report of a simulation.
 
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::Facts;
@@ -6,14 +6,14 @@ use crate::design::merge_policy::shape::Facts;
 use super::table::Table;
 use super::tree::Tree;
 
-/// How many points a report has for each time that the store grows tenfold.
+/// The points of a report per tenfold growth of the store.
 const POINTS_PER_DECADE: f64 = 8.0;
 
 /// One level at one size of the store.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LevelReport {
-    /// Its number; 0 holds what was flushed.
+    /// The level's number; level 0 holds the flushed runs.
     pub level: usize,
     /// Sorted runs.
     pub runs: u64,
@@ -25,36 +25,36 @@ pub struct LevelReport {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
-    /// What the policy wants it to hold; `None` where that has no bound.
+    /// The level's capacity by the policy; `None` if it has no bound.
     pub target_bytes: Option<u64>,
 }
 
-/// The store at one size. What is counted is counted from the first write on.
+/// The store at one size. Counts begin with the first write.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GrowthPoint {
     /// Writes so far.
     pub entries: u64,
-    /// Levels that hold something.
+    /// The levels that are not empty.
     pub levels: Vec<LevelReport>,
     /// Bytes of tables and filters written over bytes of keys and values written.
     pub write_amplification: f64,
-    /// Of it, filters in files of their own.
+    /// The part of it that is filters in files of their own.
     pub filter_write_amplification: f64,
-    /// Entries that flushes and merges have written over entries written.
+    /// Entries written by flushes and merges over entries written.
     pub entry_writes: f64,
-    /// Bytes of tables over those of a table with only what lives.
+    /// Bytes of tables over those of one table with only the live entries.
     pub space_amplification: f64,
     /// Bytes of tables over those of the last level.
     pub space_over_last_level: f64,
-    /// Sorted runs that a lookup asks, memtables apart: the mean since the point before.
+    /// The mean number of sorted runs that a lookup reads, without memtables, since the last point.
     pub runs: f64,
-    /// The most that all tables took, those that merges were writing among them, over those of a
-    /// table with only what lives, since the point before.
+    /// The largest size of all tables since the last point, outputs of running merges included,
+    /// over that of one table with only the live entries.
     pub transient_space_amplification: f64,
 }
 
-/// How a store grows under a design.
+/// The growth of a store under a design.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SimulationReport {
@@ -62,24 +62,24 @@ pub struct SimulationReport {
     pub memtable_bytes: u64,
     /// The size of tables, as the engine derives it.
     pub table_bytes: u64,
-    /// From small to large, the last one at the end.
+    /// The points, from small to large; the last one is the end.
     pub points: Vec<GrowthPoint>,
-    /// The largest merge that one job does: bytes of its inputs.
+    /// The bytes of the inputs of the largest merge of one job.
     pub largest_merge_bytes: u64,
-    /// The most that all tables took, those that merges were writing among them, over a table with
-    /// only what lives, while the store grew to its size from a tenth of it. (A store of a few
-    /// memtables is always merged as a whole.)
+    /// The largest size of all tables, outputs of running merges included, over one table with only
+    /// the live entries, while the store grew from a tenth of its size to all of it. (A store of a
+    /// few memtables is always merged as a whole.)
     pub transient_space_amplification: f64,
-    /// Of virtual tables at once, at most.
+    /// The most virtual tables at once.
     pub virtual_tables_max: usize,
 }
 
-/// Writes the points of a report down while the store grows.
+/// Collects the points of a report while the store grows.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     points: Vec<GrowthPoint>,
     virtual_tables_max: usize,
-    /// Runs after each flush since the last point, and how many flushes that were.
+    /// The sum of the runs after each flush since the last point, and the number of these flushes.
     runs: f64,
     flushes: f64,
 }
@@ -166,7 +166,7 @@ fn real_tables(tree: &Tree, table: &Table) -> u64 {
     }
 }
 
-/// 1 where there is nothing.
+/// The ratio; 1 if `of` is 0.
 fn ratio(bytes: f64, of: f64) -> f64 {
     if of > 0.0 { bytes / of } else { 1.0 }
 }

@@ -1,19 +1,20 @@
-//! Nodes of a trie that stand for others. The nodes of a level are alike but for their turns, so of those below a
-//! level of many each node keeps one of its children, and that one stands for all: a level has no more nodes than
-//! that one, however deep it is. Which child is kept goes round, so that all turns of all levels are met equally often.
+//! Nodes of a trie that stand for others. The nodes of a level are alike except for their turns. So
+//! below a level of many nodes each node keeps one child, which stands for all. A deep level then
+//! has no more nodes than that one. The kept child rotates, so that all turns of all levels occur
+//! equally often.
 
 use crate::design::merge_policy::shape::{Facts, Shape, range_of};
 
-/// Which nodes there are, and for how many each stands.
+/// The kept nodes, and the number of nodes that each stands for.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// Nodes of each level, and the level whose nodes are all there.
+    /// The nodes of each level, and the nodes of the deepest level that is complete.
     ranges: Vec<u64>,
     whole: u64,
 }
 
 impl Sample {
-    /// Of a tree in which a level of half as many nodes as `level_tables`, or more, is large.
+    /// The sample of a tree. A level of at least half as many nodes as `level_tables` is large.
     pub(super) fn of<T: Facts>(shape: &Shape<T>, level_tables: u64) -> Sample {
         let ranges = shape.levels.iter().map(|level| u64::from(level.ranges()));
         let ranges: Vec<u64> = ranges.collect();
@@ -22,12 +23,12 @@ impl Sample {
         Sample { ranges, whole }
     }
 
-    /// For how many nodes one of a level stands.
+    /// The number of nodes that a node of a level stands for.
     pub(super) fn weight(&self, level: usize) -> f64 {
         (self.ranges[level] / self.whole).max(1) as f64
     }
 
-    /// Whether a key is in one of the nodes of a level that are there.
+    /// True if a key is in a kept node of a level.
     pub(super) fn has(&self, level: usize, key: &[u8]) -> bool {
         let of_level = self.ranges[level];
         if of_level <= self.whole {

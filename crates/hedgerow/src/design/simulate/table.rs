@@ -1,8 +1,8 @@
-//! A table without entries: a range of keys, how much is in it, and how that is spread.
+//! A table without entries: a range of keys, the amount of data in it, and its spread.
 //!
-//! Where a merge took tables out of a level, what comes after fills the gap thinly; a policy that looks
-//! for tables that overlap little finds the dense ones beside it. Tables that forgot how their keys are
-//! spread would level that out, and merges would cost more than in a real tree.
+//! After a merge takes tables out of a level, later data fills the gap thinly, and a policy that
+//! prefers tables with little overlap finds the dense ones beside it. If tables forgot the spread
+//! of their keys, this would even out, and merges would cost more than in a real tree.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::design::merge_policy::shape::{Facts, Run};
 
 use super::workload::{Mass, Masses, Workload};
 
-/// Keys are the numbers below this, so that the end of a range is a number, too.
+/// Keys are the numbers below this, so that the end of a range is also a number.
 pub(super) const KEYS: u64 = 1 << 62;
 const KEY_SHIFT: u32 = KEYS.leading_zeros() + 1;
 
@@ -27,16 +27,17 @@ struct Virtual {
     meta: TableMeta,
     keys: Range<u64>,
     mass: Masses,
-    /// In order, to the end of the keys.
+    /// The spread in key order, up to the end of the keys.
     spread: Vec<Even>,
     stands_for: u64,
-    /// Into how many equal parts merges from above divide it, and how many keys one is.
+    /// The number of equal parts that merges from above divide it into, and the keys of one part.
     parts: u64,
     part_width: u64,
     workload: Rc<Workload>,
 }
 
-/// Keys, up to an end, over which the mass of a table is spread evenly: how much is below them, and on each.
+/// Keys up to an end over which the mass of a table is spread evenly: the mass below them, and the
+/// mass of each key.
 #[derive(Debug, Clone, Copy)]
 struct Even {
     start: u64,
@@ -45,17 +46,17 @@ struct Even {
     per_key: f64,
 }
 
-/// What a table is made of.
+/// The content of a table.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
     pub(super) mass: Masses,
-    /// Bytes up to some keys, in order, to the end.
+    /// Bytes up to some keys, ascending, up to the end.
     pub(super) pieces: Vec<(u64, f64)>,
 }
 
-/// How much of a table is between two keys for which that is remembered.
+/// The part of a table between two keys whose mass is recorded.
 const SPREAD_STEP: f64 = 1.0 / 8.0;
 
 impl Table {
@@ -128,12 +129,12 @@ impl Table {
         self.0.keys.clone()
     }
 
-    /// The keys between which its mass is spread evenly, but for the first.
+    /// The keys, except the first, between which its mass is spread evenly.
     pub(super) fn spread_ends(&self) -> impl Iterator<Item = u64> {
         self.0.spread.iter().map(|it| it.end)
     }
 
-    /// How much of it lies within some of its keys.
+    /// The part of it that lies within these keys.
     pub(super) fn share(&self, keys: &Range<u64>) -> f64 {
         self.share_below(keys.end) - self.share_below(keys.start)
     }
@@ -146,7 +147,7 @@ impl Table {
         at.below + at.per_key * key.saturating_sub(at.start) as f64
     }
 
-    /// By class.
+    /// The mass of each class.
     pub(super) fn mass(&self) -> &[Mass] {
         &self.0.mass
     }
@@ -155,7 +156,7 @@ impl Table {
         self.0.mass.iter().map(|mass| mass.puts).sum()
     }
 
-    /// The smallest range of whole parts in which the keys of `span` are; all if it has no parts.
+    /// The smallest range of whole parts that includes `span`; all keys if it has no parts.
     pub(super) fn parts_within(&self, span: &Range<u64>) -> Range<u64> {
         let Virtual {
             keys,
@@ -178,17 +179,17 @@ impl Table {
     }
 }
 
-/// How much of `whole` the range `part` is.
+/// The part of `whole` that the range `part` is.
 pub(super) fn share(part: &Range<u64>, whole: &Range<u64>) -> f64 {
     (part.end - part.start) as f64 / (whole.end - whole.start) as f64
 }
 
-/// The bytes of a key: those of all keys are spread over all bytes, as those of hashes are.
+/// The bytes of a key. Keys are spread over all bytes, like hashes.
 pub(super) fn key(number: u64) -> [u8; 8] {
     (number << KEY_SHIFT).to_be_bytes()
 }
 
-/// The number that a key's bytes are.
+/// The number of a key's bytes.
 pub(super) fn number(key: &[u8]) -> u64 {
     let bytes = key
         .first_chunk()

@@ -41,7 +41,8 @@ fn scaling_changes_writes_by_less_than_two_percent() {
             100.0 * change
         );
         assert!(change.abs() < 0.02, "{policy}: {change}");
-        // Which of the others are empty at one moment is chance: a sweep empties them again and again.
+        // Which other levels are empty at one moment is chance: a sweep empties them again and
+        // again.
         let last = |end: &GrowthPoint| end.levels.last().map(|level| level.level);
         assert_eq!(last(&scaled_end), last(&whole_end), "{policy}");
         let tables = simulate(&scaled).unwrap().virtual_tables_max;
@@ -49,7 +50,7 @@ fn scaling_changes_writes_by_less_than_two_percent() {
     }
 }
 
-/// Nodes that stand for others, all the way from 64 nodes on, at each size of a growing trie.
+/// Nodes stand for others from 64 nodes on, at each size of a growing trie.
 #[test]
 fn few_nodes_of_a_trie_stand_for_all() {
     for (policy, overwrites, deletes) in [
@@ -77,7 +78,8 @@ fn few_nodes_of_a_trie_stand_for_all() {
         {
             let pairs = few.points.iter().zip(&all.points);
             let pairs = pairs.map(|(few, all)| (numbers(few)[nth], numbers(all)[nth]));
-            // Levels come when the highest pile is high, which is later among fewer: one size is chance.
+            // Levels come when the highest node is high, which is later among fewer nodes: one size
+            // is chance.
             let off: Vec<f64> = pairs.map(|(few, all)| few / all - 1.0).collect();
             let mean = off.iter().sum::<f64>() / off.len() as f64;
             println!("{policy}, {name}: {mean:+.4} of {off:+.3?}");
@@ -86,7 +88,7 @@ fn few_nodes_of_a_trie_stand_for_all() {
     }
 }
 
-/// On demand, with the time that it takes: `cargo test -p hedgerow --lib -- --ignored 100_terabytes`.
+/// Run it by hand to see its time: `cargo test -p hedgerow --lib -- --ignored 100_terabytes`.
 #[test]
 #[ignore = "takes a minute"]
 fn a_trie_of_100_terabytes() {
@@ -102,8 +104,8 @@ fn a_trie_of_100_terabytes() {
     assert!(report.virtual_tables_max < 50_000);
 }
 
-/// What is in a level was written when it came to each level up to there, and never else. Memtables that
-/// are small beside the entries, so that the trie becomes deep.
+/// The content of a level was written once in each level down to it, and nowhere else. Memtables
+/// are small relative to the entries, so that the trie becomes deep.
 #[test]
 fn a_trie_writes_an_entry_once_per_level() {
     for (policy, depth) in [("trie:4", 4), ("trie:8", 3), ("trie:16", 2)] {
@@ -114,7 +116,7 @@ fn a_trie_writes_an_entry_once_per_level() {
         // No node stands for others.
         growing.level_tables = 1 << 40;
         let report = simulate(&growing).unwrap();
-        // Smaller ones are rounded to whole entries.
+        // Smaller stores are rounded to whole entries.
         for point in report.points.iter().filter(|point| point.entries > 10_000) {
             let writes = |level: &LevelReport| level.entries as f64 * (level.level as f64 + 1.0);
             let written: f64 = point.levels.iter().map(writes).sum();
@@ -190,7 +192,7 @@ fn overwrites_keep_the_tree_small_and_deletes_make_it_smaller() {
     assert!(entries(&new).abs_diff(200_000) < 200);
     assert!((50_000..70_000).contains(&entries(&uniform)));
     assert!(entries(&zipf) < entries(&uniform));
-    // 140,000 puts less 60,000 deleted ones, and what has not met its tombstone yet.
+    // 140,000 puts minus 60,000 deleted ones, plus those that have not met their tombstone yet.
     assert!((80_000..115_000).contains(&entries(&deleted)));
 }
 
@@ -206,9 +208,9 @@ fn numbers_out_of_bounds_are_told_what_was_expected() {
     );
 }
 
-/// `reference/sim.py`: leveling of ratio T with whole merges, out of level 0 four runs at once, a level of
-/// capacity T above one of T². Entry writes of N memtables, without flushes, where what goes to an
-/// empty level is moved as in its branch of partial merges.
+/// `reference/sim.py`: leveling of ratio T with whole merges, four runs at once out of level 0, and
+/// a level of capacity T above one of T². Entry writes of N memtables, without flushes. Data for an
+/// empty level is moved, as in the reference's branch of partial merges.
 #[test]
 fn whole_merges_write_what_the_reference_says() {
     let vectors = [
@@ -231,7 +233,7 @@ fn whole_merges_write_what_the_reference_says() {
             ratio / 4
         );
         for (memtables, expected) in writes {
-            // Large values: what memtables hold beside them does not count.
+            // Large values, so that the overhead of memtables does not count.
             let mut of = simulation(&policy, memtables * (8 << 20) / 8016);
             of.design.memtable_bytes = Some(8 << 20);
             of.design.table_bytes = Some(8 << 20);
@@ -247,7 +249,7 @@ fn whole_merges_write_what_the_reference_says() {
     }
 }
 
-/// P6: at any pace, of one thread and of two. `HEDGEROW_FULL=1` has all ratios and paces.
+/// P6: at any pace, with one thread and with two. `HEDGEROW_FULL=1` tests all ratios and paces.
 #[test]
 fn late_merges_write_no_more_than_one_table_at_a_time() {
     let full = std::env::var_os("HEDGEROW_FULL").is_some();
@@ -266,7 +268,7 @@ fn late_merges_write_no_more_than_one_table_at_a_time() {
         for pace in paces.iter().copied().map(Some).chain([None]) {
             let one_table = entry_writes("one-table", pace);
             let mut shown = format!("{one_table:.2}");
-            // Of whole levels it is chance whether one has just been merged.
+            // With whole levels it is chance if one has just been merged.
             for (cut, most) in [("partitioned", 1.1), ("whole-level", 1.2)] {
                 let writes = entry_writes(cut, pace);
                 shown += &format!(" {writes:.2}");

@@ -1,4 +1,4 @@
-//! The tree of virtual tables: flushes, and plans carried out.
+//! The tree of virtual tables: its flushes and plans.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -25,41 +25,41 @@ use super::sample::Sample;
 use super::table::{Content, KEYS, Table, key};
 use super::workload::Workload;
 
-/// A thread merges 100 MB/s: what holds writers back is known by the clock.
+/// A thread merges 100 MB/s. The delay of writers is defined in time.
 const MERGE_NS_PER_BYTE: f64 = 10.0;
 
-/// There is one tree.
+/// The only tree.
 const PARTITION: PartitionId = PartitionId(1);
 
-/// What has been done, in bytes and entries of real tables.
+/// The work done, in bytes and entries of real tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Work {
     pub(super) user_bytes: f64,
     pub(super) written_bytes: f64,
     pub(super) written_entries: f64,
-    /// Of `written_bytes`, filters in files of their own.
+    /// The part of `written_bytes` that is filters in files of their own.
     pub(super) filter_bytes: f64,
     /// The inputs of the largest merge, in bytes.
     pub(super) largest_merge_bytes: f64,
-    /// The most that the tables have taken since this was asked last, those that merges were writing
-    /// among them, over the bytes of the entries that live.
+    /// The largest size of the tables since the last report, outputs of running merges included,
+    /// over the bytes of the live entries.
     pub(super) transient_max: f64,
 }
 
-/// A plan that is being carried out.
+/// A plan being carried out.
 struct Job {
     plan: Plan,
-    /// Of a merge.
+    /// The inputs of a merge.
     inputs: Option<Inputs>,
-    /// `None` for a plan that only edits the tree.
+    /// The job; `None` for a plan that only edits the tree.
     running: Option<RunningJob>,
-    /// What the largest of the real merges that it is reads.
+    /// The bytes read by the largest of the real merges that it stands for.
     bytes: f64,
     real_merges: f64,
     end: f64,
 }
 
-/// What follows from the shape, and is asked for several times until it changes.
+/// Values derived from the shape and cached until it changes.
 struct Derived {
     targets: Targets,
     sample: Sample,
@@ -75,15 +75,15 @@ pub(super) struct Tree {
     random: Random,
     level_tables: u64,
     merge_threads: usize,
-    /// Writes that fill a memtable.
+    /// The number of writes that fill a memtable.
     memtable_writes: f64,
-    /// Keys and values of a write.
+    /// The bytes of key and value of a write.
     write_bytes: f64,
     written: f64,
     /// Puts in all tables.
     puts: f64,
     next_id: u64,
-    /// Of the last memtable.
+    /// The bytes of the last flush.
     flushed_bytes: f64,
     jobs: Vec<Job>,
     /// The time, in bytes that a thread merges.
@@ -138,7 +138,7 @@ impl Tree {
         &self.derived().targets
     }
 
-    /// Which nodes of a trie stand for others.
+    /// The nodes of a trie that stand for others.
     pub(super) fn sample(&self) -> &Sample {
         &self.derived().sample
     }
@@ -159,7 +159,7 @@ impl Tree {
         })
     }
 
-    /// What all tables take.
+    /// The bytes of all tables.
     pub(super) fn bytes(&self) -> f64 {
         let sample = self.sample();
         let levels = self.shape.levels.iter().enumerate();
@@ -167,7 +167,7 @@ impl Tree {
         bytes.sum()
     }
 
-    /// Fills a memtable, or what is left of so many entries, and makes it the newest run of level 0.
+    /// Fills a memtable, or takes the rest of `entries`, and makes it the newest run of level 0.
     pub(super) fn flush(&mut self, entries: u64) -> Result<()> {
         let writes = self.memtable_writes.min(entries as f64 - self.written);
         let mass = self.workload.memtable(writes, self.puts);
@@ -183,8 +183,8 @@ impl Tree {
         self.apply(&edit, tables)
     }
 
-    /// Carries out plans, several at a time: all that are due, or at a pace those that end before writers
-    /// have filled the next memtable. A job takes as long as it reads bytes.
+    /// Carries out plans, several at a time: all that are due, or at a pace those that end before
+    /// writers have filled the next memtable. The time of a job is the bytes that it reads.
     pub(super) fn settle(&mut self, pace: Option<f64>) -> Result<()> {
         let mut unfilled = self.flushed_bytes;
         loop {
@@ -218,7 +218,7 @@ impl Tree {
         }
     }
 
-    /// How long a writer is held back for each byte, in bytes that a thread merges meanwhile.
+    /// The delay of a writer per byte, in bytes that a thread merges meanwhile.
     fn delay(&self) -> f64 {
         let debt = planner::debt(&self.shape, self.targets());
         if debt.level0_runs as usize >= RUNS_MAX {
@@ -229,7 +229,7 @@ impl Tree {
         delay_ns_per_byte(level0.max(owed)) / MERGE_NS_PER_BYTE
     }
 
-    /// The next job beside those that run.
+    /// The next job beside the running ones.
     fn begin(&self) -> Option<Job> {
         let limits = PlanLimits {
             merge_bytes_max: self.design.table_bytes * SLICE_TABLES,
@@ -255,8 +255,8 @@ impl Tree {
         })
     }
 
-    /// How many merges of real tables one of virtual ones is: as many as its newest table stands for,
-    /// unless whole levels, or runs in their level, are merged at once.
+    /// The number of real merges that a virtual one stands for: that of its newest table, unless
+    /// whole levels, or runs within their level, are merged at once.
     fn real_merges(&self, targets: &Targets, inputs: &[Input], target: &Target) -> f64 {
         let Some(newest) = inputs.first() else {
             return 1.0;
@@ -272,7 +272,7 @@ impl Tree {
         }
     }
 
-    /// Carries a plan out while so many bytes may be written beside it.
+    /// Carries out a plan while `beside` bytes are being written by other jobs.
     fn finish(&mut self, job: &Job, beside: f64) -> Result<()> {
         let mut edit = job.plan.edit(PARTITION);
         let mut tables = Vec::new();
@@ -286,7 +286,7 @@ impl Tree {
                 let transient = (self.bytes() + coming) / self.live_bytes();
                 self.work.transient_max = self.work.transient_max.max(transient);
             }
-            // What only edits the tree.
+            // The plan only edits the tree.
             _ => {}
         }
         self.apply(&edit, tables)
@@ -302,12 +302,12 @@ impl Tree {
         }
     }
 
-    /// The tables that a merge leaves, and the bytes that it writes.
+    /// The tables that a merge writes, and their bytes.
     fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> (Vec<Table>, f64) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
         let sample = self.sample().clone();
         let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
-        // What comes to nodes that are not there is as much as comes to those that stand for them.
+        // Absent nodes receive as much as the nodes that stand for them.
         let here = |segment: &&Segment| sample.has(target.level, &key(segment.keys.start));
         let written = segments.iter().filter(|segment| !segment.aside);
         let (bytes, entries) = written.filter(here).fold((0.0, 0.0), |sum, segment| {
@@ -323,7 +323,7 @@ impl Tree {
         (self.add(edit, target.level, run, &segments, bytes), bytes)
     }
 
-    /// Cuts segments into tables of a level and adds them to an edit.
+    /// Cuts segments into tables of a level and adds these to an edit.
     fn add(
         &mut self,
         edit: &mut TreeEdit,
@@ -369,7 +369,7 @@ impl Tree {
         Table::new(id, content, (stands_for, parts), &self.workload)
     }
 
-    /// How many real tables one of a level stands for, once `coming_bytes` are there, too.
+    /// The number of real tables that one of a level stands for, after `coming_bytes` have come.
     fn stands_for(&self, level: usize, coming_bytes: f64) -> u64 {
         let bytes = self.shape.levels[level].bytes() as f64 + coming_bytes;
         let times = bytes / (self.design.table_bytes * self.level_tables) as f64;
@@ -391,7 +391,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The filters of new tables, and of groups that have changed.
+    /// Counts the filters of new tables and of changed groups.
     fn write_filters(&mut self, edit: &TreeEdit, changed: &BTreeSet<(usize, usize)>) {
         let sample = self.sample().clone();
         let levels = self.shape.levels.iter().enumerate();

@@ -1,9 +1,8 @@
-//! Which keys are written, and what is left when sets of them are merged: expected values.
+//! The written keys, and the results of merging sets of them, as expected values.
 //!
 //! Keys fall into classes of equal popularity, each spread evenly over all keys. Two layers of a
-//! tree were written at different times, so which keys of a class one has says nothing of those of
-//! the other: a key of an older layer is also in a newer one, which holds a share `f` of the class,
-//! with probability `f`.
+//! tree were written at different times, so their keys of a class are independent: a key of an
+//! older layer is also in a newer one, which holds a share `f` of the class, with probability `f`.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,27 +13,28 @@ use crate::table::memory::MemoryPlan;
 
 use super::Simulation;
 
-/// Which keys are written.
+/// The choice of the keys to write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overwrites {
-    /// Every key is new; deletes take keys that exist, all alike.
+    /// Every key is new. Deletes take existing keys with equal probability.
     #[default]
     None,
-    /// Every write is of one of the keys, all alike.
+    /// Every write takes one of the keys with equal probability.
     Uniform,
-    /// Every write is of one of the keys, the i-th most popular in proportion to `i^-0.99`, as YCSB
-    /// has them, scattered over the order of keys.
+    /// Every write takes one of the keys, the i-th most popular in proportion to `i^-0.99`, as in
+    /// YCSB, scattered over the key order.
     Zipf,
 }
 
 /// YCSB's constant.
 const THETA: f64 = 0.99;
-/// Ranks up to this have a class of their own; then each class is twice as large as the one before.
+/// Ranks up to this have a class of their own. After that each class is twice as large as the one
+/// before.
 const RANKS_ALONE: u64 = 8;
 
 const BLOCK_OVERHEAD_BYTES: f64 = 6.0;
 
-/// How many entries of one class are somewhere.
+/// A number of entries of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Mass {
     pub(super) puts: f64,
@@ -59,7 +59,7 @@ impl Mass {
     }
 }
 
-/// What is somewhere of each class. Of one class, as nearly always, it is no memory of its own.
+/// The entries of each class. A single class, the usual case, needs no heap memory.
 #[derive(Debug, Clone)]
 pub(super) enum Masses {
     One([Mass; 1]),
@@ -67,7 +67,7 @@ pub(super) enum Masses {
 }
 
 impl Masses {
-    /// Nothing of so many classes.
+    /// No entries of `classes` classes.
     pub(super) fn of(classes: usize) -> Masses {
         match classes {
             1 => Masses::One([Mass::default()]),
@@ -114,14 +114,14 @@ impl DerefMut for Masses {
 #[derive(Debug, Clone, Copy)]
 struct Class {
     keys: f64,
-    /// The share of writes that go to it.
+    /// The share of writes to this class.
     share: f64,
 }
 
 /// The writes of a simulation.
 #[derive(Debug)]
 pub(super) struct Workload {
-    /// Empty if every key is new.
+    /// The classes; empty if every key is new.
     classes: Vec<Class>,
     deletes: f64,
     pub(super) put_bytes: f64,
@@ -152,7 +152,7 @@ impl Workload {
         self.classes.len().max(1)
     }
 
-    /// What a memtable of so many writes holds, when the tree has so many puts.
+    /// The content of a memtable after this many writes, above a tree with this many puts.
     pub(super) fn memtable(&self, writes: f64, puts_below: f64) -> Masses {
         if self.classes.is_empty() {
             let puts = writes * (1.0 - self.deletes);
@@ -175,7 +175,7 @@ impl Workload {
         masses.into()
     }
 
-    /// Keys that have a value after so many writes.
+    /// The keys with a value after this many writes.
     pub(super) fn live(&self, writes: f64) -> f64 {
         if self.classes.is_empty() {
             return writes * (1.0 - 2.0 * self.deletes);
@@ -184,9 +184,9 @@ impl Workload {
         self.classes.iter().map(seen).sum::<f64>() * (1.0 - self.deletes)
     }
 
-    /// Puts a layer under newer ones: what of it they do not hide is added to `merged`. `width` is
-    /// the share of all keys that is looked at, `puts` what the tree holds in all.
-    /// `visible` is the share of each class's keys that no newer layer has, and is lowered by this.
+    /// Puts a layer under newer ones: adds to `merged` the entries that they do not hide. `width`
+    /// is the share of all keys under consideration, `puts` the number of puts in the tree.
+    /// `visible` is the share of each class's keys that no newer layer has; this layer lowers it.
     pub(super) fn merge_under(
         &self,
         merged: &mut [Mass],
@@ -213,13 +213,13 @@ impl Workload {
         }
     }
 
-    /// Whether nothing hides anything: no key is written twice, or deleted where this is.
+    /// True if no entry hides another: no key is written twice, and none is deleted here.
     pub(super) fn hides_nothing(&self, mut masses: impl Iterator<Item = Mass>) -> bool {
         self.classes.is_empty() && masses.all(|mass| mass.tombstones == 0.0)
     }
 
-    /// Which part of some layers, newest first, a merge of all of them leaves out, if nothing is below them.
-    /// `width` is the share of all keys that they span.
+    /// The part of these layers, newest first, that a merge of all of them drops if nothing is
+    /// below them. `width` is the share of all keys that they span.
     pub(super) fn stale_share(&self, layers: &[Vec<Mass>], width: f64) -> f64 {
         let puts = layers.iter().flatten().map(|mass| mass.puts).sum::<f64>() / width;
         let mut merged = vec![Mass::default(); self.classes()];
@@ -237,19 +237,19 @@ impl Workload {
     }
 }
 
-/// The part of a cuckoo filter's slots that hold fingerprints.
+/// The filled part of a cuckoo filter's slots.
 const CUCKOO_FILL: f64 = 0.95;
 
-/// What an entry takes in a table beside its key and its value: its part of the block, as measured
-/// with keys of 16 bytes; of the index, which has a key per block; and of the filter.
+/// The bytes of an entry in a table beside key and value: its part of the block, as measured with
+/// keys of 16 bytes; of the index, which has a key per block; and of the filter.
 fn overhead_bytes(simulation: &Simulation) -> f64 {
     let entry_bytes = (simulation.key_bytes + simulation.value_bytes) as f64;
     let per_block = (entry_bytes / f64::from(simulation.design.block_bytes)).min(1.0);
     let filter_bits = match simulation.design.filter {
-        // Clusters are files of their own.
+        // Clusters are separate files.
         FilterSpec::None | FilterSpec::Cluster { .. } => 0.0,
         FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
-        // The hashes that tables have in place of it take about as much.
+        // The hashes that tables have instead take about as much.
         FilterSpec::Cuckoo { fingerprint_bits }
         | FilterSpec::MultiLevelCuckoo {
             fingerprint_bits, ..
@@ -280,7 +280,7 @@ fn zipf(keys: u64) -> Vec<Class> {
             2 * from - 1
         }
         .min(keys);
-        // The integral over [from - 1/2, to + 1/2] is the sum of many but for a thousandth.
+        // The integral over [from - 1/2, to + 1/2] equals a long sum within a thousandth.
         let power = |x: f64| x.powf(1.0 - THETA) / (1.0 - THETA);
         let share = match from == to {
             true => (from as f64).powf(-THETA),

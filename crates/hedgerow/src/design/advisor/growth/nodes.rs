@@ -1,24 +1,24 @@
-//! The same for tries, whose groups go down one by one: piles that are between empty and full at times that
-//! differ from node to node, so that what a level holds hardly varies, and follows from its targets.
+//! The growth of tries, whose groups go down one by one. The nodes are between empty and full at
+//! different times, so the content of a level hardly varies and follows from its targets.
 //!
-//! A node of share `2h` goes down when it holds `h (9/10 + turn)`, turns being spread evenly over 0 to 1, and
-//! gives away its oldest runs, which are as many as hold `9/10 h`: half of them are missing on average. An entry is
-//! written once for each level that it has come to, so what is in a level says how often its entries have been
-//! written.
+//! A node of share `2h` feeds when it holds `h (9/10 + turn)`. Turns are spread evenly over 0..1.
+//! It feeds its oldest runs, as many as hold `9/10 h`; half of them are missing on average. An
+//! entry is written once per level that it has reached, so the content of a level shows how often
+//! its entries have been written.
 
 use super::{Grown, Sizes, Stage};
 use crate::design::merge_policy::{Cut, FEED, LevelSummary, LevelTarget, Policy, STALE, Summary};
 
-/// What a level of nodes holds.
+/// The content of a level of nodes.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     bytes: f64,
-    /// Of a run of it, and in a node.
+    /// The bytes of a run, and the runs of a node.
     run_bytes: f64,
     runs: f64,
 }
 
-/// What a store of so many bytes has become; `None` if the policy is another.
+/// The state of a store of this size; `None` if the policy is no trie.
 pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Grown> {
     let mut summary = Summary {
         levels: vec![LevelSummary::default(); policy.depth()],
@@ -31,7 +31,8 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
         return None;
     }
     let mut held = fill(&targets, sizes.flush_bytes, bytes * sizes.stored);
-    // Each time that the last level is full there is one more, of at most as many as there are groups.
+    // Each time the last level is full it gets another one below, at most as many as there are
+    // groups.
     for _ in 0..64 {
         let of_level = |held: &Held| LevelSummary {
             bytes: held.bytes as u64,
@@ -56,7 +57,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
         Stage {
             level,
             bytes: held.bytes / sizes.stored,
-            // Between one and so many, which is half on average.
+            // Between one and the most, which is half on average.
             runs: (2.0 * held.runs - 1.0).round().max(1.0) as u32,
             writes: reached,
             versions: 1.0 / (1.0 - STALE),
@@ -72,7 +73,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
     })
 }
 
-/// What each level holds of so many bytes; the last one has the rest.
+/// The content of each level in a store of this size. The last one has the rest.
 fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<Held> {
     let mut rest = bytes;
     let mut run_bytes = flush_bytes;
@@ -97,7 +98,7 @@ fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<Held> {
     held
 }
 
-/// What a node holds on average, and what it gives away at once.
+/// The mean content of a node, and the bytes of a feed.
 fn node(level: usize, target: &LevelTarget, run_bytes: f64, children: f64) -> (f64, f64) {
     let runs_max = f64::from(target.runs_max);
     if level == 0 {

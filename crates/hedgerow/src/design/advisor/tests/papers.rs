@@ -7,7 +7,7 @@ use crate::design::advisor::{
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Figure 9: cost at a budget in MiB, as far as the reference prints it.
+/// Figure 9: the cost at a budget in MiB, as far as the reference prints it.
 #[test]
 fn figure_9_of_slimdb() {
     let table = [
@@ -50,7 +50,7 @@ fn exact_costs_and_layouts_of_slimdb() {
     }
 }
 
-/// The layout that the paper prints is the best between 267.4 and 281.1 MiB, and no more above.
+/// The layout printed in the paper is the best one between 267.4 and 281.1 MiB, and not above.
 #[test]
 fn the_papers_layout_of_figure_4() {
     let model = SlimDb::paper();
@@ -105,8 +105,8 @@ fn capacities_of_garnering() {
     }
 }
 
-/// Levels, with the last merge delayed, and worst-case writes for 10^7 to 10^12 entries of 116 bytes
-/// over memtables of 64 MiB (specification 1.9).
+/// Levels, with the last merge delayed, and worst-case writes for 10^7 to 10^12 entries of 116
+/// bytes over memtables of 64 MiB (specification 1.9).
 #[test]
 fn levels_and_writes_as_data_grows() {
     type Cells = [(usize, usize, f64); 6];
@@ -183,7 +183,7 @@ fn runs_and_reads_of_policies() {
         (PaperPolicy::Bush(3.0), 4, 94.0, [0.3284, 0.0777, 0.0297]),
     ];
     for (policy, levels, runs, reads) in cases {
-        // As much data as fills so many levels.
+        // The data that fills this many levels.
         let data = (1..1_000_000).map(|i| 1.01_f64.powi(i));
         let data = data
             .take_while(|it| policy.levels(*it, false) <= levels)
@@ -204,7 +204,7 @@ fn runs_and_reads_of_policies() {
     }
 }
 
-/// The numbers that specification 1.2 puts in place of the paper's 1.52 bits.
+/// The numbers that specification 1.2 gives in place of the paper's 1.52 bits.
 #[test]
 fn bits_at_which_filters_become_worth_nothing() {
     for (ratio, scaling, saturated, one_read) in [

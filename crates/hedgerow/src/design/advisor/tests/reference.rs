@@ -1,11 +1,12 @@
-//! The tables of the reference implementation of the unified model, `unified.txt`: what its search
-//! found for six mixes, two sizes of data, nine memory budgets and three variations of the setting.
+//! The tables of the reference implementation of the unified model, `unified.txt`: the results of
+//! its search for six mixes, two sizes of data, nine memory budgets and three variations of the
+//! setting.
 
 use crate::design::advisor::{
     Advice, Constraints, Device, Filter, Index, Merges, Mix, Workload, advise,
 };
 
-/// A row: memory in MiB, then what was found.
+/// A row: memory in MiB, then the result.
 struct Row {
     mix: String,
     entries: f64,
@@ -52,7 +53,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// The mix, and the space that the reference allows it.
+/// The mix, and the space that the reference allows.
 fn mix(name: &str) -> (&'static str, f64) {
     match name {
         "read-only point (pr)" => ("get=0.95,miss=0.05", 3.0),
@@ -65,8 +66,8 @@ fn mix(name: &str) -> (&'static str, f64) {
     }
 }
 
-/// The drive with what the reference takes for the paper's structures. The pages of a scan are read one after the
-/// other there.
+/// The drive with the reference's numbers for the structures of the paper. There the pages of a
+/// scan are read one after the other.
 fn nvme() -> Device {
     Device {
         reads_per_s: 1e6 / Device::nvme().read_us,
@@ -115,8 +116,8 @@ fn the_search_finds_what_the_reference_finds() {
             advice.tree,
             advice.prediction
         );
-        // Of the first level it tries numbers of runs that cannot arrive, and it prices data in
-        // memory a little lower where runs have no filter; and it prints two decimals.
+        // For the first level the reference tries numbers of runs that cannot arrive. It prices
+        // cached data a little lower for runs without a filter, and prints two decimals.
         let over = advice.prediction.cost_us - row.cost_us;
         assert!(over <= 0.005 * row.cost_us + 0.005, "{over} {shown}");
         assert!(over >= -0.015 * row.cost_us - 0.005, "{over} {shown}");
@@ -129,7 +130,7 @@ fn the_search_finds_what_the_reference_finds() {
     }
 }
 
-/// Trees of one cost may differ; where the shape is the same, so is what it writes and stores.
+/// Trees of one cost may differ. Trees of one shape write and store the same.
 #[test]
 fn most_rows_agree_in_writes_and_space() {
     let rows = rows();
@@ -142,7 +143,7 @@ fn most_rows_agree_in_writes_and_space() {
     assert!(same * 10 >= rows.len() * 9, "{same} of {}", rows.len());
 }
 
-/// Best member of each family at 10^8 entries and 512 MiB, and at 10^10 and 4 GiB, in µs.
+/// The best member of each family at 10^8 entries and 512 MiB, and at 10^10 and 4 GiB, in µs.
 #[test]
 fn families_cost_what_the_reference_says() {
     use crate::design::advisor::Geometry;
@@ -186,7 +187,7 @@ fn families_cost_what_the_reference_says() {
     }
 }
 
-/// Without memory for indexes a level's choice falls on paged ones; what is asked for is used.
+/// Without memory for indexes a level chooses paged ones. Requested structures are used.
 #[test]
 fn what_the_engine_lacks_is_offered_only_when_asked_for() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e10);

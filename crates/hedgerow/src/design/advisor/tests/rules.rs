@@ -1,4 +1,4 @@
-//! What holds for any tree.
+//! Rules that hold for any tree.
 
 use crate::base::options::{Design, FilterSpec, KeyOrder, PolicySpec, TableSpec};
 use crate::design::advisor::{
@@ -19,8 +19,8 @@ fn filtered(entries: f64, false_positives: f64) -> Level {
     }
 }
 
-/// The closed form, against the rates that are proportional to sizes (what the condition for a
-/// minimum says) at the same memory.
+/// The closed form against rates proportional to sizes (the condition for a minimum) at the same
+/// memory.
 #[test]
 fn the_best_division_of_filter_bits_has_the_closed_form() {
     for sizes in [
@@ -103,7 +103,7 @@ fn writing_wants_runs_and_little_space_takes_them_from_the_last_level() {
     assert!(tight.prediction.cost_us > loose.prediction.cost_us);
 }
 
-/// Nothing is stored twice where no key is written twice.
+/// No entry is stored twice if no key is written twice.
 #[test]
 fn space_counts_overwrites_only() {
     let mut workload = Workload::new("put=1".parse().unwrap(), 1e8);
@@ -131,7 +131,7 @@ fn more_memory_never_costs_more() {
         let workload = Workload::new(mix.parse().unwrap(), 3e7);
         let mut last = f64::INFINITY;
         for mib in (5..13).map(|bits| 1_u64 << bits) {
-            // The memtable is not to change with the budget: with it, other depths become possible.
+            // A fixed memtable: one that changes with the budget would make other depths possible.
             let constraints = Constraints {
                 memtable_bytes: Some(f64::from(4 << 20)),
                 ..Constraints::new(mib << 20)
@@ -147,8 +147,8 @@ fn more_memory_never_costs_more() {
     }
 }
 
-/// Writes of the best leveled geometry for each number of levels, 10^9 entries, runs of level 0
-/// merged one or four at a time (the reference's check 3).
+/// Writes of the best leveled geometry for each number of levels, with 10^9 entries and one or four
+/// runs of level 0 merged at a time (the reference's check 3).
 #[test]
 fn writes_of_leveled_geometries() {
     let memtable = f64::from(64 << 20) / 116.0;
@@ -180,7 +180,7 @@ fn writes_of_leveled_geometries() {
     }
 }
 
-/// A put costs its writes, a hit one read, a miss what the filters let pass.
+/// A put costs its writes, a hit one read, a miss the false positives.
 #[test]
 fn one_level_by_hand() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e6);
@@ -226,7 +226,7 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(error.contains("expected entries of 1 to"), "{error}");
 }
 
-/// A budget without room for memtables has no tree; a small store in a large memory has one.
+/// A budget without room for memtables has no tree. A small store in a large memory has one.
 #[test]
 fn what_does_not_fit_has_no_tree() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e8);
@@ -237,7 +237,7 @@ fn what_does_not_fit_has_no_tree() {
     assert!(some[0].prediction.hit_reads < 1e-9, "{:?}", some[0]);
 }
 
-/// With the structures of SlimDB there is a store that mixes them, and it is cheaper than without.
+/// With SlimDB's structures some store mixes them and is cheaper than without.
 #[test]
 fn semi_sorted_keys_get_the_designs_of_slimdb() {
     let order: KeyOrder = "semi-sorted:8".parse().unwrap();
@@ -277,7 +277,7 @@ fn semi_sorted_keys_get_the_designs_of_slimdb() {
         shared += { with.tree.levels.iter() }
             .filter(|level| level.filter == Filter::MultiLevelCuckoo)
             .count();
-        // What it makes of the design is what was found.
+        // The expected tree of the design is the tree that the search found.
         let expected = expect(&design, &workload, &Device::nvme(), mib << 20).unwrap();
         let all_three_level = with
             .tree
@@ -287,12 +287,12 @@ fn semi_sorted_keys_get_the_designs_of_slimdb() {
         let indexes = expected.tree.levels.iter();
         assert!(!all_three_level || indexes.clone().all(|it| it.index == Index::ThreeLevel));
     }
-    // The last one mixes them.
+    // The last store mixes them.
     assert!(shared > 0);
 }
 
-/// A very large set of small records that is written much more than read, memory for a small part of the filters:
-/// LSM-trie, and nothing of it where keys have another order.
+/// A very large set of small records with far more writes than reads, and memory for a small part
+/// of the filters: LSM-trie is advised, but only for hashed keys.
 #[test]
 fn hashed_keys_get_the_design_of_lsm_trie() {
     let workload = Workload {
@@ -321,7 +321,7 @@ fn hashed_keys_get_the_design_of_lsm_trie() {
         matches!(design.filter, FilterSpec::Cluster { .. }),
         "{design}"
     );
-    // What it makes of the design is what was found.
+    // The expected tree of the design is the tree that the search found.
     let expected = expect(&design, &workload, &device, memory).unwrap();
     assert_eq!(expected.tree, trie.tree);
     assert!(
@@ -331,14 +331,15 @@ fn hashed_keys_get_the_design_of_lsm_trie() {
             .iter()
             .all(|level| level.index == Index::Marks)
     );
-    // One page of filters for all runs of each of the last two levels, and the bucket; others ask dozens of runs.
+    // One page of filters for all runs of each of the last two levels, and the bucket. Other
+    // designs probe dozens of runs.
     let reads = |advice: &Advice| advice.prediction.hit_reads;
     assert!((1.0..4.0).contains(&reads(&trie)), "{}", reads(&trie));
     assert!(reads(&sorted) > 4.0 * reads(&trie), "{}", reads(&sorted));
 }
 
-/// With less and less memory the last level's filters go from it: first all but the newest runs' ones, then those, too, and a
-/// get reads a page more each time.
+/// As memory shrinks, the last level's filters leave it: first all but those of the newest runs,
+/// then these, too. Each step costs a get one page more.
 #[test]
 fn clusters_leave_the_memory_one_part_after_the_other() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e9);
@@ -366,8 +367,9 @@ fn clusters_leave_the_memory_one_part_after_the_other() {
     assert!(all[0].1 < all[1].1 && all[1].1 + 0.5 < all[2].1, "{all:?}");
 }
 
-/// Levels that are asked equally often per byte keep equal parts of themselves in a page cache; what weak filters let
-/// through comes to small levels, and they keep more. Together they have what memory is left.
+/// Levels with equally many reads per byte keep equal parts in a page cache. False positives of
+/// weak filters read small levels more, which keep more. Together the levels fill the memory that
+/// is left.
 #[test]
 fn a_cache_keeps_what_is_asked_for_most() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e7);

@@ -1,4 +1,4 @@
-//! Making the change that an edit describes.
+//! Applies an edit to a shape.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,14 +11,13 @@ use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, RunId, Shape};
 
 impl<T: Facts> Shape<T> {
-    /// Makes the change that an edit describes. `make` turns the facts of an added table into what
-    /// the shape holds.
+    /// Applies an edit. `make` turns the facts of an added table into the table type of the shape.
     ///
-    /// Cost: for each run that is touched its number of tables (moved, not looked at), and a few
-    /// binary searches per table of the edit.
+    /// Cost: moves the tables of each touched run without reading them, and does a few binary
+    /// searches per table of the edit.
     ///
     /// # Errors
-    /// `Corruption` when the edit does not fit; the shape must not be used then.
+    /// `Corruption` if the edit does not fit. The shape must not be used then.
     pub(crate) fn apply(
         &mut self,
         edit: &TreeEdit,
@@ -64,7 +63,7 @@ impl<T: Facts> Shape<T> {
         self.shrink(depth)
     }
 
-    /// Inserts or drops empty levels under level 0. Cost: every table gets its new place.
+    /// Inserts or drops empty levels under level 0. Cost: every table gets a new placement.
     fn shift(&mut self, depth: usize) -> Result<()> {
         check_depth(depth)?;
         let inserted = depth.saturating_sub(self.depth());
@@ -93,7 +92,7 @@ impl<T: Facts> Shape<T> {
         Ok(())
     }
 
-    /// Levels that a tree is to lose hold nothing.
+    /// Checks that the levels to be dropped are empty.
     fn check_empty(&self, mut lost: Range<usize>, depth: usize) -> Result<()> {
         match lost.find(|&index| !self.levels[index].is_empty()) {
             None => Ok(()),
@@ -104,8 +103,8 @@ impl<T: Facts> Shape<T> {
         }
     }
 
-    /// Takes tables out and hands them back in the same order. `swept` collects per level the
-    /// largest key that was taken of the run that its sweep goes by.
+    /// Takes tables out and returns them in the same order. `swept` collects, per level, the
+    /// largest key taken from the run of its sweep.
     fn take(&mut self, ids: &[TableId], swept: &mut [Option<Vec<u8>>]) -> Result<Vec<T>> {
         let mut taken = Vec::with_capacity(ids.len());
         let mut by_run: BTreeMap<(u8, u32, RunId), Vec<usize>> = BTreeMap::new();
@@ -180,7 +179,7 @@ impl<T: Facts> Shape<T> {
             let (level_of, place) = (&mut self.levels[usize::from(level)], group as usize);
             level_of.used.insert(place);
             let group = level_of.group_mut(place).expect("found above");
-            // They know nothing of the tables that it gets.
+            // The probes know nothing of the tables that the run gets.
             group.probes.iter_mut().for_each(|it| it.forget(run));
             group.forget_probes();
             let at = match group.place_of(run) {
@@ -202,7 +201,7 @@ impl<T: Facts> Shape<T> {
     }
 }
 
-/// S4.
+/// Checks S4.
 pub(crate) fn check_depth(depth: usize) -> Result<()> {
     if (1..=LEVELS_MAX).contains(&depth) {
         return Ok(());
@@ -223,7 +222,7 @@ impl<T: Facts> Level<T> {
         }
     }
 
-    /// The sweep is over when nothing is left above the place it has come to.
+    /// Ends the sweep if no table awaits it.
     fn end_sweep(&mut self) {
         let awaited = self.draining.is_some()
             && self

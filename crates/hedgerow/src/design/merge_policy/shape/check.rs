@@ -1,4 +1,4 @@
-//! The invariants of a shape.
+//! Checks of the invariants of a shape.
 
 use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
@@ -7,10 +7,10 @@ use crate::design::merge_policy::edit::Placement;
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape, Totals};
 
 impl<T: Facts> Shape<T> {
-    /// Checks every invariant at the top of [`super`].
+    /// Checks every invariant listed in [`super`].
     ///
     /// # Errors
-    /// `Corruption` that names the invariant, what was expected and what was found.
+    /// `Corruption` that names the invariant, the expected and the found value.
     pub(crate) fn check(&self) -> Result<()> {
         let fail = |what: String| Err(Error::corruption(what));
         if self.levels.is_empty() || self.levels.len() > LEVELS_MAX {
@@ -52,7 +52,7 @@ impl<T: Facts> Shape<T> {
 }
 
 impl<T: Facts> Level<T> {
-    /// S1 and S3 for one table.
+    /// Checks S1 and S3 for one table.
     pub(super) fn fits(&self, group: usize, table: &TableMeta) -> Result<()> {
         let id = table.id.0;
         if table.smallest_key > table.largest_key {
@@ -131,7 +131,7 @@ impl<T: Facts> Level<T> {
 }
 
 impl<T: Facts> Run<T> {
-    /// S1 for the table at a place and the one after it.
+    /// Checks S1 for the table at a place and the one after it.
     pub(super) fn check_neighbours(&self, at: usize) -> Result<()> {
         let (Some(table), Some(next)) = (self.tables.get(at), self.tables.get(at + 1)) else {
             return Ok(());

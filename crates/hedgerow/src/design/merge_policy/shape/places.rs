@@ -1,7 +1,8 @@
-//! Where tables are, by their numbers.
+//! The placements of tables, by table number.
 //!
-//! Each edit makes a tree of a copy of the one before. What it does not change both share: to look at each of 10,000
-//! tables took as long as a small merge. So numbers are kept in chunks, of which an edit copies those that it changes.
+//! Each edit copies the tree before it and shares the unchanged parts. Looking at each of 10,000
+//! tables would take as long as a small merge. So the numbers are kept in chunks, and an edit
+//! copies only the chunks that it changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use crate::base::page::TableId;
 use crate::design::merge_policy::edit::Placement;
 
-/// Numbers that differ in these low bits only are in one chunk: an edit copies so many tables for each that it
-/// changes, at most, and looks at one chunk for so many.
+/// A chunk holds the 2^6 = 64 consecutive table numbers that share their high bits. Changing one
+/// table copies at most its chunk.
 const CHUNK_BITS: u32 = 6;
 
 type Chunk<T> = BTreeMap<TableId, (Placement, T)>;
@@ -38,18 +39,18 @@ impl<T: Clone> Places<T> {
         self.chunks.get(&chunk_of(id))?.get(&id)
     }
 
-    /// In the order of their numbers.
+    /// All tables in the order of their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Placement, T)> {
         self.chunks.values().flat_map(|chunk| chunk.values())
     }
 
-    /// Cost: copies all of them.
+    /// All values, mutable. Cost: copies every chunk that another tree shares.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut (Placement, T)> {
         let chunks = self.chunks.values_mut();
         chunks.flat_map(|chunk| Arc::make_mut(chunk).values_mut())
     }
 
-    /// Returns what the table was known as before.
+    /// Inserts a table. Returns the previous value of its number.
     pub(super) fn insert(
         &mut self,
         id: TableId,

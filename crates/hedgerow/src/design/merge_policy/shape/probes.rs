@@ -1,9 +1,9 @@
-//! Filters over several runs of a group (SlimDB, section 3.2; LSM-trie, section 3.3): one answer for
-//! all the runs that they cover, instead of one for each table.
+//! Filters over several runs of a group (SlimDB, section 3.2; LSM-trie, section 3.3): one answer
+//! for all covered runs instead of one per table.
 //!
-//! A group may hold several, over runs that differ: those that are being merged keep theirs while
-//! newcomers begin the next. A filter outlives its runs: what it says of a run that the group lacks
-//! means nothing.
+//! A group may hold several such filters over different runs. Runs that are being merged keep their
+//! filter while new runs start the next one. A filter may outlive its runs: its answer for a run
+//! that the group lacks is ignored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::{Facts, Group, RunId};
 /// A filter over some runs of a group.
 #[derive(Clone)]
 pub(crate) struct GroupProbe {
-    /// What the bits of its answers stand for: bit `i` for `runs[i]`, in whatever order.
+    /// The runs of its answers, in any order: bit `i` stands for `runs[i]`.
     pub(crate) runs: Arc<[RunId]>,
-    /// The bits of runs that got tables which it does not know: they mean nothing any more.
+    /// The bits of runs that got tables unknown to the filter. These bits are ignored.
     pub(crate) outgrown: RunMask,
     pub(crate) filter: Arc<dyn Probe>,
-    /// Where the pages come from that it asks for.
+    /// The source of the pages that the filter needs.
     pub(crate) pages: Arc<dyn PageSource>,
 }
 
@@ -33,7 +33,7 @@ impl GroupProbe {
         bits.filter(|(bit, _)| !self.outgrown.contains(*bit))
     }
 
-    /// Whether it answers for a run.
+    /// True if it answers for a run.
     pub(crate) fn covers(&self, run: RunId) -> bool {
         self.covered().any(|(_, id)| id == run)
     }
@@ -46,8 +46,8 @@ impl GroupProbe {
 }
 
 impl<T: Facts> Group<T> {
-    /// What is left of some of the group's runs after a probe's answer. Runs that it does not cover
-    /// stay. Cost: a binary search per run of the probe.
+    /// Narrows a set of the group's runs by a probe's answer. Uncovered runs stay. Cost: a binary
+    /// search per run of the probe.
     pub(crate) fn narrowed(
         &self,
         runs: RunMask,
@@ -65,19 +65,20 @@ impl<T: Facts> Group<T> {
         narrowed
     }
 
-    /// Fetches what its probes will look at for a hash. Cost: two to five cache lines for each, not waited for.
+    /// Prefetches the cache lines that its probes will read for a hash. Cost: two to five cache
+    /// lines per probe, without waiting.
     pub(crate) fn touch_probes(&self, hash: KeyHash) {
         for probe in &self.probes {
             probe.filter.touch(hash);
         }
     }
 
-    /// Whether a probe answers for a run.
+    /// True if a probe answers for a run.
     pub(crate) fn is_covered(&self, run: RunId) -> bool {
         self.probes.iter().any(|probe| probe.covers(run))
     }
 
-    /// Forgets probes all of whose runs are gone.
+    /// Drops the probes whose runs are all gone.
     pub(super) fn forget_probes(&mut self) {
         let runs = &self.runs;
         let is_here = |(_, id): (_, RunId)| runs.binary_search_by(|run| id.cmp(&run.id)).is_ok();

@@ -1,6 +1,6 @@
-//! Cutting a level into another number of groups. No table is touched: where each belongs follows
-//! from its keys and from the runs as they are, so the manifest's description of a tree
-//! ([`crate::tree::version::state`]) and the tree itself come to the same answer.
+//! Cuts a level into another number of groups. No table is touched: the placement of each follows
+//! from its keys and from the present runs. So the manifest's description of a tree
+//! ([`crate::tree::version::state`]) and the tree itself reach the same result.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::design::merge_policy::edit::Placement;
 use super::{Facts, GROUPS_MAX, Level, RANGES_MAX, RunId, Shape, range_of};
 
 impl<T: Facts> Level<T> {
-    /// Whether every table lies within one of so many ranges: whether the level can be cut into them.
-    /// Cost: looks at every table.
+    /// True if every table lies within one of `ranges` ranges, so that the level can be cut into
+    /// them. Cost: looks at every table.
     pub(crate) fn fits_ranges(&self, ranges: u32) -> bool {
         self.tables().all(|table| is_within(table.meta(), ranges))
     }
 }
 
-/// Whether a table lies within one of so many ranges.
+/// True if a table lies within one of `ranges` ranges.
 pub(crate) fn is_within(table: &TableMeta, ranges: u32) -> bool {
     range_of(&table.smallest_key, ranges) == range_of(&table.largest_key, ranges)
 }
@@ -41,7 +41,7 @@ impl<T: Facts> Shape<T> {
     }
 }
 
-/// Whether a level may have so many groups beside those of all others.
+/// Checks that a level may have `ranges` groups beside the `others` of all other levels.
 pub(crate) fn check_ranges(ranges: u32, others: u32) -> Result<()> {
     if !(1..=RANGES_MAX).contains(&ranges) {
         return Err(Error::corruption(format!(
@@ -57,10 +57,10 @@ pub(crate) fn check_ranges(ranges: u32, others: u32) -> Result<()> {
     Ok(())
 }
 
-/// Where the tables of one level belong, in the order in which they come, when it is cut into so many
-/// ranges. Groups that become one have their newest runs in its newest run, and so on: their keys
-/// differ, so each stays in order, and there are no more runs than in the largest of them. A run has
-/// the largest number of those that it is made of.
+/// The placements of a level's tables, in their order, after the level is cut into `ranges` ranges.
+/// When groups become one, their newest runs become its newest run, and so on. Their keys differ,
+/// so each run stays in order, and there are no more runs than in the largest group. A run has the
+/// largest number of the runs in it.
 pub(crate) fn regrouped<'t>(
     tables: impl Iterator<Item = (Placement, &'t TableMeta)> + Clone,
     ranges: u32,

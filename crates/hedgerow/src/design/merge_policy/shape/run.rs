@@ -1,8 +1,9 @@
-//! A sorted run, and how the one of its tables is found that may hold a key.
+//! A sorted run, and the search for its table that may hold a key.
 //!
-//! Lookups search eight bytes of each table's first and last key, which lie side by side: the keys themselves are
-//! somewhere in memory, each table's facts and each key three cache misses away, for every step of a binary search.
-//! What all keys of the run begin with is left out, so that `user:...` does not make all heads equal.
+//! Lookups search the eight-byte heads of each table's first and last key, which lie side by side.
+//! The keys themselves are scattered in memory: every step of a binary search would cost three
+//! cache misses. The common beginning of all keys of the run is left out, so that `user:...` does
+//! not make all heads equal.
 
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
@@ -23,8 +24,8 @@ impl<T: Facts> Run<T> {
         Run { id, tables }
     }
 
-    /// The place of the one table that may hold a key. Cost: a binary search of heads; keys are looked at
-    /// where heads are equal.
+    /// The place of the table that may hold a key. Cost: a binary search of heads, and a comparison
+    /// of keys where heads are equal.
     #[inline]
     pub(crate) fn place_for(&self, key: &[u8]) -> Option<usize> {
         self.tables.place_for(key)
@@ -47,7 +48,7 @@ impl<T: Facts> Run<T> {
         bytes_of(&self.tables)
     }
 
-    /// Inserts tables that are in key order, in one pass.
+    /// Inserts tables in key order, in one pass.
     pub(super) fn insert_all(&mut self, added: Vec<T>) -> Result<()> {
         for at in self.tables.insert_all(added) {
             self.check_neighbours(at.saturating_sub(1))?;
@@ -61,13 +62,14 @@ impl<T: Facts> Run<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct Tables<T> {
     tables: Vec<T>,
-    /// What all their keys begin with: the first one of the first table, the last one of the last.
+    /// The common beginning of all keys: of the first key of the first table and the last key of
+    /// the last.
     shared: Vec<u8>,
-    /// One for each table.
+    /// The heads, one entry per table.
     heads: Vec<Heads>,
 }
 
-/// The first eight bytes behind what is shared of a table's smallest and largest key, as numbers; and its size.
+/// The heads of a table's smallest and largest key, and the table's size.
 #[derive(Debug, Clone, Copy)]
 struct Heads {
     smallest: u64,
@@ -110,7 +112,7 @@ impl<T: Facts> Tables<T> {
         (at < self.len() && self.begins_by(at, key)).then_some(at)
     }
 
-    /// Whether the smallest key of the table at a place is at or before a key.
+    /// True if the smallest key of the table at a place is at or before a key.
     #[inline]
     fn begins_by(&self, at: usize, key: &[u8]) -> bool {
         match self.behind_shared(key) {
@@ -119,7 +121,7 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// The same for a key that has this head.
+    /// [`Tables::begins_by`] for a key with this head.
     #[inline]
     fn begins_by_head(&self, at: usize, head: u64, key: &[u8]) -> bool {
         match self.heads[at].smallest.cmp(&head) {
@@ -128,7 +130,7 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// Whether a table's largest key is before `key`, which has this head.
+    /// True if a table's largest key is before `key`, which has this head.
     #[inline]
     fn ends_before_by_head(&self, at: usize, head: u64, key: &[u8]) -> bool {
         match self.heads[at].largest.cmp(&head) {
@@ -137,14 +139,16 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// The places of the tables that overlap the keys from `lo` to `hi`, both inclusive; all before `from` are before
-    /// these. Cost: one step for each table from there on, so that who asks for ranges in order looks at each table once.
+    /// The places of the tables that overlap the keys from `lo` to `hi`, both inclusive. All tables
+    /// before `from` end before `lo`. Cost: one step per table from there on, so that a caller with
+    /// ascending ranges looks at each table once.
     pub(crate) fn overlapping_from(&self, from: usize, lo: &[u8], hi: &[u8]) -> Range<usize> {
         let start = self.pass(from, lo, |at, head| self.ends_before_by_head(at, head, lo));
         start..self.pass(start, hi, |at, head| self.begins_by_head(at, head, hi))
     }
 
-    /// The first place from `from` on where `is_passed` is false, given the place and the head of `key`.
+    /// The first place from `from` on where `is_passed` is false for the place and the head of
+    /// `key`.
     #[inline]
     fn pass(&self, from: usize, key: &[u8], is_passed: impl Fn(usize, u64) -> bool) -> usize {
         match self.behind_shared(key) {
@@ -160,13 +164,14 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// About how many bytes the tables at these places, which overlap the keys from `lo` to `hi`, have between these.
+    /// The approximate bytes between `lo` and `hi` of the tables at these places, which overlap
+    /// that range.
     pub(crate) fn bytes_within(&self, places: Range<usize>, lo: &[u8], hi: &[u8]) -> u64 {
         let part = |at: usize| self.tables[at].bytes_within(lo, hi);
         match places.len() {
             0 => 0,
             1 => part(places.start),
-            // Those between lie within the keys whole.
+            // The tables in between lie within the keys entirely.
             _ => self.heads[places.start + 1..places.end - 1]
                 .iter()
                 .map(|it| it.bytes)
@@ -194,7 +199,8 @@ impl<T: Facts> Tables<T> {
         at + self.tables[at..at + equal].partition_point(is_before)
     }
 
-    /// What follows in a key that begins as all keys here, or how another one stands to all of them.
+    /// The rest of a key behind the common beginning; for any other key, its order relative to all
+    /// keys here.
     #[inline]
     fn behind_shared<'k>(&self, key: &'k [u8]) -> std::result::Result<&'k [u8], Ordering> {
         if self.shared.is_empty() {
@@ -206,7 +212,8 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// Nothing sensible of a table that does not begin with what is shared: then that is about to change.
+    /// The heads of a table. They are meaningless if it lacks the common beginning, which then
+    /// changes next.
     fn heads_of(&self, table: &T) -> Heads {
         let behind_shared = |key: &[u8]| head(key.get(self.shared.len()..).unwrap_or_default());
         Heads {
@@ -216,7 +223,7 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// Finds what all keys begin with; whether that has changed.
+    /// Finds the common beginning. Returns true if it has changed.
     fn share(&mut self) -> bool {
         let (Some(first), Some(last)) = (self.tables.first(), self.tables.last()) else {
             return false;
@@ -231,7 +238,7 @@ impl<T: Facts> Tables<T> {
         changed
     }
 
-    /// After tables have come or gone.
+    /// Updates the common beginning, and the heads if it has changed.
     fn share_anew(&mut self) {
         if self.share() {
             let heads = self.tables.iter().map(|it| self.heads_of(it)).collect();
@@ -239,8 +246,8 @@ impl<T: Facts> Tables<T> {
         }
     }
 
-    /// Inserts tables that are in key order; returns their places. Cost: looks at these only, unless what
-    /// keys share changes.
+    /// Inserts tables in key order and returns their places. Cost: looks at these tables only,
+    /// unless the common beginning changes.
     fn insert_all(&mut self, added: Vec<T>) -> Vec<usize> {
         let mut from = 0;
         let mut place = |(i, table): (usize, &T)| {
@@ -265,8 +272,8 @@ impl<T: Facts> Tables<T> {
     }
 }
 
-/// The first eight bytes as a number; zeros where there are fewer. Numbers that differ are in the order of
-/// the keys.
+/// The first eight bytes as a number, padded with zeros. Different numbers have the order of their
+/// keys.
 #[inline]
 pub(super) fn head(key: &[u8]) -> u64 {
     match key.first_chunk() {
@@ -279,8 +286,8 @@ pub(super) fn head(key: &[u8]) -> u64 {
     }
 }
 
-/// Inserts elements so that they are at these ascending places then, in one pass; side by side, as what a merge makes
-/// nearly always is, without moving those before.
+/// Inserts elements in one pass, so that they end up at these ascending places. If the places are
+/// side by side, as for nearly every merge, no earlier element moves.
 fn insert_at<X>(into: &mut Vec<X>, places: &[usize], elements: Vec<X>) {
     if let Some(side_by_side) = side_by_side(places) {
         into.splice(side_by_side.start..side_by_side.start, elements);
@@ -311,7 +318,7 @@ fn remove_places<X>(from: &mut Vec<X>, places: &[usize]) {
     });
 }
 
-/// The range that ascending places are, if there is none between them that they leave out.
+/// The range of ascending places, if they leave none out.
 fn side_by_side(places: &[usize]) -> Option<Range<usize>> {
     let (first, last) = (*places.first()?, *places.last()?);
     (last - first + 1 == places.len()).then_some(first..last + 1)

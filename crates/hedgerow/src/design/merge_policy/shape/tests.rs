@@ -19,14 +19,14 @@ const BOTTOM: Placement = Placement {
     run: RunId(0),
 };
 
-/// A merge that touches few tables of a large run looks at few of them: counted by `make`, and in
-/// time small enough that a quadratic way would be noticed.
+/// A merge that touches few tables of a large run looks at few of them. `make` counts them, and the
+/// time is small enough to notice a quadratic algorithm.
 #[test]
 fn edits_of_a_large_run_cost_little() {
     const TABLES: u64 = 20_000;
     let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
     let mut edit = TreeEdit::new(PartitionId(0));
-    // In an order that is not the order of keys.
+    // An order that differs from key order.
     edit.added = (0..TABLES)
         .map(|i| (i * 7919) % TABLES)
         .map(|i| (BOTTOM, table(i + 1, 10 * i, 10 * i + 9)))
@@ -57,7 +57,7 @@ fn edits_of_a_large_run_cost_little() {
     assert_eq!(shape.tables().count(), TABLES as usize);
 }
 
-/// A table that counts how often it is copied.
+/// A table that counts its copies.
 #[derive(Debug)]
 struct Counted(TableMeta, Arc<AtomicU64>);
 
@@ -74,7 +74,7 @@ impl Facts for Counted {
     }
 }
 
-/// A tree that an edit makes of another shares with that what is the same in both, and leaves it as it was.
+/// An edited tree shares its unchanged parts with the tree before, which stays as it was.
 #[test]
 fn an_edit_copies_what_it_changes() {
     const GROUPS: u64 = 256;
@@ -117,7 +117,7 @@ fn an_edit_copies_what_it_changes() {
     }
 }
 
-/// What was found of a group means nothing for what it becomes.
+/// Cached facts of a group do not outlive a change of the group.
 #[test]
 fn a_group_that_changes_is_looked_at_again() {
     let mut shape = Shape::new(1);
@@ -129,7 +129,7 @@ fn a_group_that_changes_is_looked_at_again() {
     assert!(before.levels[0].groups[0].is_idle(3));
     assert!(!shape.levels[0].groups[0].is_idle(3));
     shape.levels[0].groups[0].note_idle(3);
-    // Nobody else has it any more.
+    // No other tree has the group any more.
     drop(before);
     shape.levels[0].group_mut(0).unwrap().probes.clear();
     assert!(!shape.levels[0].groups[0].is_idle(3));
@@ -200,7 +200,7 @@ fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
     assert_eq!(shape.table(TableId(1)).unwrap().1.largest_seqno, SeqNo(1));
 }
 
-/// Says of every key that no run holds it.
+/// A filter that denies every key.
 #[derive(Debug)]
 struct Denies;
 
@@ -238,7 +238,7 @@ fn add(
     shape.levels[0].group_mut(0).unwrap()
 }
 
-/// Whatever its number: that of the run of a leveled level is 0.
+/// The rule holds for any number: the run of a leveled level has number 0.
 #[test]
 fn a_probe_does_not_answer_for_a_run_that_got_tables() {
     let left = |group: &Group<_>| {
@@ -266,7 +266,7 @@ fn a_probe_does_not_answer_for_a_run_that_got_tables() {
     }
 }
 
-/// Also of a tree that was one trie after the other, and none of them to the end.
+/// The bound also holds for a tree that was retuned from trie to trie and reached none of them.
 #[test]
 fn a_tree_has_no_more_groups_than_tries_need() {
     let of_level = |level| {

@@ -16,8 +16,8 @@ const PLACE: Placement = Placement {
     run: RunId(1),
 };
 
-/// Zeros and ones behind one of some starts: heads are often equal, keys end within them, and what is
-/// shared changes while tables come and go.
+/// Zeros and ones behind a common start: heads are often equal, keys end within them, and the
+/// common beginning changes while tables come and go.
 fn key(starts: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let start = prop::sample::select(starts);
     (start, prop::collection::vec(0..2_u8, 0..12))
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// What a manifest says may be anything: tables that are not in order are an error, not a panic.
+/// A manifest may say anything: tables out of order are an error, not a panic.
 #[test]
 fn tables_out_of_order_are_refused() {
     for (first, second) in [(["xyza", "z"], ["xyzb", "xyzc"]), (["b", "a"], ["c", "d"])] {
