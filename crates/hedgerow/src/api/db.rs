@@ -87,7 +87,7 @@ pub struct Builder {
 
 impl Builder {
     /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
-    /// bytes; 1 MiB to 16 TiB and at least 6.4 KiB for each tree, 256 MiB unless set. More memory means fewer reads, and larger
+    /// bytes; 1 MiB to 16 TiB and at least 6.5 KiB for each tree, 256 MiB unless set. More memory means fewer reads, and larger
     /// memtables, hence less write amplification.
     pub fn memory_budget(mut self, bytes: u64) -> Builder {
         self.options.memory_budget = bytes;
