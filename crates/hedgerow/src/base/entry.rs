@@ -26,8 +26,8 @@ pub struct SeqNo(pub u64);
 impl SeqNo {
     /// After every write. A read at this number sees the newest version.
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
-    /// The largest number of a database when it is opened. It leaves half of all numbers: enough for
-    /// more than a hundred years of ten million writes a second.
+    /// The largest number of a database when it is opened. It leaves half of all numbers: enough
+    /// for more than a hundred years of ten million writes a second.
     pub(crate) const OPENED_MAX: SeqNo = SeqNo(SeqNo::MAX.0 / 2);
     /// The number of a put that every reader sees and that no older version lies below.
     pub(crate) const SETTLED: SeqNo = SeqNo(1);
@@ -107,8 +107,8 @@ impl Flags {
     /// Reserved: a time of expiry precedes the value.
     #[allow(dead_code, reason = "reserved in the formats for put_ttl")]
     pub(crate) const EXPIRES: Flags = Flags(1);
-    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write). It is
-    /// no longer written.
+    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write). It
+    /// is no longer written.
     #[allow(dead_code, reason = "older databases have entries with it")]
     pub(crate) const KNOWN_ABSENT: Flags = Flags(2);
     const KNOWN: u8 = 3;

@@ -48,7 +48,7 @@ impl LevelPaths {
         };
         let (from, to) = match levels.end_bound() {
             Bound::Included(level) => (from, *level),
-            // Of no level: refused with the others.
+            // A range without a level: refused with the others.
             Bound::Excluded(0) => (from.max(1), 0),
             Bound::Excluded(level) => (from, level - 1),
             Bound::Unbounded => (from, LEVEL_LAST),

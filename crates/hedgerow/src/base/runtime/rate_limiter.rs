@@ -45,8 +45,8 @@ impl RateLimiter {
         }
     }
 
-    /// Enters a cost; returns how long to wait. A clock that went back takes what was granted with it: nobody waits
-    /// for it to come to where it was.
+    /// Enters a cost and returns the wait for it. If the clock went back, earlier grants move back
+    /// with it: nobody waits until it reaches its old time.
     fn grant(&self, cost_ns: u64) -> u64 {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = self.clock.now().as_nanos() as u64;

@@ -51,7 +51,8 @@ pub(crate) struct Throttle {
     waits: [Waits; PRESSURES],
 }
 
-/// The fills of what a source consists of, by number and in order: bits of an `f64` above 0, which are ordered as it is.
+/// The fills of a source's parts, by number and in order. Each is the bits of an `f64` above 0,
+/// which have the same order.
 #[derive(Debug, Default)]
 struct Parts {
     fills: BTreeMap<u32, u64>,
