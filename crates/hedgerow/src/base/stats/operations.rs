@@ -136,7 +136,7 @@ impl fmt::Debug for OperationCounters {
     }
 }
 
-/// What the manifest says, and what had been counted by then.
+/// The operations in the manifest, and the counters at the time of that record.
 #[derive(Debug, Default)]
 struct Noted {
     operations: Operations,
@@ -156,7 +156,8 @@ impl OperationCounters {
         self.count(what).fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Adds one; whether that is the `n`-th of this thread's, or of those that count with it.
+    /// Adds one. Returns true on every `n`-th addition of the threads that share this thread's
+    /// stripe.
     #[inline]
     pub(crate) fn add_one_of(&self, what: OperationKind, n: u64) -> bool {
         let before = self.count(what).fetch_add(1, Ordering::Relaxed);
@@ -168,14 +169,14 @@ impl OperationCounters {
         &self.stripes.get_or_init(Box::default)[stripe()].0[what as usize]
     }
 
-    /// Of all threads.
+    /// The count of all threads.
     pub(crate) fn get(&self, what: OperationKind) -> u64 {
         let stripes = self.stripes.get().into_iter().flat_map(|all| all.iter());
         let counts = stripes.map(|counts| &counts.0[what as usize]);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// What was counted since the database was opened.
+    /// The operations since the database was opened.
     pub(crate) fn counted(&self) -> Operations {
         let hits = self.get(OperationKind::GetHits);
         let mut counted = Operations {
