@@ -477,10 +477,7 @@ pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
     keyspace: &Keyspace,
-    mut tree: impl FnMut(
-        PartitionId,
-        &KeyspaceFacts,
-    ) -> Result<(Arc<Version>, SeqNo)>,
+    mut tree: impl FnMut(PartitionId, &KeyspaceFacts) -> Result<(Arc<Version>, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(
         keyspace.design.clone(),

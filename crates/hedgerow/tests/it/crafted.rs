@@ -159,7 +159,7 @@ fn every_part() -> SimStorage {
         (
             "htable",
             Layout::hashed(),
-            with(trie.clone(), htable, IndexSpec::Fence, bloom.clone()),
+            with(trie.clone(), htable, IndexSpec::Fence, bloom),
         ),
         (
             "levels",

@@ -346,7 +346,7 @@ impl Merge {
                 break;
             }
             entries += 1;
-            if entries % CHECK_ENTRIES == 0 {
+            if entries.is_multiple_of(CHECK_ENTRIES) {
                 engine.check_open()?;
             }
             let keep = retain.keep(is_new, entry.seqno, entry.tag, || {
