@@ -1,8 +1,8 @@
-//! Values of flags that several subcommands take.
+//! Parsers for flags that several subcommands have.
 
 use hedgerow::PolicySpec;
 
-/// A table of levels: `0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8`.
+/// Parses a table of levels: `0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8`.
 pub(crate) fn levels(text: &str) -> Result<PolicySpec, String> {
     match text.parse() {
         Ok(PolicySpec::Levels(levels)) => Ok(PolicySpec::Levels(levels)),
@@ -13,7 +13,7 @@ pub(crate) fn levels(text: &str) -> Result<PolicySpec, String> {
     }
 }
 
-/// A number of bytes: `65536`, `64KiB`, `1.5MiB`, `1GiB`; `KB`, `MB` and `GB` are decimal.
+/// Parses a number of bytes: `65536`, `64KiB`, `1.5MiB`, `1GiB`; `KB`, `MB` and `GB` are decimal.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let unknown = || format!("expected a size such as `64MiB` or `65536`, found `{text}`");
     let unit_at = text

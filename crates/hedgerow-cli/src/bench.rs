@@ -1,4 +1,4 @@
-//! `hedgerow bench WORKLOAD,…`: measures the engine under workloads that others use, too.
+//! `hedgerow bench WORKLOAD,…`: measures the engine under the workloads of db_bench and YCSB.
 
 mod paper;
 
@@ -26,7 +26,7 @@ use crate::output::{self, Output};
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot readzipf seekrandom
 readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
-ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. Those that read expect what a fill with the same numbers has written.
+ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. A workload that reads needs a fill with the same numbers before it.
 
 Examples:
   hedgerow bench fillrandom,readrandom,seekrandom --num 5000000 --memory-budget 512MiB --compression none
@@ -36,15 +36,15 @@ Examples:
 
 /// Measures workloads on a database: rates, latencies, amplification, memory.
 ///
-/// The workloads are run one after the other; what they leave to flush and to merge is waited for,
-/// and measured apart. docs/benchmarks.md says what each of them does and what each field means.
+/// The workloads run one after the other. After each one, pending flushes and merges are completed
+/// and measured separately. docs/benchmarks.md describes each workload and each field.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     paper: Option<PaperArguments>,
 
-    /// What to run, in this order
+    /// The workloads to run, in this order
     #[arg(
         value_name = "WORKLOADS",
         value_delimiter = ',',
@@ -52,78 +52,80 @@ pub(crate) struct Arguments {
     )]
     workloads: Vec<Workload>,
 
-    /// The database; a temporary one unless given
+    /// The database [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// The keyspace that is filled and read
+    /// The keyspace to fill and read
     #[arg(long, value_name = "NAME", default_value = "bench")]
     keyspace: String,
-    /// Keys to fill it with
+    /// The number of keys to fill it with
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     num: u64,
-    /// Operations of workloads that read, and of YCSB's; as many as keys unless given
+    /// The number of operations of each workload that reads, and of YCSB's [default: the number of
+    /// keys]
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Bytes of a key
+    /// The size of a key in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: usize,
-    /// Bytes of a value, half of which compress; YCSB's records have 10 fields of 100 bytes
+    /// The size of a value, half of which compresses; YCSB's records have 10 fields of 100 bytes
     #[arg(long, value_name = "SIZE", default_value = "100", value_parser = arguments::bytes)]
     value_size: u64,
-    /// Keys that share a prefix of 8 bytes; 1 for no prefixes
+    /// The number of keys that share a prefix of 8 bytes; 1 for no prefixes
     #[arg(long, value_name = "N", default_value_t = 1)]
     group_size: u64,
-    /// Threads that divide the operations
+    /// The number of threads that divide the operations
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Entries per commit of fills and overwrite [default: 1]; keys per call of multireadrandom
+    /// Entries per commit of fills and of overwrite [default: 1]; keys per call of multireadrandom
     /// [default: 32]
     #[arg(long, value_name = "N")]
     batch_size: Option<u64>,
-    /// Steps after each seek of seekrandom, and of a scan of mixed
+    /// Steps after each seek of seekrandom, and in each scan of mixed
     #[arg(long, value_name = "N", default_value_t = 10)]
     seek_nexts: u64,
-    /// What mixed does: shares of get, miss, scan, long-scan and put
+    /// The operations of mixed: shares of get, miss, scan, long-scan and put
     #[arg(long, value_name = "SHARES", default_value_t = Settings::MIX_EVEN)]
     mix: Mix,
-    /// Waits for each commit to be on the disk
+    /// Syncs each commit to the disk
     #[arg(long)]
     sync: bool,
-    /// Makes asynchronous calls: writes that nobody waits for until the end, and gets, multi-gets, seeks, updates, and
-    /// writes with --sync, of which each thread has at most so many under way [default of the number: 64]
+    /// Makes asynchronous calls. Each thread has at most CALLS gets, multi-gets, seeks, updates and
+    /// synced writes under way [default of the number: 64]. Writes without --sync are awaited at
+    /// the end only
     #[arg(long = "async", value_name = "CALLS", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "64")]
     window: Option<usize>,
-    /// Threads that make asynchronous calls, each for its part of the partitions; background threads
-    /// make them if there are none
+    /// Worker threads for asynchronous calls, each for its own partitions; with 0, background
+    /// threads do the calls
     #[arg(long, value_name = "N", default_value_t = 0)]
     workers: usize,
-    /// Calls that the queue of each worker holds [default: 1024]
+    /// The capacity of each worker's queue, in calls [default: 1024]
     #[arg(long, value_name = "N")]
     worker_queue: Option<usize>,
-    /// What keys, values and choices are derived from
+    /// The seed of keys, values and choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// The design in a file, as `hedgerow advise --write FILE` writes it
+    /// A file with the design, as `hedgerow advise --write FILE` writes it
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = [
         "policy", "levels", "table", "index", "filter", "residency", "compression", "memtable_size", "table_size",
     ])]
     design: Option<PathBuf>,
-    /// The keyspace tunes itself from this design on (see `hedgerow retune --auto`)
+    /// Lets the keyspace tune itself, beginning with this design (see `hedgerow retune --auto`)
     #[arg(long)]
     auto: bool,
-    /// The order of keys: sorted, semi-sorted:8, hashed; seeks need sorted ones, prefixscan one of
-    /// the first two
+    /// The order of keys: sorted, semi-sorted:8, hashed; seeks need sorted, prefixscan needs sorted
+    /// or semi-sorted
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: KeyOrder,
     /// The division into trees: single, hash:N (or N), range:KEY,KEY
     #[arg(long, value_name = "HOW", default_value_t)]
     partitions: Partitioning,
-    /// The merge policy: leveling:T, tiering:RUNS, garnering:T,C, lazy-leveling:RUNS, front-loaded:T,
-    /// bush:T, garnering-paper:T,C, trie[:FANOUT] (with --order hashed); leveling and garnering also
-    /// with ,one-table ,partitioned ,whole-level
+    /// The merge policy: leveling:T, tiering:RUNS, garnering:T,C, lazy-leveling:RUNS,
+    /// front-loaded:T, bush:T, garnering-paper:T,C, trie[:FANOUT] (with --order hashed); leveling
+    /// and garnering also with ,one-table ,partitioned ,whole-level
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
     /// A table of levels in place of a policy: slimdb, or such as
@@ -133,35 +135,37 @@ pub(crate) struct Arguments {
     /// The table format: block, block:BYTES, htable, htable:BYTES; the last two with --order hashed
     #[arg(long, value_name = "FORMAT", default_value = "block", value_parser = table_format)]
     table: (TableSpec, u32),
-    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
+    /// The index of tables: fence, three-level, three-level:array; the last two need semi-sorted or
+    /// hashed keys
     #[arg(long, value_name = "INDEX", default_value_t)]
     index: IndexSpec,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, cluster:BITS, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS,
+    /// mlcf:BITS,unique, cluster:BITS, none
     #[arg(long, value_name = "FILTER", default_value_t = Design::default().filter)]
     filter: FilterSpec,
-    /// Where indexes and filters live: auto, resident, paged
+    /// The residency of indexes and filters: auto, resident, paged
     #[arg(long, value_name = "WHERE", default_value_t)]
     residency: Residency,
-    /// How table files are read: pread, mmap, direct (past the system's cache)
+    /// The way to read table files: pread, mmap, direct (past the system's cache)
     #[arg(long, value_name = "HOW", default_value_t)]
     io: ReadMode,
     /// The compression of pages: none, lz4
     #[arg(long, value_name = "CODEC", default_value_t)]
     compression: Compression,
-    /// The size at which memtables are flushed; follows from the budget unless given
+    /// The size at which memtables are flushed [default: follows from the budget]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     memtable_size: Option<u64>,
-    /// The size of tables; follows from the budget unless given
+    /// The size of tables [default: follows from the budget]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     table_size: Option<u64>,
-    /// The memory for caches, memtables, indexes and filters together
+    /// The memory budget for caches, memtables, indexes and filters together
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
 
-    /// Writes a page with charts, and the results, to this directory
+    /// The directory to write a page with charts and the results to
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Results of earlier runs for the page: files of JSON lines
+    /// Files of JSON lines with results of earlier runs, for the page
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "report")]
     from: Vec<PathBuf>,
 }
@@ -171,27 +175,28 @@ pub(crate) struct Arguments {
 enum PaperArguments {
     /// Runs the experiments of the Autumn paper: leveling beside garnering
     ///
-    /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    /// Each design runs on a store of its own, which is removed. docs/benchmarks.md has results.
     #[command(name = "paper-autumn", after_help = paper::AUTUMN)]
     Autumn(paper::Arguments),
     /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
     ///
-    /// Each design is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    /// Each design runs on a store of its own, which is removed. docs/benchmarks.md has results.
     #[command(name = "paper-slimdb", after_help = paper::SLIMDB)]
     Slimdb(paper::Arguments),
     /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
     ///
-    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md has results.
+    /// Each trial runs on a store of its own, which is removed. docs/benchmarks.md has results.
     #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
     Parallel(paper::Arguments),
-    /// Runs the experiments of the LSM-trie paper: growth, gets with few filters in memory, cold starts
+    /// Runs the experiments of the LSM-trie paper: growth, gets with few filters in memory, cold
+    /// starts
     ///
-    /// Each trial is run on a store of its own, which is removed. docs/benchmarks.md says what is compared.
+    /// Each trial runs on a store of its own, which is removed. docs/benchmarks.md describes them.
     #[command(name = "paper-lsm-trie", after_help = paper::LSM_TRIE)]
     LsmTrie(paper::Arguments),
 }
 
-/// A format and the size of its blocks or buckets.
+/// Parses a table format and the size of its blocks or buckets.
 pub(crate) fn table_format(text: &str) -> Result<(TableSpec, u32), String> {
     let unknown = || {
         format!("expected a table format such as `block`, `block:4096` or `htable`, found `{text}`")
@@ -335,18 +340,18 @@ fn measure(
 const HEADINGS: &str = "\
 workload             ops/s    p50 us    p99 us  p99.9 us      max us  write amp  space amp  device/op  settled in";
 
-/// How calls fared that went through queues.
+/// Counts and waits of the calls that went through queues; `None` without such calls.
 fn queues(result: &Value) -> Option<String> {
     let number = |name: &str| result["queue"][name].as_f64();
     Some(format!(
-        "  queues: {:.0} calls, {:.1} taken together, each waited {:.1} us",
+        "  queues: {:.0} calls, {:.1} per batch, {:.1} us mean wait",
         number("calls").filter(|calls| *calls > 0.0)?,
         number("calls_per_batch")?,
         number("wait_us")?,
     ))
 }
 
-/// What people look at first; the rest is in the JSON.
+/// One line with the most important numbers; the JSON has all of them.
 fn row(result: &Value) -> String {
     let number = |value: &Value, decimals: usize| match value.as_f64() {
         Some(number) => format!("{number:.decimals$}"),

@@ -13,16 +13,16 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow checkpoint --db people people.2024-06-01";
 
-/// Makes a copy of a database in a new directory, which opens like any other.
+/// Copies a database into a new directory; the copy opens like any other database.
 ///
-/// Tables are linked, not copied, where both directories are on one file system.
+/// Tables are linked, not copied, if both directories are on one file system.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
 
-    /// The directory of the copy: new or empty.
+    /// The directory for the copy, new or empty.
     #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
     destination: PathBuf,
 }

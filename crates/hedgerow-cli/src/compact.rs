@@ -14,11 +14,11 @@ Example:
   hedgerow compact --db people
   hedgerow compact --db people --from a --to c
 
-Ctrl-C ends it at the next step; what was merged until then stays.";
+Ctrl-C ends it after the current step; finished merges stay.";
 
-/// Merges everything of a keyspace, or of a range, into the deepest level.
+/// Merges a whole keyspace, or a range of it, into the deepest level.
 ///
-/// Deleted and replaced data is gone then, and reads look in one place only.
+/// This removes deleted and replaced entries, so that a read looks at one run only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {

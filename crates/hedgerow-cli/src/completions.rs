@@ -1,4 +1,4 @@
-//! `hedgerow completions SHELL`: what a shell needs to complete commands and flags.
+//! `hedgerow completions SHELL`: the script with which a shell completes commands and flags.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -13,7 +13,7 @@ Example:
   hedgerow completions zsh > ~/.zfunc/_hedgerow
   hedgerow completions fish > ~/.config/fish/completions/hedgerow.fish";
 
-/// Prints the completions for a shell.
+/// Prints the completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {

@@ -12,7 +12,7 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow count --db people --prefix a";
 
-/// Counts the keys of a range, by reading them.
+/// Counts the keys of a range by reading them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {

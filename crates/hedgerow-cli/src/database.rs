@@ -1,5 +1,5 @@
-//! The database and the keyspace that a command works on, and the ways to open them: to read,
-//! beside a writer if there is one; to write what is there; to write, making what is missing.
+//! The database and the keyspace that a command works on, and the three ways to open them: to read,
+//! beside a writer if there is one; to write; to write, creating the database and the keyspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ use crate::arguments;
 use crate::creation::CreationArguments;
 use crate::exit::{Exit, Failure};
 
-/// Either of these makes a directory a database, if only a damaged one.
+/// A directory with either of these is a database, if only a damaged one.
 const PARTS: [&str; 2] = ["MANIFEST", "tables"];
 
-/// What every command on a database takes.
+/// The arguments of every command on a database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DatabaseArguments {
     /// The directory of the database.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) db: PathBuf,
 
-    /// The memory that the engine may use.
+    /// The memory budget of the engine.
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
 
-    /// Directories for levels, log and filters, remembered: `0-1=/fast;2-=/slow;log=/fast`; what is not named
-    /// is in the database's directory
+    /// Directories for levels, log and filters, stored in the database:
+    /// `0-1=/fast;2-=/slow;log=/fast`. All other files stay in the database's directory
     #[arg(long, value_name = "PATHS")]
     level_paths: Option<LevelPaths>,
 }
 
-/// What every command on one keyspace takes.
+/// The arguments of every command on one keyspace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyspaceArguments {
     #[command(flatten)]
@@ -64,7 +64,11 @@ impl DatabaseArguments {
         Ok(self.builder().open()?)
     }
 
-    /// How to open the database, which has to be there.
+    /// A builder for the database.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is no database.
     pub(crate) fn existing(&self) -> Result<Builder, Failure> {
         if self.exists() {
             return Ok(self.builder());
@@ -82,7 +86,7 @@ impl DatabaseArguments {
         if let Some(paths) = &self.level_paths {
             builder = builder.level_paths(paths.clone());
         }
-        // A profile that cannot be read is told by `advise`, which is about it.
+        // `advise` reports a profile that cannot be read; other commands do without.
         match profile::find(None) {
             Ok(device) => builder.device(device),
             Err(_) => builder,
@@ -90,7 +94,7 @@ impl DatabaseArguments {
     }
 }
 
-/// A keyspace of a database, to be read with little memory.
+/// Opens a keyspace for reading, with a memory budget of 64 MiB.
 pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), Failure> {
     let arguments = KeyspaceArguments {
         database: DatabaseArguments {
@@ -104,7 +108,7 @@ pub(crate) fn open_to_read(db: &Path, keyspace: &str) -> Result<(Db, Keyspace), 
 }
 
 impl KeyspaceArguments {
-    /// The directory of the database, and the memory that it may use.
+    /// The directory of the database and its memory budget.
     pub(crate) fn place(&self) -> (&Path, u64) {
         (&self.database.db, self.database.memory_budget)
     }
@@ -117,8 +121,9 @@ impl KeyspaceArguments {
         self.find(self.database.open_to_write()?)
     }
 
-    /// Makes the database if it is missing, and the keyspace. One that is there must have the parts of
-    /// the layout that are given, and keeps its design unless another one is given.
+    /// Opens the database and the keyspace, and creates them if they are missing. An existing
+    /// keyspace must have the layout that is given, and keeps its design unless another one is
+    /// given.
     pub(crate) fn open_or_create(
         &self,
         creation: &CreationArguments,

@@ -1,4 +1,4 @@
-//! `hedgerow del KEY…`: takes keys' values away.
+//! `hedgerow del KEY…`: deletes keys.
 
 use std::ffi::OsString;
 
@@ -14,9 +14,9 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow del --db people ada grace";
 
-/// Takes the values of keys away, of all of them or of none; durable when the command ends.
+/// Deletes keys, all of them or none; durable when the command ends.
 ///
-/// The keys need not have values.
+/// The keys need not exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {

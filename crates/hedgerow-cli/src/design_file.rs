@@ -1,4 +1,4 @@
-//! Designs in files: `hedgerow advise --write FILE` makes them, `--design FILE` opens with them.
+//! Files with designs: `hedgerow advise --write FILE` writes one, `--design FILE` reads it.
 
 use std::fs;
 use std::path::Path;

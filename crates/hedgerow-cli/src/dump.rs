@@ -19,7 +19,7 @@ Example:
   hedgerow dump --db people people.csv
   hedgerow dump --db people | gzip > people.jsonl.gz";
 
-/// Writes the keys of a keyspace, or of a range, with their values; all as of one moment.
+/// Writes the keys of a keyspace or of a range with their values, all as of one moment.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
@@ -32,11 +32,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     range: RangeArguments,
 
-    /// The format; unless set, what the file's name ends in, `json` for a pipe.
+    /// The format [default: follows from the file's name; `json` for a pipe].
     #[arg(long)]
     format: Option<Format>,
 
-    /// The file to write, or to write anew; `-` is standard output.
+    /// The file to write; an existing file is replaced; `-` is standard output.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -74,7 +74,7 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|e| Failure::io("create", path, &e))
 }
 
-/// Writes everything, and tells how much it was.
+/// Writes all entries of the walk and returns their number.
 fn write(
     walk: &mut Walk,
     sink: &mut dyn Sink,

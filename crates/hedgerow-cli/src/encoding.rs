@@ -1,11 +1,11 @@
-//! How keys and values, which are any bytes, are given and shown.
+//! The encodings in which keys and values, which are any bytes, are given and shown.
 //!
-//! As text unless asked otherwise: UTF-8 stands for itself, but a backslash is `\\`, control
-//! characters are `\n`, `\r`, `\t` or `\xNN`, and bytes that are not UTF-8 are `\xNN`. So each is on
-//! one line, none is lost, no two are shown alike, and what was shown can be given back.
+//! The default is text: UTF-8 stands for itself, but a backslash is `\\`, control characters are
+//! `\n`, `\r`, `\t` or `\xNN`, and bytes that are not UTF-8 are `\xNN`. So each key and value is on
+//! one line, no two look alike, and the shown form can be given back.
 //!
-//! In JSON a string is the text itself, without these escapes; bytes that are not UTF-8 are an
-//! object `{"base64": "…"}`. With `--hex` or `--base64` every key and value is that, in JSON, too.
+//! A JSON string is the text itself, without these escapes; bytes that are not UTF-8 are an object
+//! `{"base64": "…"}`. `--hex` and `--base64` apply to every key and value, in JSON too.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 
-/// The part of the help that says how keys and values are written.
+/// The part of the help about the encoding of keys and values.
 pub(crate) const HELP: &str =
     r"Keys and values are text, in which \\, \n, \r, \t and \xNN stand for bytes.";
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct EncodingArguments {
-    /// Keys and values are given and shown in hexadecimal.
+    /// Takes and shows keys and values in hexadecimal.
     #[arg(long, conflicts_with = "base64")]
     hex: bool,
 
-    /// Keys and values are given and shown in base64.
+    /// Takes and shows keys and values in base64.
     #[arg(long)]
     base64: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The bytes of a key or value that is an argument.
+    /// Decodes a key or value that is an argument.
     pub(crate) fn argument(self, argument: &OsStr) -> Result<Vec<u8>, Failure> {
         let decoded = self.decode(argument.as_encoded_bytes());
         decoded.map_err(|problem| Failure::new(Exit::Usage, problem))
@@ -62,7 +62,7 @@ impl Encoding {
         }
     }
 
-    /// The inverse of [`Encoding::encode`], or what was expected and found.
+    /// The inverse of [`Encoding::encode`]. An error says what was expected and found.
     pub(crate) fn decode(self, text: &[u8]) -> Result<Vec<u8>, String> {
         let found = |name, error: DecodeError| {
             let text = String::from_utf8_lossy(text);
@@ -85,7 +85,7 @@ impl Encoding {
         }
     }
 
-    /// The inverse of [`Encoding::encode_json`], or what was expected and found.
+    /// The inverse of [`Encoding::encode_json`]. An error says what was expected and found.
     pub(crate) fn decode_json(self, value: Value) -> Result<Vec<u8>, String> {
         match value {
             Value::String(text) if self == Encoding::Text => Ok(text.into_bytes()),
@@ -125,7 +125,7 @@ fn escape(bytes: &[u8]) -> String {
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(text, r"\x{byte:02x}");
     }
 }
@@ -143,7 +143,7 @@ fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The byte that an escape at the beginning of `text` stands for, and the escape's length.
+/// Decodes the escape at the beginning of `text`. Returns its byte and its length.
 fn escaped(text: &[u8]) -> Result<(u8, usize), String> {
     match text {
         [_, b'\\', ..] => Ok((b'\\', 2)),

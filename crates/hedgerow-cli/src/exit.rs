@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and the one sentence that says why.
+//! The end of a command: its exit code, and one sentence with the reason.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use std::process::ExitCode;
 use hedgerow::{Error, ErrorKind};
 use serde_json::json;
 
-/// The part of the help that names the exit codes.
+/// The part of the help about exit codes.
 pub(crate) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 corruption found, 5 locked by another \
 process, 130 ended by Ctrl-C.";
 
-/// What the exit code says.
+/// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Nobody reads the output any more (`| head`): an end, but no failure.
+    /// The reader of the output has closed it (`| head`), which is no failure.
     Unread = 0,
     Failure = 1,
     Usage = 2,
     NotFound = 3,
     Corruption = 4,
     Locked = 5,
-    /// As shells say it: 128 and the number of the signal.
+    /// The shells' convention: 128 plus the number of the signal.
     Interrupted = 130,
 }
 
@@ -41,14 +41,14 @@ impl Exit {
     }
 }
 
-/// Why a command did not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
     path: Option<PathBuf>,
     offset: Option<u64>,
-    /// What the argument parser printed: more than a sentence, or the help itself.
+    /// The output of the argument parser: a longer message, or the help.
     usage: Option<Box<clap::Error>>,
 }
 
@@ -63,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// Names the file that it is about.
+    /// Adds the file that the failure is about.
     pub(crate) fn at(self, path: &Path) -> Failure {
         Failure {
             path: Some(path.to_path_buf()),
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// Says more, at the end.
+    /// Appends `more` to the message.
     pub(crate) fn adding(mut self, more: &str) -> Failure {
         self.message.push_str(more);
         self
@@ -87,7 +87,7 @@ impl Failure {
         Failure::new(exit, message).at(path)
     }
 
-    /// Standard output could not be written.
+    /// Writing to standard output failed.
     pub(crate) fn output(error: &io::Error) -> Failure {
         let exit = match error.kind() {
             io::ErrorKind::BrokenPipe => Exit::Unread,
@@ -96,8 +96,8 @@ impl Failure {
         Failure::new(exit, format!("cannot write to standard output: {error}"))
     }
 
-    /// Prints why to standard error (help that was asked for goes to standard output), and gives
-    /// the exit code. Where nobody listens any more nothing can be said.
+    /// Prints the message to standard error and returns the exit code. Requested help goes to
+    /// standard output. A closed standard error is ignored.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
         if self.exit == Exit::Unread {
             return ExitCode::SUCCESS;
@@ -129,7 +129,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let exit = match error.kind() {
-            // The call that has to be fixed is the command line.
+            // The call to fix is the command line.
             ErrorKind::InvalidArgument => Exit::Usage,
             ErrorKind::Corruption => Exit::Corruption,
             ErrorKind::Locked => Exit::Locked,
@@ -148,7 +148,7 @@ impl From<Error> for Failure {
 impl From<clap::Error> for Failure {
     fn from(error: clap::Error) -> Failure {
         let text = error.to_string();
-        // Up to the hints; what is missing stands on lines of its own.
+        // Keeps the lines before the hints. A missing argument has a line of its own.
         let lines = text.lines().take_while(|line| !line.is_empty());
         let said = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         let message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();

@@ -1,4 +1,5 @@
-//! `hedgerow explain get KEY`: how a lookup goes; `hedgerow explain design`: what a design does.
+//! `hedgerow explain get KEY`: the steps of a lookup; `hedgerow explain design`: the effects of a
+//! design.
 
 mod design;
 
@@ -21,7 +22,7 @@ Example:
   hedgerow explain get --db people --warm --json ada
   hedgerow explain design --db people --keyspace default";
 
-/// Tells how a lookup finds its answer, and what a design does to a keyspace.
+/// Explains a lookup step by step, or a design with its predicted and measured costs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -35,10 +36,10 @@ enum What {
     Design(design::Arguments),
 }
 
-/// Looks a key up and tells which memtables, runs, filters and pages were asked, and what was read.
+/// Looks up a key and shows which memtables, runs, filters and pages the lookup used.
 ///
-/// The database is opened for reading only, with an empty page cache: a page that is not cached here
-/// may be in the cache of a process that has the database open.
+/// The database is opened for reading only, with an empty page cache. A page that is not cached
+/// here may be in the cache of another process that has the database open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 struct GetArguments {
@@ -48,7 +49,7 @@ struct GetArguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
-    /// Looks the key up once before, so that its pages are cached.
+    /// Looks up the key twice, so that its pages are cached the second time.
     #[arg(long)]
     warm: bool,
 
@@ -111,7 +112,7 @@ fn print(explanation: &Explanation, encoding: Encoding, output: &mut Output) {
 fn print_group_filter(filter: &GroupFilterAsked, output: &mut Output) {
     let left = counted(filter.runs_left as u64, "run");
     output.line(format_args!(
-        "  level {}: a filter over its runs leaves {left}",
+        "  level {}: the group filter leaves {left}",
         filter.level
     ));
     if let Some(page) = &filter.page {
@@ -127,7 +128,7 @@ fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
     };
     let filter = match table.filter {
         FilterAnswer::No => ": its filter says no",
-        FilterAnswer::Maybe => ": its filter lets the key pass",
+        FilterAnswer::Maybe => ": its filter says maybe",
         _ => ": it has no filter",
     };
     let (smallest, largest) = &table.bounds;
@@ -141,7 +142,7 @@ fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
         output.line(format_args!("    in {}", dir.display()));
     }
     if table.opened {
-        output.line(format_args!("    opened: its footer was read first"));
+        output.line(format_args!("    table opened: its footer was read first"));
     }
     for page in &table.pages {
         output.line(format_args!("    {}", page_text(page)));
@@ -169,7 +170,7 @@ fn found_text(found: Option<FoundEntry>) -> String {
             kind_name(found),
             count(found.seqno)
         ),
-        None => "not there".to_owned(),
+        None => "not found".to_owned(),
     }
 }
 
@@ -181,7 +182,7 @@ fn answer_text(explanation: &Explanation) -> String {
     match (&explanation.value, explanation.found()) {
         (Some(value), _) => format!("a value of {}", bytes(value.len() as u64)),
         (None, Some(_)) => "no value: the key is deleted".to_owned(),
-        (None, None) => "no value: the key is nowhere".to_owned(),
+        (None, None) => "no value: the key was not found".to_owned(),
     }
 }
 
@@ -189,7 +190,7 @@ fn cost_text(explanation: &Explanation) -> String {
     let (pages, reads) = (explanation.pages().count(), reads(explanation));
     let (asked, wrong) = filters(explanation);
     format!(
-        "{}, {} of them read; {} asked, {}",
+        "{}, {} of them read; {} probed, {}",
         counted(pages as u64, "page"),
         count(reads as u64),
         counted(asked as u64, "filter"),
@@ -201,7 +202,7 @@ fn reads(explanation: &Explanation) -> usize {
     explanation.pages().filter(|page| !page.cached).count()
 }
 
-/// Filters asked, and those that let the key pass though it was not there.
+/// The numbers of filters probed and of false positives.
 fn filters(explanation: &Explanation) -> (usize, usize) {
     let asked = |table: &&TableAsked| table.filter != FilterAnswer::Missing;
     let wrong = |table: &&TableAsked| table.filter == FilterAnswer::Maybe && table.found.is_none();

@@ -1,4 +1,4 @@
-//! `hedgerow get KEY`: shows a key's value.
+//! `hedgerow get KEY`: shows the value of a key.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ Example:
   hedgerow get --db people ada
   hedgerow get --db people --raw portrait > ada.jpg";
 
-/// Shows a key's value; exit code 3 if it has none.
+/// Shows the value of a key; exit code 3 if it has none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
-    /// Writes the value byte for byte, and nothing else.
+    /// Writes the bytes of the value and nothing else.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 

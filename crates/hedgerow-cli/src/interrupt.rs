@@ -1,4 +1,4 @@
-//! Ctrl-C, for work that can end at its next step with what is done so far.
+//! Ctrl-C for work that can end after its current step and keep what is done.
 
 use std::io;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on Ctrl-C is noted, and ends the process only when it comes a second time.
+    /// Begins to listen. The first Ctrl-C sets the flag; the second one ends the process.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
         let came = Arc::new(AtomicBool::new(false));
-        // In this order: the first one finds the flag down, and raises it.
+        // In this order: the first handler still finds the flag unset, and the second one sets it.
         flag::register_conditional_shutdown(SIGINT, Exit::Interrupted as i32, came.clone())
             .and_then(|_| flag::register(SIGINT, came.clone()))
             .map_err(|e: io::Error| {

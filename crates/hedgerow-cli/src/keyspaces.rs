@@ -13,8 +13,8 @@ Example:
 
 /// Lists the keyspaces of a database: name, layout, design, entries, bytes.
 ///
-/// Entries count deletes and replaced values until they are merged away: at least as many as there
-/// are keys, which `count` counts. Bytes are those of the tables; what is only in the log has none.
+/// Entries include deletes and replaced values until a merge drops them, so there are at least as
+/// many as keys (see `count`). Bytes are those of the tables, without the log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -40,7 +40,7 @@ fn all(db: &Db) -> Vec<Keyspace> {
         .collect()
 }
 
-/// A line for each, names and designs in columns.
+/// Prints a line for each keyspace, in columns.
 fn print(keyspaces: &[Keyspace], output: &mut Output) {
     let headings = ["name", "layout", "design", "entries", "bytes"];
     let mut rows = vec![headings.map(str::to_owned)];
@@ -104,18 +104,18 @@ pub(crate) fn design_object(design: &Design) -> Value {
     })
 }
 
-/// What was asked of a keyspace lately, as shares of all operations.
+/// The recent operations of a keyspace, as shares of all.
 pub(crate) fn operations_text(operations: &Operations) -> String {
     let all = operations.total();
     if all == 0 {
-        return "nothing".to_owned();
+        return "none".to_owned();
     }
     let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / all as f64);
     let steps = operations.nexts as f64 / operations.seeks.max(1) as f64;
     let writes = operations.puts + operations.deletes;
     let replaced = operations.replaced as f64 / writes.max(1) as f64;
     format!(
-        "{} gets that found, {} that did not, {} scans of {steps:.1} steps, {} puts, {} deletes; \
+        "{} gets that found, {} gets that missed, {} scans of {steps:.1} steps, {} puts, {} deletes; \
          {:.0} % of the writes replaced an entry",
         share(operations.gets_found),
         share(operations.gets_missed),
@@ -139,7 +139,7 @@ pub(crate) fn operations_object(operations: &Operations) -> Value {
     })
 }
 
-/// The name of a choice without parameters, as specs write it.
+/// The name of a choice without parameters, in lower case as specs write it.
 pub(crate) fn lower(choice: impl std::fmt::Debug) -> String {
     format!("{choice:?}").to_lowercase()
 }

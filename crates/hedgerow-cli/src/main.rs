@@ -1,7 +1,7 @@
 //! The command line of Hedgerow: one file, or folder, per subcommand.
 //!
 //! Results go to standard output, as tables for people or, with `--json`, as one object; progress
-//! and errors go to standard error. What a command ended with is in its exit code ([`exit`]).
+//! and errors go to standard error. The exit code says how a command ended ([`exit`]).
 
 // The subcommands.
 mod advise;
@@ -27,7 +27,7 @@ mod stats;
 mod tour;
 mod verify;
 
-// What they share.
+// Shared by the subcommands.
 mod arguments;
 mod database;
 mod design_file;
@@ -47,11 +47,11 @@ use clap::{Parser, Subcommand};
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Makes, reads and judges Hedgerow databases.
+/// Creates, reads and inspects Hedgerow databases.
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow", version, propagate_version = true, after_help = exit::HELP)]
 struct CommandLine {
-    /// Prints JSON instead of text, errors too: one object, or one per line.
+    /// Prints JSON instead of text, for errors too: one object, or one object per line.
     #[arg(long, global = true)]
     json: bool,
 

@@ -1,4 +1,4 @@
-//! What people and programs see: text or JSON on standard output, progress on standard error.
+//! The output for people and programs: text or JSON on standard output, progress on standard error.
 
 use std::fmt::{self, Arguments};
 use std::io::{self, IsTerminal, Write};
@@ -13,10 +13,10 @@ use crate::exit::Failure;
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
-    /// A terminal that may be drawn on: block characters for bars.
+    /// True on a terminal that shows block characters, for bars.
     pub(crate) drawing: bool,
     colours: bool,
-    /// The first failed write; nothing is written after it.
+    /// The first failed write. Nothing is written after it.
     broken: Option<io::Error>,
 }
 
@@ -33,21 +33,21 @@ impl Output {
         }
     }
 
-    /// A line of text for people; nothing with `--json`.
+    /// Prints a line of text for people; nothing with `--json`.
     pub(crate) fn line(&mut self, text: Arguments<'_>) {
         if !self.json {
             self.write(text);
         }
     }
 
-    /// A heading above lines of text, after an empty line.
+    /// Prints an empty line and a heading.
     pub(crate) fn heading(&mut self, title: &str, rest: &str) {
         let bold = self.bold(title);
         let space = if rest.is_empty() { "" } else { " " };
         self.line(format_args!("\n{bold}{space}{rest}"));
     }
 
-    /// The result for programs; nothing without `--json`.
+    /// Prints a result for programs; nothing without `--json`.
     pub(crate) fn object(&mut self, object: &Value) {
         if self.json {
             self.write(format_args!("{object}"));
@@ -84,29 +84,29 @@ impl Output {
         self.json
     }
 
-    /// Whether nothing that is written arrives any more.
+    /// True after a failed write.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// Begins an empty screen, where there is one.
+    /// Clears the screen of a terminal.
     pub(crate) fn clear_screen(&mut self) {
         if self.drawing {
             self.line(format_args!("\x1b[H\x1b[2J"));
         }
     }
 
-    /// Whether everything was written.
+    /// Returns the failure of the first write that failed.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         self.broken.map_or(Ok(()), |e| Err(Failure::output(&e)))
     }
 }
 
-/// A bar on standard error that counts up to `total` things; invisible when that is no terminal.
+/// A bar on standard error that counts to `total`; invisible if standard error is no terminal.
 pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
     let template = "{prefix:<9} {wide_bar} {human_pos} of {human_len}, {whole_per_sec}/s, {eta}";
     let whole_per_sec = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // What cannot be drawn is left out.
+        // A bar that cannot be drawn is left out.
         let _ = write!(out, "{}", count(state.per_sec() as u64));
     };
     let style = ProgressStyle::with_template(template)
@@ -118,7 +118,7 @@ pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
         .with_prefix(doing.to_owned())
 }
 
-/// A bar on standard error for work that is told in bytes; invisible when that is no terminal.
+/// A bar on standard error that counts bytes; invisible if standard error is no terminal.
 pub(crate) fn progress_bytes(doing: &str, total: u64) -> ProgressBar {
     let template = "{prefix:<9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
     let style = ProgressStyle::with_template(template)
@@ -129,7 +129,7 @@ pub(crate) fn progress_bytes(doing: &str, total: u64) -> ProgressBar {
         .with_prefix(doing.to_owned())
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -142,7 +142,7 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
-/// A count with its noun: `1 run`, `2 runs`, `3 directories`, `4 flushes`.
+/// Formats a count with its noun: `1 run`, `2 runs`, `3 directories`, `4 flushes`.
 pub(crate) fn counted(n: u64, noun: &str) -> String {
     let n_shown = count(n);
     match noun.strip_suffix('y') {
@@ -153,12 +153,12 @@ pub(crate) fn counted(n: u64, noun: &str) -> String {
     }
 }
 
-/// `1536` as `1.5 KiB`.
+/// Formats `1536` as `1.5 KiB`.
 pub(crate) fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = n as f64;
     let mut unit = 0;
-    // What would be printed as 1024.0 is 1.0 of the next unit.
+    // A value that would print as 1024.0 is 1.0 of the next unit.
     while value >= 1023.95 && unit + 1 < units.len() {
         value /= 1024.0;
         unit += 1;
@@ -170,7 +170,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// A turning wheel on standard error, for work whose end is not known.
+/// A spinner with a count on standard error, for work without a known end.
 pub(crate) fn wheel(doing: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix:<9} {spinner} {human_pos}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -179,7 +179,7 @@ pub(crate) fn wheel(doing: &str) -> ProgressBar {
         .with_prefix(doing.to_owned())
 }
 
-/// A wheel on standard error that turns by itself, for work that tells nothing of itself.
+/// A spinner with the elapsed time on standard error, for work that reports no progress.
 pub(crate) fn waiting(doing: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix:<9} {spinner} {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -190,7 +190,7 @@ pub(crate) fn waiting(doing: &str) -> ProgressBar {
     wheel
 }
 
-/// How many per second, in three digits: `1.23 million`, `45.6 thousand`, `789`.
+/// Formats a count per second with three digits: `1.23 million`, `45.6 thousand`, `789`.
 pub(crate) fn rate(n: u64, time: Duration) -> String {
     let per_second = per_second(n, time);
     let (value, unit) = match per_second {
@@ -206,7 +206,7 @@ pub(crate) fn rate(n: u64, time: Duration) -> String {
     format!("{value:.decimals$}{unit}")
 }
 
-/// How many per second; 0 when no time passed.
+/// The count per second; 0 if no time passed.
 pub(crate) fn per_second(n: u64, time: Duration) -> f64 {
     if time.is_zero() {
         0.0
@@ -215,7 +215,7 @@ pub(crate) fn per_second(n: u64, time: Duration) -> f64 {
     }
 }
 
-/// `0.0123 s` as `12.3 ms`.
+/// Formats 0.0123 s as `12.3 ms`.
 pub(crate) fn seconds(time: Duration) -> String {
     let s = time.as_secs_f64();
     if s == 0.0 {
@@ -229,7 +229,7 @@ pub(crate) fn seconds(time: Duration) -> String {
     }
 }
 
-/// Bytes of a name or path on one line: what is no printable UTF-8 is escaped.
+/// Formats a name or path on one line; bytes that are no printable UTF-8 are escaped.
 pub(crate) fn shown(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

@@ -1,4 +1,4 @@
-//! `hedgerow put KEY VALUE`: gives a key a value.
+//! `hedgerow put KEY VALUE`: puts one key.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -19,9 +19,9 @@ Example:
   hedgerow put --db people --hex 00ff 0a
   hedgerow put --db people portrait - < ada.jpg";
 
-/// Gives a key a value, which is durable when the command ends.
+/// Puts a key with a value, which is durable when the command ends.
 ///
-/// A database or keyspace that is not there is made.
+/// Creates the database and the keyspace if they are missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
     key: OsString,
 
-    /// The value; `-` is all of standard input, byte for byte.
+    /// The value; `-` takes the bytes of standard input.
     value: OsString,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// All of it, or one byte more than a value may have.
+/// Reads standard input, at most one byte more than a value may have.
 fn standard_input() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let mut input = io::stdin().lock().take(VALUE_BYTES_MAX as u64 + 1);

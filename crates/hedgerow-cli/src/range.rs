@@ -1,5 +1,5 @@
-//! A range of keys, and walking it in either direction: in order, or as keys are stored where they
-//! have no order.
+//! A range of keys and the walk over it: in order, in either direction, or in stored order for
+//! hashed keys.
 
 use std::ffi::OsString;
 use std::ops::{Bound, RangeBounds};
@@ -11,25 +11,26 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RangeArguments {
-    /// Where the range begins: this key is in it.
+    /// The first key of the range.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
 
-    /// Where the range ends: this key is not in it.
+    /// The end of the range; this key is not in it.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
 
-    /// The keys that begin with this; of a semi-sorted keyspace, those with this prefix.
+    /// The prefix of the keys; for a semi-sorted keyspace, exactly the prefix that its layout cuts
+    /// off.
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
 }
 
-/// The keys from `from` on, which is one of them, up to `to`, which is not.
+/// The keys from `from`, inclusive, to `to`, exclusive.
 #[derive(Debug)]
 pub(crate) struct Range {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
-    /// What the keys between have in common, if that is how the range was given.
+    /// The prefix, if the range was given as one.
     prefix: Option<Vec<u8>>,
 }
 
@@ -58,7 +59,8 @@ impl RangeArguments {
     }
 }
 
-/// The first key after all that begin with `prefix`, if there is one.
+/// The smallest key that is greater than all keys that begin with `prefix`; `None` if there is
+/// none.
 fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut key = prefix[..=last].to_vec();
@@ -81,7 +83,7 @@ impl Range {
     }
 }
 
-/// The keys of a range, as they were when the walk began.
+/// A walk over the keys of a range, as of the moment when it began.
 pub(crate) enum Walk {
     InOrder(Box<InOrder>),
     AsStored(AsStored),
@@ -101,13 +103,13 @@ impl Walk {
             (Some(prefix), false) => Box::new(keyspace.scan_prefix(prefix)?),
             (Some(prefix), true) => Box::new(keyspace.scan_prefix(prefix)?.rev()),
             (None, false) if range.is_everything() => Box::new(keyspace.scan_unordered()?),
-            // Is refused, with a sentence that says why.
+            // The engine refuses this and says why.
             (None, _) => Box::new(keyspace.scan::<&[u8]>(range.bounds())?),
         };
         Ok(Walk::AsStored(AsStored { items, here: None }))
     }
 
-    /// The next key, if there is one.
+    /// Steps to the next key. Returns `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         match self {
             Walk::InOrder(walk) => walk.next(),
@@ -115,7 +117,7 @@ impl Walk {
         }
     }
 
-    /// The value of the key that [`Walk::next`] gave.
+    /// The value of the key that [`Walk::next`] returned.
     pub(crate) fn value(&self) -> Result<&[u8], Failure> {
         let value = match self {
             Walk::InOrder(walk) => walk.cursor.value()?,
@@ -125,7 +127,7 @@ impl Walk {
     }
 }
 
-/// Keys in order. Values are read only when asked for.
+/// A walk in key order. A value is read only if it is asked for.
 pub(crate) struct InOrder {
     cursor: Cursor,
     range: Range,
@@ -168,7 +170,7 @@ impl InOrder {
 
 type Items = Box<dyn Iterator<Item = hedgerow::Result<(Slice, Slice)>>>;
 
-/// Keys as they are stored, each with its value.
+/// A walk in stored order, each key with its value.
 pub(crate) struct AsStored {
     items: Items,
     here: Option<(Slice, Slice)>,

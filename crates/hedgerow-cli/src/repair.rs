@@ -11,14 +11,14 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow repair --db people
 
-Nothing is thrown away: damaged files are moved to the directory `lost` of the database, tables as
-NUMBER.table.damaged. With a whole copy of one there, as NUMBER.table, repair again.
+Damaged files are not deleted but moved to the directory `lost` of the database, tables as
+NUMBER.table.damaged. If you have a whole copy of one, put it there as NUMBER.table and repair again.
 
 Exit code 4 says that entries are missing; the output says how many, and between which keys.";
 
-/// Rebuilds a database whose manifest, log or tables are damaged, from what is left.
+/// Rebuilds a database with a damaged manifest, log or tables from the parts that are whole.
 ///
-/// Reads and writes every table once, and needs as much free space as they take.
+/// Reads and writes every table once, and needs as much free space as the tables take.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let report = hedgerow::repair_with(builder)?;
     wheel.finish_and_clear();
     output.line(format_args!(
-        "recovered {} from {}; {} known by name, {} only from tables",
+        "recovered {} from {}; {} with their names, {} only from tables",
         counted(report.entries, "entry"),
         counted(report.tables as u64, "table"),
         counted(report.keyspaces_known as u64, "keyspace"),
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Err(Failure::new(Exit::Corruption, message))
 }
 
-/// What a person is told of one file.
+/// The lines about one file, for people.
 fn lines(missing: &Missing) -> Vec<String> {
     let entries = match missing.entries {
         Some(entries) => counted(entries, "entry"),

@@ -1,4 +1,4 @@
-//! `hedgerow retune`: another design for a keyspace.
+//! `hedgerow retune`: changes the design of a keyspace.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ Example:
   hedgerow retune --db people --table-size auto --no-wait
   hedgerow retune --db people --auto on
 
-Ctrl-C loses nothing: the design is in force from the beginning, and merging goes on when the database
-is opened for writing.";
+Ctrl-C loses nothing: the design is in force at once, and merging resumes when the database is opened
+for writing.";
 
-/// Gives a keyspace another design, and merges until its trees have the new shape.
+/// Changes the design of a keyspace, and merges until its trees have the new shape.
 ///
-/// What is not named stays as it is. Tables that need not be merged keep their filter, index and
+/// Parts that are not given stay unchanged. Tables that need no merge keep their filter, index and
 /// compression until `compact`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -37,46 +37,49 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     change: Change,
 
-    /// Ends as soon as the design is in force; merging goes on when the database is opened
+    /// Ends as soon as the design is in force; merging resumes when the database is opened for
+    /// writing.
     #[arg(long)]
     no_wait: bool,
 }
 
-/// The parts of a design that are to be others.
+/// The parts of the design to change.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct Change {
     /// The merge policy, such as leveling:10
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicySpec>,
-    /// The table format: block, block:BYTES, htable, htable:BYTES; the last two for hashed keys
+    /// The table format: block, block:BYTES, htable, htable:BYTES; the last two need hashed keys
     #[arg(long, value_name = "FORMAT", value_parser = table_format)]
     table: Option<(TableSpec, u32)>,
-    /// The index of tables: fence, three-level, three-level:array; the last two for hashed keys
+    /// The index of tables: fence, three-level, three-level:array; the last two need semi-sorted or
+    /// hashed keys
     #[arg(long, value_name = "INDEX")]
     index: Option<IndexSpec>,
-    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS, mlcf:BITS,unique, cluster:BITS, none
+    /// The filter of tables: monkey, monkey:BITS, bloom:BITS, cuckoo:BITS, mlcf:BITS,
+    /// mlcf:BITS,unique, cluster:BITS, none
     #[arg(long, value_name = "FILTER")]
     filter: Option<FilterSpec>,
-    /// Where indexes and filters live: auto, resident, paged
+    /// The residency of indexes and filters: auto, resident, paged
     #[arg(long, value_name = "WHERE")]
     residency: Option<Residency>,
     /// The compression of pages: none, lz4
     #[arg(long, value_name = "CODEC")]
     compression: Option<Compression>,
-    /// The size at which memtables are flushed; auto: it follows from the budget
+    /// The size at which memtables are flushed; with auto it follows from the budget
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memtable_size: Option<Size>,
-    /// The size of tables; auto: it follows from the budget
+    /// The size of tables; with auto it follows from the budget
     #[arg(long, value_name = "SIZE", value_parser = size)]
     table_size: Option<Size>,
-    /// Whether the keyspace tunes itself from now on: adopts what `advise --db` recommends, once that
-    /// would pay for rewriting the data
+    /// Turns self-tuning on or off: the keyspace adopts the design that `advise --db` recommends,
+    /// once the savings pay for rewriting the data
     #[arg(long, value_name = "on|off", value_parser = switch)]
     auto: Option<bool>,
 }
 
-/// Bytes; `None` follows from the budget.
+/// A size in bytes; `None` if it follows from the budget.
 #[derive(Debug, Clone, Copy)]
 struct Size(Option<u64>);
 
@@ -131,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         design_text(&after)
     ));
     output.line(format_args!(
-        "merged {} in {}, {} still to do",
+        "merged {} in {}, {} left to merge",
         bytes(written),
         seconds(took),
         bytes(stats.debt_bytes)

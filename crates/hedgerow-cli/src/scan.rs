@@ -1,4 +1,4 @@
-//! `hedgerow scan`: shows the keys of a range, of a prefix, or all, with their values.
+//! `hedgerow scan`: shows the keys of a range or a prefix, or all keys, with their values.
 
 use std::io::{self, BufWriter, Write};
 
@@ -17,11 +17,11 @@ Example:
   hedgerow scan --db people --prefix log/ --reverse --limit 10 --keys-only
   hedgerow scan --db edges --unordered --limit 1000";
 
-/// Shows the keys of a range with their values, in order: a line for each, key TAB value.
+/// Shows the keys of a range with their values, in order, one line each: key TAB value.
 ///
-/// Keys of a semi-sorted or hashed keyspace have no order: they are shown by prefix, or all as they
-/// are stored, with --unordered. Where such a scan ends before the last key, it says what to pass
-/// to --resume (on standard error, or as the last object with --json).
+/// A semi-sorted or hashed keyspace has no ranges. --prefix shows the keys of one prefix;
+/// --unordered shows all keys in stored order. If such a scan ends before the last key, it prints
+/// the token for --resume (on standard error, or as the last object with --json).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
@@ -38,15 +38,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
 
-    /// From the last key to the first.
+    /// Scans from the last key to the first.
     #[arg(long)]
     reverse: bool,
 
-    /// All keys, in the order in which they are stored.
+    /// Scans all keys in stored order.
     #[arg(long, conflicts_with_all = ["from", "to", "prefix", "reverse"])]
     unordered: bool,
 
-    /// Goes on where an unordered scan of the keyspace ended.
+    /// Resumes an unordered scan of the keyspace.
     #[arg(long, value_name = "TOKEN", requires = "unordered")]
     resume: Option<String>,
 
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     if keyspace.layout().order != KeyOrder::Sorted && range.is_everything() {
         let refused = keyspace.cursor().err().map(Failure::from);
         return refused.map_or(Ok(()), |refused| {
-            Err(refused.adding("; these scans are --prefix and --unordered"))
+            Err(refused.adding("; use --prefix or --unordered"))
         });
     }
     let mut walk = Walk::new(&keyspace, range, arguments.reverse)?;
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     lines.finish()
 }
 
-/// Everything from a token on; and the token that goes on from there.
+/// Scans from a token on. Prints the token to resume with if there are more keys.
 fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Result<(), Failure> {
     let token = match &arguments.resume {
         Some(text) => Encoding::Hex.decode(text.as_bytes()),
@@ -110,7 +110,7 @@ fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Res
     lines.finish()
 }
 
-/// What is shown, a line for each pair.
+/// The output: one line per pair.
 struct Lines<'a> {
     stdout: BufWriter<io::StdoutLock<'a>>,
     encoding: Encoding,

@@ -1,4 +1,4 @@
-//! Trees and memory, drawn for people and as objects for programs.
+//! Trees and memory: drawings for people, objects for programs.
 
 use hedgerow::{KeyspaceStats, MemoryStats, PartitionStats};
 use serde_json::{Map, Value, json};
@@ -14,12 +14,12 @@ pub(crate) struct Row {
     pub(crate) runs: usize,
     pub(crate) tables: usize,
     pub(crate) bytes: u64,
-    /// What it may hold; the last level holds what there is, level 0 a number of runs.
+    /// The target in bytes. The last level has none; level 0 has a number of runs instead.
     pub(crate) target_bytes: Option<u64>,
-    /// How many runs it may have.
+    /// The most runs that it may have.
     pub(crate) target_runs: usize,
     pub(crate) hits: Option<u64>,
-    /// Filter bits per key: of the tables that are there, and of those that are written now.
+    /// Filter bits per key: of the existing tables, and of tables that are written now.
     pub(crate) filter_bits: Option<(f64, f64)>,
 }
 
@@ -54,16 +54,16 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
 
 const BAR_CELLS: usize = 22;
 
-/// What bars are made of.
+/// The legend of the bars.
 pub(crate) fn legend(blocks: bool) -> &'static str {
     if blocks {
-        "(█ what is there, ░ what may be)"
+        "(█ size, ░ target)"
     } else {
-        "(# what is there, . what may be)"
+        "(# size, . target)"
     }
 }
 
-/// A heading, and one line per row: name, bar, and the numbers.
+/// Draws a heading, and one line per row: name, bar and numbers.
 pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
     let sizes = rows
         .iter()
@@ -99,7 +99,7 @@ pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
         .collect()
 }
 
-/// A bar of `filled` in proportion to `longest`, with a shade up to `target`.
+/// Draws a bar of `filled` in proportion to `longest`, with a shade up to `target`.
 pub(crate) fn bar(
     filled: u64,
     target: Option<u64>,
@@ -110,7 +110,7 @@ pub(crate) fn bar(
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = |n: u64| -> usize {
         let exact = n as f64 / longest.max(1) as f64 * (cells * 8) as f64;
-        // Whatever is there is visible.
+        // Any size above 0 is visible.
         (exact.round() as usize).clamp(usize::from(n > 0), cells * 8)
     };
     let filled = eighths(filled);
@@ -171,7 +171,7 @@ fn partition_object(partition: &PartitionStats) -> Value {
     })
 }
 
-/// A line per partition, where there are several.
+/// One line per partition, if there are several.
 pub(crate) fn partition_lines(stats: &KeyspaceStats) -> Vec<String> {
     if stats.partitions.len() < 2 {
         return Vec::new();
@@ -189,7 +189,7 @@ pub(crate) fn partition_lines(stats: &KeyspaceStats) -> Vec<String> {
     stats.partitions.iter().enumerate().map(line).collect()
 }
 
-/// Where the memory is, by what it is for.
+/// The memory, by purpose.
 pub(crate) fn memory_parts(memory: &MemoryStats) -> [(&'static str, u64); 7] {
     [
         ("memtables", memory.memtables),

@@ -1,4 +1,4 @@
-//! `hedgerow verify`: reads everything and checks it.
+//! `hedgerow verify`: reads and checks everything.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ Example:
 
 /// Reads everything and checks every checksum and invariant; exit code 4 names the first damage.
 ///
-/// Works beside a writer, on what it had written when the command began.
+/// Works beside a writer, on the data that was written before the command began.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -32,11 +32,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     })?;
     bar.finish_and_clear();
     output.line(format_args!(
-        "everything is as it was written: {} in {}, {}; {}; {} only in the log",
+        "no damage: {} in {}, {}; {}; {} only in the log",
         counted(report.entries, "entry"),
         counted(report.tables, "table"),
         bytes(report.bytes),
-        counted(report.filters, "shared filter"),
+        counted(report.filters, "group filter"),
         counted(report.log_entries, "entry"),
     ));
     output.object(&json!({

@@ -1,4 +1,5 @@
-//! `advise` and `explain design`: what is recommended can be opened, priced, measured and explained.
+//! `advise` and `explain design`: a recommended design can be opened, priced, measured and
+//! explained.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "files are made with std::fs")]
 
@@ -49,7 +50,7 @@ fn designs_are_ranked_and_memory_has_a_price() {
         costs.first().unwrap() > &(10.0 * costs.last().unwrap()),
         "{costs:?}"
     );
-    // What is asked for is taken into account.
+    // The constraints are respected.
     let fewer = advise(&["--mix", "put=1", "--writes-max", "8", "--device", "nvme"]);
     for design in fewer["designs"].as_array().unwrap() {
         assert!(design["predicted"]["entry_writes"].as_f64().unwrap() <= 8.0);
@@ -62,7 +63,7 @@ fn people_see_designs_and_what_memory_buys() {
     let text = String::from_utf8(stdout(&output).to_vec()).unwrap();
     for part in [
         "Designs",
-        "What memory buys",
+        "Cost against memory",
         "leveling:10",
         "hdd: 8000.0 us per random read",
     ] {
@@ -83,8 +84,8 @@ fn a_recommended_design_is_opened_and_explained() {
     );
     let design: Design = text.parse().unwrap();
 
-    // The price of the design in the file is near that of the tree it was made from: integers for
-    // ratios and levels that are half full on average are what lies between.
+    // The price of the design in the file is near that of its tree. They differ because the design
+    // has integer ratios, and levels are half full on average.
     let priced = advise(&[&SMALL[..], &["--price", file_name]].concat());
     let cost = |object: &Value| object["predicted"]["cost_us"].as_f64().unwrap();
     let (searched, priced) = (cost(&found["designs"][0]), cost(&priced["priced"]));
@@ -128,7 +129,8 @@ fn a_recommended_design_is_opened_and_explained() {
     assert!(measured("pages per get that does not") < 1.0);
 }
 
-/// Measured writes belong to one period. A new manifest does not end it, a change of the design does.
+/// Measured writes belong to one period. A new manifest does not end it, a change of the design
+/// does.
 #[test]
 fn measured_writes_are_those_since_the_design() {
     let place = Place::new();
@@ -212,7 +214,7 @@ fn numbers_come_from_a_database() {
     assert_eq!(found["workload"]["key_bytes"], 8.0);
     assert_eq!(found["workload"]["value_bytes"], 42.0);
 
-    // Without a mix it is what was asked lately, by another process.
+    // The default mix is the recent operations, here of another process.
     let db = Db::open(place.db()).unwrap();
     let keyspace = db.existing_keyspace("default").unwrap();
     for i in 0..30_000 {
@@ -295,7 +297,7 @@ fn a_device_is_measured_and_its_profile_used() {
         .env("XDG_CONFIG_HOME", &settings);
     let output = measure.output().unwrap();
     if !output.status.success() {
-        // A file system in memory need not know direct reads.
+        // A file system in memory may not support direct reads.
         fails_saying(&output, 1, &["direct reads"]);
         return;
     }

@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The results that a run prints, one per line.
+/// The results that a run prints, one object per line.
 fn results(arguments: &[&str]) -> Vec<Value> {
     let output = bench(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -301,7 +301,8 @@ fn orders_are_measured_with_the_scans_that_they_have() {
     }
 }
 
-/// Absent keys are looked for in all the runs of tiering if there are no filters; what comes next is written with another design.
+/// Without filters, lookups of absent keys search all runs of tiering; the next fill has another
+/// design.
 #[test]
 fn a_keyspace_may_tune_itself_while_it_is_measured() {
     let policies = |auto: &[&str]| -> Vec<Value> {

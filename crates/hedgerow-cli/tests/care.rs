@@ -176,12 +176,12 @@ fn ctrl_c_ends_a_compaction_between_two_steps() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It listens before it opens the database, and writes tables later than that.
+        // The command listens before it opens the database and writes tables.
         while child.try_wait().unwrap().is_none() && files(&tables) == before {}
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(place.text("count", &NONE), format!("{pairs}\n"));
-        // It may have been at its end.
+        // The command may already have finished.
         let ended = !output.status.success();
         if ended {
             assert_eq!(failure(&output, 130)["kind"], "interrupted");
@@ -191,7 +191,7 @@ fn ctrl_c_ends_a_compaction_between_two_steps() {
     assert!(interrupted);
 }
 
-/// Keys in level 0 that overlap, of which a compaction takes many steps. Tells how many.
+/// Puts keys in level 0 that overlap, so that a compaction takes many steps. Returns their number.
 fn many_small_tables(place: &Place) -> u64 {
     let db = Db::open(place.db()).unwrap();
     let design = Design {
@@ -283,7 +283,7 @@ fn levels_have_directories_of_their_own() {
     let slow = place.db().with_file_name("slow");
     let paths = format!("0-={};log={}", slow.display(), slow.display());
     place.text("put", &["--level-paths", &paths, "key", "value"]);
-    // It is remembered.
+    // The directory is stored in the database.
     place.text("put", &["other", "value"]);
     place.text("compact", &NONE);
     place.text("verify", &NONE);
@@ -295,7 +295,7 @@ fn levels_have_directories_of_their_own() {
     assert!(manifest.contains(&format!("levels 0 to 31 in {}", slow.display())));
     assert!(manifest.contains(", place 1: "), "{manifest}");
 
-    // Moved away, it is missed; named where it is now, it is found.
+    // The database reports a directory that was moved, and opens with its new path.
     let moved = place.db().with_file_name("moved");
     fs::rename(&slow, &moved).unwrap();
     let refused = place.run("get", &["key"]);

@@ -1,4 +1,4 @@
-//! `stats`, `explain` and `inspect`: what they tell is what is there.
+//! `stats`, `explain` and `inspect` report the real contents.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "the damage is made with std::fs")]
 
@@ -26,7 +26,7 @@ fn filled() -> Place {
     let keyspace = db
         .keyspace_with("default", Layout::sorted(), design)
         .unwrap();
-    // Not in order: then tables would only move down.
+    // Not in key order, because then tables would only move down.
     for i in (0..3000).map(|i| i * 7 % 3000) {
         keyspace.put(format!("key {i:04}"), "v".repeat(30)).unwrap();
     }
@@ -94,7 +94,7 @@ fn stats_tell_trees_writing_and_memory() {
     ] {
         assert!(text.contains(part), "expected `{part}` in: {text}");
     }
-    // The same beside a writer.
+    // The same output beside a writer.
     let _writer = Db::open(place.db()).unwrap();
     assert_eq!(
         object(&place.run("stats", &["--json"]))["keyspaces"][0]["entries"],
@@ -162,7 +162,7 @@ fn an_explanation_tells_the_place_that_answers() {
     let runs = deep["runs"].as_array().unwrap();
     assert!(runs.len() > 1 && runs.last().unwrap()["level"].as_u64().unwrap() > 0);
     let table = &runs.last().unwrap()["table"];
-    // A put that everybody sees gives up its number when it is merged.
+    // A merge drops the sequence number of a put that every reader sees.
     let number = table["found"]["sequence_number"].as_u64().unwrap();
     assert!([102, 1].contains(&number), "{number}");
     assert_eq!(table["pages"][0]["class"], "data");
@@ -263,7 +263,7 @@ fn damage_is_told_in_its_place_and_by_the_exit_code() {
     );
     assert!(told.iter().any(|o| o["part"] == "facts"), "it goes on");
 
-    // Cut within the footer nothing is known.
+    // A table that is cut within its footer shows nothing.
     fs::write(&table, &bytes[..50]).unwrap();
     failure(
         &hedgerow(&["inspect", "table", "--json", table.to_str().unwrap()]),

@@ -85,7 +85,7 @@ fn a_keyspace_is_divided_as_it_is_said_when_it_is_made() {
     let listed = object(&place.run("keyspaces", &["--json"]));
     assert_eq!(listed["partitions"], 3);
     assert_eq!(listed["layout"], r"sorted range:h,q\x2c");
-    // It stays as it is.
+    // The layout does not change.
     place.text("put", &["z", "4"]);
     let refused = place.run("put", &["--partitions", "hash:3", "z", "5"]);
     fails_saying(
@@ -318,7 +318,7 @@ fn keys_without_an_order_are_scanned_by_prefix_and_as_a_whole() {
     let explained = object(&explain.arg(place.db()).arg("ada>3").output().unwrap());
     assert_eq!(explained["value_bytes"], 1);
 
-    // All of it, in pieces.
+    // The whole keyspace, in pieces.
     let mut seen = Vec::new();
     let mut resume = Vec::new();
     loop {
@@ -347,7 +347,7 @@ fn keys_without_an_order_are_scanned_by_prefix_and_as_a_whole() {
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
     assert!(told.starts_with("there is more: --resume "), "{told}");
 
-    // What is dumped is loaded again, in any order.
+    // A dump loads again, in any order.
     place.text("dump", &["dumped.json"]);
     place.text(
         "load",

@@ -25,7 +25,7 @@ fn contents(place: &Place) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .unwrap()
 }
 
-/// Any bytes, and such as formats care about.
+/// Any bytes, and bytes with a meaning in the formats.
 fn bytes(min: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), min..40),
@@ -139,7 +139,7 @@ fn the_malformed_line_is_named_and_what_came_before_it_stays() {
     );
 }
 
-/// 30,000 sorted pairs, of more bytes than a bulk load needs to begin.
+/// 30,000 sorted pairs, with more bytes than a bulk load needs to begin.
 fn sorted_lines() -> Vec<String> {
     (0..30_000)
         .map(|i| format!("{i:06},{}\n", "x".repeat(40)))
@@ -161,7 +161,7 @@ fn sorted_input_is_bulk_loaded_up_to_the_first_key_out_of_order() {
     let sorted = contents(&place);
     assert_eq!(sorted.len(), 30_000);
 
-    // A key that comes again has its last value; what comes behind it need not be sorted.
+    // A repeated key has its last value; the pairs after it need not be sorted.
     lines[28_000] = "000007,again\n".to_owned();
     lines.push("000001,last\n".to_owned());
     for place in [place, Place::new()] {

@@ -1,4 +1,4 @@
-//! Runs the tour, the real binary, on a small tree with everything odd in it.
+//! Runs the real binary's tour on a small tree with every kind of odd entry.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
@@ -22,12 +22,12 @@ const FILES_PER_DIRECTORY: u64 = 60;
 const DIRECTORIES: u64 = 120;
 const DEPTH: u64 = 50;
 
-/// What [`odd_tree`] makes, the root included.
+/// The number of entries that [`odd_tree`] makes, with the root.
 const TREE_DIRECTORIES: u64 = 1 + DIRECTORIES + DEPTH + 2;
 const TREE_FILES: u64 = DIRECTORIES * FILES_PER_DIRECTORY + 1 + 4 + 1;
 const TREE_LINKS: u64 = 2;
 
-/// Many small directories, a deep one, empty ones, links, a hard link, and names that no shell likes.
+/// Makes many small directories, a deep one, empty ones, links, a hard link, and odd names.
 fn odd_tree() -> TempDir {
     let tree = tempfile::tempdir().unwrap();
     let root = tree.path();
@@ -92,7 +92,7 @@ fn every_entry_is_stored_and_every_answer_right() {
     let bytes = sum(DIRECTORIES) * sum(FILES_PER_DIRECTORY) + 4 + 4 * 3;
     assert_eq!(load["file_bytes"], bytes);
 
-    // So small a tree is sampled whole.
+    // The sample of a tree this small is the whole tree.
     assert_eq!(result["stat"]["comparison"]["equal"], load["entries"]);
     assert_eq!(result["list"]["root_entries"], DIRECTORIES + 2 + 4 + 2 + 1);
     let by_bytes = &result["largest"]["by_bytes"][0];
@@ -161,7 +161,7 @@ fn people_get_text_on_one_line_each() {
 fn an_earlier_tours_database_is_used_again() {
     let tree = odd_tree();
     let place = tempfile::tempdir().unwrap();
-    // Inside the tree that is walked it must not walk itself.
+    // A database inside the walked tree is left out of the walk.
     for db in [place.path().join("new"), tree.path().join("inside")] {
         let flags = ["--json", "--db", db.to_str().unwrap()];
         let first = object(&tour(tree.path(), &flags));

@@ -1,4 +1,4 @@
-//! `hedgerow advise`: which design is the cheapest for a workload, a memory budget and a device.
+//! `hedgerow advise`: the cheapest designs for a workload, a memory budget and a device.
 
 pub(crate) mod profile;
 mod tables;
@@ -20,10 +20,10 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count};
 
 const HELP: &str = "\
-A tree is shown as its levels from the smallest on: `K4FB19.2~63% K1F*` is a level of at most 4 runs,
-its index (fence pointers) in memory, Bloom filters of 19.2 bits per key, 63 % of its data in memory;
-and a last level of one run without filters, all of it in memory. `-` is an index that is paged, `T` a
-three-level index, `C` are cuckoo filters, `M` is one multi-level cuckoo filter for all runs.
+A tree is shown level by level, the smallest first. `K4FB19.2~63% K1F*` has two levels. The first has
+at most 4 runs, fence pointers in memory, Bloom filters of 19.2 bits per key, and 63 % of its data in
+memory. The last has one run without filters and all of its data in memory. `-` is a paged index, `T` a
+three-level index, `C` cuckoo filters, `M` a multi-level cuckoo filter for all runs.
 
 Examples:
   hedgerow advise --mix get=0.3,miss=0.1,scan=0.1,put=0.5 --entries 1e8 --memory-budget 256MiB
@@ -36,43 +36,43 @@ Examples:
   hedgerow advise --db people --mix get=0.9,put=0.1
   hedgerow advise --table autumn";
 
-/// Of a store of which nothing is known.
+/// The mix of an unknown workload.
 const MIX: &str = "get=0.3,miss=0.1,scan=0.1,put=0.5";
 
-/// Recommends designs: the cheapest trees for a workload, and what memory buys.
+/// Recommends designs: the cheapest trees for a workload, and their cost at other memory budgets.
 ///
-/// The model counts random reads, bytes written and read by merges, and steps of the processor, for
-/// uniform keys and full levels (docs/design/0007-advisor.md). Its ranking is worth more than its
-/// microseconds.
+/// The model counts random reads, bytes written and read by merges, and processor steps, for
+/// uniform keys and full levels (docs/design/0007-advisor.md). Its ranking is more reliable than
+/// its microseconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// How often each operation comes, as weights: get (found), miss, scan, long-scan, put; what was
-    /// asked of the database lately, or get=0.3,miss=0.1,scan=0.1,put=0.5, unless given
+    /// The weights of operations: get (found), miss, scan, long-scan, put [default: the recent
+    /// operations of the database, else get=0.3,miss=0.1,scan=0.1,put=0.5]
     #[arg(long, value_name = "MIX")]
     mix: Option<Mix>,
-    /// Keys that are stored, such as 1e8
+    /// The number of stored keys, such as 1e8
     #[arg(long, value_name = "N", default_value_t = 1e8)]
     entries: f64,
-    /// Bytes of a key
+    /// The size of a key in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16.0)]
     key_size: f64,
-    /// Their order: sorted, semi-sorted:BYTES, hashed and so on; in the last two there are the designs of
-    /// SlimDB, too; sorted, or that of the database, unless given
+    /// The order of keys: sorted, semi-sorted:BYTES, hashed and so on; the last two also allow
+    /// SlimDB's designs [default: the database's order, else sorted]
     #[arg(long, value_name = "ORDER")]
     order: Option<KeyOrder>,
-    /// Bytes of a value, as it is stored
+    /// The size of a value as stored, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 100.0)]
     value_size: f64,
-    /// The fraction of puts whose key is there already: what makes a tree larger than its data; 1
-    /// unless given or counted
+    /// The fraction of puts that replace an existing key, which makes a tree larger than its data
+    /// [default: as the database counted, else 1]
     #[arg(long, value_name = "FRACTION")]
     overwrites: Option<f64>,
-    /// Steps of a scan; 10 unless given or counted
+    /// The steps of a scan [default: as the database counted, else 10]
     #[arg(long, value_name = "N")]
     scan_entries: Option<f64>,
 
-    /// Takes the mix, the number of entries and their sizes from what a database has counted lately
+    /// Takes the mix, the number of entries and their sizes from the counters of a database
     /// (docs/design/0007-advisor.md)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["entries", "key_size", "value_size"])]
@@ -81,37 +81,37 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "default")]
     keyspace: String,
 
-    /// The memory for caches, memtables, indexes and filters together
+    /// The memory budget for caches, memtables, indexes and filters together
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
-    /// How many times larger than the data the tables may be, at worst
+    /// The limit of space amplification: bytes of tables per byte of data, at worst
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0)]
     space_max: f64,
-    /// How often an entry may be written, by its flush and by merges
+    /// The limit of writes of an entry, by its flush and by merges
     #[arg(long, value_name = "N", default_value_t = 60.0)]
     writes_max: f64,
-    /// What is read and written: nvme, ssd, hdd, cloud, or the profile of a device in a file; the
-    /// profile that was measured last unless given, else nvme
+    /// The device: nvme, ssd, hdd, cloud, or a file with a device's profile [default: the profile
+    /// measured last, else nvme]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// What a random read costs: the time one caller waits, or the device's time when it is busy
+    /// The cost of a random read: the latency of one caller, or the device's time when it is busy
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     objective: ObjectiveArgument,
-    /// Also considers levels of any number of runs, which this version cannot do, and what it does in
-    /// other orders of keys: multi-level cuckoo filters, the three-level index
+    /// Also considers designs that cannot be opened in this order of keys: levels of any number of
+    /// runs, multi-level cuckoo filters, the three-level index
     #[arg(long)]
     hypothetical: bool,
 
-    /// How many designs are shown
+    /// The number of designs to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// Shows what this design would cost, too: a file, or a policy such as `leveling:10`
+    /// Also shows the cost of this design: a file, or a policy such as `leveling:10`
     #[arg(long, value_name = "DESIGN")]
     price: Option<String>,
-    /// Writes the best design to a file, for `--design FILE` of put, load and bench
+    /// Writes the best design to this file, for `--design FILE` of put, load and bench
     #[arg(long, value_name = "FILE", conflicts_with = "hypothetical")]
     write: Option<PathBuf>,
-    /// Draws the cost against the memory to an SVG file
+    /// Draws the cost against the memory to this SVG file
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Prints the cost tables of a paper instead
@@ -149,14 +149,14 @@ impl Arguments {
         }
     }
 
-    /// Why no tree keeps to what was asked.
+    /// The failure when no tree meets the constraints.
     fn nothing(&self, workload: &Workload, constraints: &Constraints) -> Failure {
         let data = workload.entries * workload.entry_bytes();
         let entries = count(workload.entries as u64);
         let memory = bytes(self.memory_budget);
         let why = if data <= constraints.memtable() * 2.0 {
             format!(
-                "expected more data than two memtables hold, found {entries} entries and {memory} of memory: any design does"
+                "expected more data than two memtables hold, found {entries} entries and {memory} of memory: any design suffices"
             )
         } else {
             format!(
@@ -168,7 +168,7 @@ impl Arguments {
         Failure::new(Exit::NotFound, why)
     }
 
-    /// The design to be priced, by its name, and what it makes of the workload's entries.
+    /// The design to price: its name, and its tree for the workload's entries.
     fn priced(
         &self,
         workload: &Workload,
@@ -210,7 +210,8 @@ impl Arguments {
         Ok((workload, self.order.unwrap_or(order)))
     }
 
-    /// What a keyspace holds, what was asked of it unless that is given, and its order.
+    /// The workload of a keyspace, from its contents and its counters unless given, and its key
+    /// order.
     fn stored(&self, db: &Path) -> Result<(Workload, KeyOrder), Failure> {
         let (_db, keyspace) = crate::database::open_to_read(db, &self.keyspace)?;
         let stats = keyspace.stats();
@@ -274,7 +275,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-// ---- what memory buys ----
+// ---- cost against memory ----
 
 /// The best design at a budget.
 struct Point {
@@ -293,7 +294,7 @@ impl Point {
     }
 }
 
-/// From a 16th of the budget to 64 times, in steps of the square root of 2.
+/// The best designs from a 16th of the budget to 64 times, in steps of the square root of 2.
 fn curve(
     arguments: &Arguments,
     workload: &Workload,
@@ -315,13 +316,13 @@ fn curve(
 }
 
 fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
-    output.heading("What memory buys", "(the best design at each budget)");
+    output.heading("Cost against memory", "(the best design at each budget)");
     output.line(format_args!(
         "  {:>10} {:>10} {:>12} {:>12} {:>8}  tree",
         "memory", "us/op", "saved us/GiB", "reads/get", "writes"
     ));
     let mut before: Option<(u64, f64)> = None;
-    // Every other one: doublings.
+    // Every second point, which doubles the memory.
     for point in curve.iter().step_by(2) {
         let mark = if point.memory == budget { "*" } else { " " };
         let Some(best) = &point.best else {
@@ -357,7 +358,7 @@ fn picture(path: &Path, mix: &Mix, curve: &[Point]) -> Result<(), Failure> {
         (name.to_owned(), points.collect())
     };
     let curve = Curve {
-        title: format!("{mix}: what memory buys"),
+        title: format!("{mix}: cost against memory"),
         x: "memory".to_owned(),
         y: "µs per operation".to_owned(),
         lines: vec![
@@ -371,7 +372,7 @@ fn picture(path: &Path, mix: &Mix, curve: &[Point]) -> Result<(), Failure> {
     write_file(path, &svg.map_err(crate::bench::failure)?)
 }
 
-/// Writes a file that is none of a database.
+/// Writes a file that does not belong to a database.
 fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     #[allow(
         clippy::disallowed_methods,
@@ -432,7 +433,7 @@ fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {
     )
 }
 
-/// The file of a design, which says what it is for.
+/// The text of a design file, with comments about its workload.
 fn design_text(workload: &Workload, device: &Device, best: &Advice) -> String {
     let it = &best.prediction;
     format!(

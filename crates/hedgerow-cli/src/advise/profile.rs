@@ -1,4 +1,4 @@
-//! Profiles of devices: presets, measured ones, and the file that keeps the last one measured.
+//! Profiles of devices: presets, measured profiles, and the file with the last measured one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 
-/// Where the last profile that was measured is kept.
+/// The file with the last measured profile.
 pub(super) fn kept() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -19,7 +19,7 @@ pub(super) fn kept() -> Option<PathBuf> {
     Some(config?.join("hedgerow").join("device.json"))
 }
 
-/// The device of this name, or of this file; without one, that which was measured last, else an
+/// The device with this name or in this file. Without a name, the device measured last, else an
 /// NVMe drive.
 pub(crate) fn find(name: Option<&str>) -> Result<Device, Failure> {
     match name {
@@ -40,7 +40,8 @@ fn read(path: &Path) -> Result<Device, Failure> {
         .map_err(|why| Failure::new(Exit::Failure, format!("{}: {why}", path.display())).at(path))
 }
 
-/// A profile names its device and any of the numbers; the others are an NVMe drive's.
+/// Parses a profile: the name of the device, and any of the numbers. Missing numbers are an NVMe
+/// drive's.
 fn parse(text: &str) -> Result<Device, String> {
     let profile: Map<String, Value> =
         serde_json::from_str(text).map_err(|e| format!("expected a JSON object, found {e}"))?;
@@ -76,27 +77,27 @@ pub(super) fn object(device: &Device) -> Value {
     Value::Object(object)
 }
 
-/// What `--measure-device` takes.
+/// The arguments of `--measure-device`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MeasureArguments {
-    /// Measures the device under a directory (random direct reads, sequential reads and writes) and
+    /// Measures the device of a directory (random direct reads, sequential reads and writes) and
     /// the processor, and keeps the profile for later runs
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     measure_device: Option<PathBuf>,
-    /// The file that is written and read; larger than the device's own cache says more
+    /// The size of the file to write and read; it should be larger than the device's own cache
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     #[arg(value_parser = crate::arguments::bytes)]
     measure_size: u64,
-    /// For how long each kind of read is measured
+    /// The time to measure each kind of read
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     measure_seconds: f64,
-    /// Where the profile is kept, in place of hedgerow/device.json among the user's settings
+    /// The file for the profile [default: hedgerow/device.json in the user's settings]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
 impl MeasureArguments {
-    /// Measures if that was asked for.
+    /// Measures the device if that was requested.
     pub(super) fn run(&self, output: &mut Output) -> Result<Option<Device>, Failure> {
         let Some(dir) = &self.measure_device else {
             return Ok(None);
@@ -115,8 +116,7 @@ impl MeasureArguments {
 
     fn keep(&self, device: &Device, output: &mut Output) -> Result<(), Failure> {
         let Some(path) = self.profile.clone().or_else(kept) else {
-            let why =
-                "expected HOME to be set, or --profile FILE: a profile has to be kept somewhere";
+            let why = "expected HOME to be set, or --profile FILE: the profile needs a file";
             return Err(Failure::new(Exit::Usage, why));
         };
         if let Some(dir) = path.parent() {

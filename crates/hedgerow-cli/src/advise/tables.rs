@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 
-/// Which paper.
+/// The papers with cost tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Table {
-    /// Table 1 as a model, and Figure 9: cost against memory for four workloads
+    /// SlimDB's Table 1 as a model, and Figure 9: cost against memory for four workloads
     Slimdb,
-    /// Table 2: policies as data grows
+    /// Autumn's Table 2: policies as data grows
     Autumn,
 }
 
@@ -116,7 +116,7 @@ fn names_of(model: &SlimDb, layout: &SlimDbLayout) -> String {
 
 // ---- Autumn ----
 
-/// As Autumn's experiments: 100-byte values, memtables of 64 MiB.
+/// The sizes of Autumn's experiments: 100-byte values, memtables of 64 MiB.
 const ENTRY_BYTES: f64 = 116.0;
 const MEMTABLE_BYTES: f64 = 64.0 * MIB;
 const BITS: f64 = 5.0;

@@ -1,4 +1,5 @@
-//! `hedgerow bench paper-autumn`, `paper-slimdb`, `paper-parallel` and `paper-lsm-trie`: the experiments of papers, on ours alone.
+//! `hedgerow bench paper-autumn`, `paper-slimdb`, `paper-parallel` and `paper-lsm-trie`: the
+//! experiments of papers, on Hedgerow alone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,40 +55,40 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Which of them; all unless given
+    /// The experiment to run [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(EXPERIMENTS)))]
     experiment: Option<u8>,
-    /// The size of data and memory
+    /// The size of data and memory, as a factor of the paper's
     #[arg(long, value_name = "FACTOR", default_value_t = 0.05)]
     scale: f64,
-    /// Operations of each workload that reads, instead of what the scale says
+    /// The number of operations of each workload that reads [default: follows from the scale]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reads: Option<u64>,
-    /// How often each design is run
+    /// The number of runs of each design
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Only designs and cases with this in their name
+    /// Runs only designs and cases whose names contain this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// How long each design may take: what it has not begun by then is left out
+    /// The time limit of each design in minutes; later steps are skipped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: Option<u64>,
-    /// What costs are predicted for: a preset or a profile, as of `hedgerow advise`
+    /// The device to predict costs for: a preset or a profile, as for `hedgerow advise`
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// What keys, values and choices are derived from
+    /// The seed of keys, values and choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How ours reads its tables: pread, mmap, direct (past the system's cache)
+    /// The way to read table files: pread, mmap, direct (past the system's cache)
     #[arg(long, value_name = "HOW", default_value_t)]
     io: ReadMode,
-    /// A directory for the stores; that of temporary files unless given
+    /// A directory for the stores [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Writes a page with charts, and all rows, to this directory
+    /// The directory to write a page with charts and all rows to
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Rows of earlier runs for table and page, instead of running: files of JSON lines
+    /// Files of JSON lines with rows of earlier runs; they are shown, nothing is run
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "experiment")]
     from: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `hedgerow explain design`: the design of a keyspace, what the model predicts of it, and what is.
+//! `hedgerow explain design`: the design of a keyspace, with predicted and measured costs.
 
 use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
 use hedgerow::inspect::{self, Change, Written};
@@ -15,14 +15,15 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow explain design --db people --keyspace default";
 
-/// Shows the design of a keyspace and its levels, and beside what the model predicts what was
-/// measured: writes of an entry, space, runs, reads per get, memory.
+/// Shows the design of a keyspace and its levels, with predicted and measured costs: writes of an
+/// entry, space, runs, reads per get, memory.
 ///
-/// The prediction is of a store that grew by puts of keys in random order. The measured writes of an
-/// entry are those since the keyspace got its design. The manifest counts the entries that flushes and
-/// bulk loads ingested, and the entries that they and merges wrote; opening the database again does not
-/// end the period. After a change of the design, nothing is measured until four times the initial
-/// entries were ingested. Reads are those of a sample of keys, looked up with an empty cache.
+/// The prediction is for a store that grew by puts of keys in random order. The measured writes of
+/// an entry are those since the keyspace got its design. The manifest counts the entries that
+/// flushes and bulk loads ingested, and the entries that they and merges wrote; opening the
+/// database again does not end the period. After a change of the design, nothing is measured until
+/// four times the initial entries were ingested. The measured reads are lookups of a sample of keys
+/// with an empty cache.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -30,12 +31,12 @@ pub(super) struct Arguments {
     keyspace: KeyspaceArguments,
 }
 
-/// A number that is predicted and, where it can be, measured.
+/// A predicted number, and the measured one if it can be measured.
 struct Pair {
     name: &'static str,
     predicted: f64,
     measured: Option<f64>,
-    /// Bytes, not a plain number.
+    /// True if the number is in bytes.
     is_bytes: bool,
 }
 
@@ -74,7 +75,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         output.line(format_args!("  {line}"));
     }
     output.line(format_args!(
-        "  {}; asked lately: {}",
+        "  {}; recent operations: {}",
         if stats.tunes_itself {
             "tunes itself"
         } else {
@@ -103,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// The manifest's counts of a keyspace. It has none of a keyspace without entries.
+/// The manifest's counts for a keyspace; zeros if it has no entries.
 fn written(manifest: &inspect::Manifest, name: &str) -> Written {
     let state = || manifest.state.iter().flatten();
     let keyspace = state().find_map(|change| match change {
@@ -133,15 +134,15 @@ fn period_text(written: &Written) -> String {
     }
 }
 
-/// Bytes of key and value, on average.
+/// The mean bytes of a key with its value.
 fn entry_bytes(stats: &KeyspaceStats) -> f64 {
     let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
     stats.raw_bytes as f64 / entries.max(1) as f64
 }
 
-// ---- what is measured ----
+// ---- measurements ----
 
-/// Lookups of keys beside the beginnings of tables, spread like the data.
+/// Lookups of keys near the beginnings of tables, so that they are spread like the data.
 struct Sample {
     key_bytes: f64,
     hit_reads: f64,
@@ -181,24 +182,24 @@ impl Sample {
     }
 }
 
-/// So many keys are looked up behind the beginning of a table, and how far apart.
+/// The number of keys looked up behind the beginning of a table, and their distance in entries.
 const KEYS: usize = 4;
 const APART: usize = 7;
 
-/// A few keys behind this one.
+/// Up to [`KEYS`] keys from `start` on, [`APART`] entries apart.
 fn keys_from(keyspace: &Keyspace, start: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
     let entries = keyspace.scan(start..)?.take(KEYS * APART).step_by(APART);
     entries.map(|entry| Ok(entry?.0.to_vec())).collect()
 }
 
-/// As many keys as they are stored: hashes have spread them already.
+/// The first keys in stored order, [`KEYS`] for each table. Their hashes have spread them already.
 fn keys_as_stored(keyspace: &Keyspace, tables: usize) -> Result<Vec<Vec<u8>>, Failure> {
     let entries = keyspace.scan_unordered()?.step_by(APART);
     let keys = entries.take(KEYS * tables);
     keys.map(|entry| Ok(entry?.0.to_vec())).collect()
 }
 
-/// Data pages that a lookup asks for, cached or not.
+/// The mean number of data pages per lookup, cached or not.
 fn reads(keyspace: &Keyspace, keys: &[Vec<u8>]) -> Result<f64, Failure> {
     let mut pages = 0;
     for key in keys {
@@ -299,7 +300,7 @@ fn print_levels(
     output.heading("Levels", "");
     output.line(format_args!(
         "  {:>5} {:>11} {:>8} {:>11} {:>11} {:>6} {:>6} {:>10}",
-        "level", "predicted", "writes", "there", "target", "runs", "most", "bits/key"
+        "level", "predicted", "writes", "measured", "target", "runs", "max", "bits/key"
     ));
     for level in &stats.levels {
         let (mut predicted, mut writes, mut most, mut bits) = Default::default();

@@ -1,4 +1,4 @@
-//! `hedgerow inspect filter FILE`: a filter over several runs, or a cluster of filters.
+//! `hedgerow inspect filter FILE`: a group filter, either multi-level cuckoo or a cluster.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow inspect filter people/filters/0000000012.filter";
 
-/// Shows a filter over several runs, or a cluster of filters: what it was made of, and which tables it may be asked for.
+/// Shows a multi-level cuckoo filter or a cluster of Bloom filters: its parameters and its tables.
 ///
-/// Such a file is a cache: one that is damaged is made again when the database is opened.
+/// Such a file is a cache: opening the database rebuilds a damaged one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// A file of a database's directory `filters`.
+    /// A file in the directory `filters` of a database.
     file: PathBuf,
 }
 

@@ -14,9 +14,9 @@ Example:
   hedgerow inspect log --db people
   hedgerow inspect log --db people --operations 3";
 
-/// Shows the records of the log, or of one segment of it, and how each segment ends.
+/// Shows the records of the log or of one of its segments, and the end of each segment.
 ///
-/// Segments below the manifest's log start hold nothing that is needed any more.
+/// Segments before the manifest's log start are no longer needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -26,11 +26,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
-    /// Shows the operations of each record, too.
+    /// Also shows the operations of each record.
     #[arg(long)]
     operations: bool,
 
-    /// The number of a segment; all of them unless given.
+    /// The number of a segment [default: all segments].
     segment: Option<u32>,
 }
 
@@ -140,12 +140,12 @@ fn operation_object(op: &Operation, encoding: Encoding) -> Value {
 fn end_text(end: SegmentEnd, offset: u64) -> String {
     let offset = count(offset);
     match end {
-        SegmentEnd::NotBegun => "not begun: made ready for later, or no header".to_owned(),
-        SegmentEnd::Sealed => "sealed: the log goes on in the next segment".to_owned(),
-        SegmentEnd::Blank => format!("ends at offset {offset}, nothing behind it"),
+        SegmentEnd::NotBegun => "not begun: preallocated, or without a header".to_owned(),
+        SegmentEnd::Sealed => "sealed: the log continues in the next segment".to_owned(),
+        SegmentEnd::Blank => format!("ends at offset {offset}, followed by zeros"),
         _ => format!(
-            "ends at offset {offset}, before bytes that are no record of it: torn, or of the file's \
-             former life"
+            "ends at offset {offset}, before bytes that are no record of it: torn, or from the file's \
+             earlier use"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `hedgerow inspect manifest`: the edits of the manifest, and what they amount to.
+//! `hedgerow inspect manifest`: the edits of the manifest, and the state that they add up to.
 
 use hedgerow::inspect::{
     Change, Edit, Placement, Places, TableId, TableMeta, TreeEdit, manifest as read_manifest,
@@ -16,7 +16,7 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow inspect manifest --db people";
 
-/// Shows the edits of the manifest one by one, and the state that they amount to.
+/// Shows the edits of the manifest one by one, and the state that they add up to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
     if let Some(offset) = manifest.torn {
         report.tell(
             &format!(
-                "torn at offset {}: {} of an edit that never happened",
+                "torn at offset {}: {} of an incomplete edit, which is ignored",
                 count(offset),
                 bytes(manifest.bytes - offset)
             ),
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
     }
     if let Some(state) = &manifest.state {
         report.tell(
-            &text("the state that they amount to", state, encoding),
+            &text("the state that they add up to", state, encoding),
             &json!({ "state": objects(state, encoding) }),
         );
     }
@@ -116,7 +116,7 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
         },
         Change::SetPlaces(places) => places_text(places),
         Change::Operations { id, operations } => format!(
-            "keyspace {} was asked: {}",
+            "keyspace {} counted operations: {}",
             id.0,
             operations_text(operations)
         ),

@@ -1,6 +1,7 @@
-//! `hedgerow inspect`: what the files of a database say.
+//! `hedgerow inspect`: the contents of the files of a database.
 //!
-//! Each part prints as it reads. Damage is told in its place, and by exit code 4 at the end.
+//! Each part prints as it reads. Damage is reported where it is found, and by exit code 4 at the
+//! end.
 
 mod filter;
 mod log;
@@ -20,7 +21,7 @@ Example:
   hedgerow inspect table people/tables/0000000007.table
   hedgerow inspect log --db people 3";
 
-/// Shows what the files of a database say: of an open one, too, and of a damaged one.
+/// Shows the contents of the files of a database, also of an open or a damaged one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
@@ -52,16 +53,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         0 => Ok(()),
         n => Err(Failure::new(
             Exit::Corruption,
-            format!("expected whole files, found damage in {n} of their places, told above"),
+            format!("expected whole files, found damage in {n} places, reported above"),
         )),
     }
 }
 
-/// What is printed so far.
+/// The output, and the number of damaged places so far.
 struct Report<'a> {
     output: &'a mut Output,
     storage: OsStorage,
-    /// Places that could not be read.
+    /// The number of places that could not be read.
     damaged: usize,
 }
 
@@ -82,13 +83,13 @@ impl Report<'_> {
         self.output.object(object);
     }
 
-    /// Whether nobody reads any more, so that going on is in vain.
+    /// True if the reader of the output has closed it, so that the command can end.
     fn is_unread(&self) -> bool {
         self.output.is_broken()
     }
 }
 
-/// The name of a choice, as programs see it.
+/// The name of a choice in JSON.
 fn name(choice: impl std::fmt::Debug) -> String {
     crate::keyspaces::lower(choice)
 }

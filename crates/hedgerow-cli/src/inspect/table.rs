@@ -1,4 +1,4 @@
-//! `hedgerow inspect table FILE`: a table's properties and pages.
+//! `hedgerow inspect table FILE`: the properties and the pages of a table.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ Example:
   hedgerow inspect table people/tables/0000000007.table
   hedgerow inspect table --entries --json people/tables/0000000007.table";
 
-/// Shows the footer and the properties of a table, and its pages in the order of the file.
+/// Shows the footer and the properties of a table, and its pages in file order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
     encoding: EncodingArguments,
 
-    /// Shows the entries of each block, too.
+    /// Also shows the entries of each block.
     #[arg(long)]
     entries: bool,
 
-    /// A file of a database's directory `tables`.
+    /// A file in the directory `tables` of a database.
     file: PathBuf,
 }
 
@@ -95,16 +95,16 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             FilterDescription::Cuckoo(cuckoo) => {
                 format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
             }
-            FilterDescription::Hashes(_) => "a hash for the filter of its level".to_owned(),
+            FilterDescription::Hashes(_) => "stored hashes for the group filter".to_owned(),
             FilterDescription::Buckets(filters) => {
                 let probes = counted(u64::from(filters.probes), "probe");
-                format!("one for each bucket, {probes}")
+                format!("one per bucket, {probes}")
             }
         };
         let filter_bytes = bytes(filter.file_bytes());
         text += &format!("\n  filter of {filter_bytes}, {per_key} per key");
     }
-    // What cannot be read is told in its place among the pages.
+    // A page that cannot be read is reported among the pages.
     if let Ok(meta) = table.meta() {
         let smallest = footer.user_key(&meta.smallest_key);
         let largest = footer.user_key(&meta.largest_key);

@@ -23,12 +23,12 @@ Example:
   hedgerow load --db people people.csv
   zcat people.jsonl.gz | hedgerow load --db people";
 
-/// Puts the keys and values of files or pipes; a key that is there already gets the new value.
+/// Puts the keys and values of files or pipes; an existing key gets the new value.
 ///
-/// A database or keyspace that is not there is made. Everything is durable when the command ends.
-/// What comes before a malformed line stays. Sorted input is written as tables, without the log, and
-/// becomes visible as a whole; from the first key that is not above the one before it, pairs go in
-/// batches.
+/// Creates the database and the keyspace if they are missing. Everything is durable when the
+/// command ends. Pairs before a malformed line stay. Sorted input is written to tables without the
+/// log and becomes visible as a whole. From the first key that is not greater than the one before
+/// it, pairs are written in batches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
@@ -41,22 +41,22 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     creation: CreationArguments,
 
-    /// The format; unless set, what each file's name ends in, `json` for a pipe.
+    /// The format [default: follows from each file's name; `json` for a pipe].
     #[arg(long)]
     format: Option<Format>,
 
-    /// Makes each batch durable before the next one.
+    /// Syncs each batch before the next one.
     #[arg(long)]
     sync: bool,
 
-    /// The files, one after another; `-` is standard input.
+    /// The files, loaded one after another; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let encoding = arguments.encoding.choice();
-    // Before anything is made.
+    // Opened before anything is created.
     let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
     let (db, keyspace) = arguments.keyspace.open_or_create(&arguments.creation)?;
     let durability = match arguments.sync {
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let put = put::put(&db, &keyspace, &mut pairs, durability, &mut loaded);
     let closed = db.close();
     let entries = counted(loaded.entries, "entry");
-    // What came before a malformed line stays.
+    // Pairs before a malformed line stay.
     if let Some(failure) = put.err().map(Failure::from).or(pairs.failure) {
         return Err(failure.adding(&format!("; loaded {entries} before it")));
     }

@@ -1,4 +1,4 @@
-//! The pairs of all inputs, one after another, up to the first that is malformed.
+//! The pairs of all inputs, one after another, up to the first malformed one.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -13,23 +13,23 @@ use crate::exit::{Exit, Failure};
 use crate::output::{progress_bytes, wheel};
 use crate::records::{self, Format, Pair, Problem, Source};
 
-/// How many pairs are read between two looks at the progress.
+/// The number of pairs read between two updates of the progress bar.
 const PAIRS_PER_LOOK: u64 = 1024;
 
-/// An iterator that ends at the last pair, or before the first failure, which it keeps.
+/// An iterator that ends after the last pair or before the first failure, and keeps that failure.
 pub(super) struct Pairs {
-    /// Those not yet read to their end.
+    /// The inputs that are not yet read to their end.
     inputs: VecDeque<Input>,
     pub(super) failure: Option<Failure>,
     count: u64,
     progress: Progress,
 }
 
-/// A file or pipe that is open.
+/// An open file or pipe.
 struct Input {
     path: PathBuf,
     source: Box<dyn Source>,
-    /// Of a file, not of a pipe.
+    /// The bytes of a file; `None` for a pipe.
     bytes: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// What the engine would refuse, while the line is known.
+/// Refuses a pair that the engine would refuse, while its line is known.
 fn check((key, value): &Pair) -> Result<(), Problem> {
     let what = if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
         let found = key.len();
@@ -137,11 +137,11 @@ fn check((key, value): &Pair) -> Result<(), Problem> {
     Err(Problem::Malformed(what))
 }
 
-/// A bar over the bytes of all inputs if they are known, else a count of pairs.
+/// A bar over the bytes of all inputs if their sizes are known, else a count of pairs.
 struct Progress {
     bar: ProgressBar,
     counts_bytes: bool,
-    /// Bytes of the inputs before the present one.
+    /// The bytes of the inputs before the current one.
     bytes_before: u64,
 }
 

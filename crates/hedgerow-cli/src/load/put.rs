@@ -1,27 +1,28 @@
-//! Writing many pairs to a keyspace: as tables, past the log, for as long as they are sorted; then in
-//! batches, so that one commit is shared by many.
+//! Writes many pairs to a keyspace: as tables, past the log, as long as they are sorted; then in
+//! batches, so that many pairs share a commit.
 
 use hedgerow::{Db, Durability, Error, Keyspace, Result};
 
 use crate::records::Pair;
 
-/// Large enough that the cost of a commit does not show, small against any memory budget.
+/// The bytes of a batch: large enough to hide the cost of a commit, small against any memory
+/// budget.
 const BATCH_BYTES: usize = 64 << 10;
-/// So many bytes of keys and values have to be sorted before a bulk load is begun: tables of a few
-/// entries, of which random input would make one each time, cost more than they save.
+/// The bytes of sorted keys and values before a bulk load begins. With less, random input would
+/// make tables of a few entries, which cost more than they save.
 const SORTED_BYTES_MIN: u64 = 1 << 20;
 
-/// What is in the database.
+/// The pairs that are in the database.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Loaded {
     pub(super) entries: u64,
-    /// Of keys and values.
+    /// The bytes of keys and values.
     pub(super) bytes: u64,
-    /// How many of the entries were sorted, and loaded as tables.
+    /// The number of entries that were sorted and loaded as tables.
     pub(super) bulk_entries: u64,
 }
 
-/// Puts all pairs. What `loaded` counts stays when a later one fails.
+/// Puts all pairs. The pairs counted in `loaded` stay if a later one fails.
 pub(super) fn put(
     db: &Db,
     keyspace: &Keyspace,
@@ -49,10 +50,11 @@ pub(super) fn put(
     put_batches(db, keyspace, rest.chain(sorted.pairs), durability, loaded)
 }
 
-/// Ends before the first key that is not above the one before it, and keeps that pair.
+/// An iterator that ends before the first key that is not greater than the one before it, and keeps
+/// that pair.
 struct Sorted<I> {
     pairs: I,
-    /// Empty, as no key is, before the first.
+    /// Empty before the first pair; no key is empty.
     last_key: Vec<u8>,
     unsorted: Option<Pair>,
 }

@@ -1,4 +1,4 @@
-//! What every format has to do.
+//! Tests that every format passes.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn written(format: Format, encoding: Encoding, pairs: &[Pair]) -> Vec<u8> {
     bytes
 }
 
-/// Every pair and the bytes read, or the line of the first problem and what it is.
+/// Returns all pairs and the bytes read, or the line and the text of the first problem.
 fn read(
     format: Format,
     encoding: Encoding,
@@ -36,7 +36,7 @@ fn read(
     }
 }
 
-/// Any bytes, and such as formats care about.
+/// Any bytes, and bytes with a meaning in the formats.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         any::<Vec<u8>>(),

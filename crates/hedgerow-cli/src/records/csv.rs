@@ -1,7 +1,7 @@
 //! Comma-separated values under the header `key,value` (RFC 4180).
 //!
-//! As text, a field is the bytes themselves, in quotes where they need to be: files of other programs
-//! load as they are. Binary data, which such programs may not like, can be hexadecimal or base64.
+//! In the text encoding a field is the bytes themselves, in quotes if necessary, so that files of
+//! other programs load unchanged. Binary data can be hexadecimal or base64 for such programs.
 
 use std::io::{self, Read, Write};
 
@@ -23,7 +23,7 @@ pub(super) struct Source<R> {
 impl<R: Read> Source<R> {
     pub(super) fn new(input: R, encoding: Encoding) -> Source<R> {
         Source {
-            // The fields of each record are counted here, for one way of saying what is wrong.
+            // The fields are counted in this file, so that all errors have one form.
             reader: ReaderBuilder::new()
                 .has_headers(false)
                 .flexible(true)
@@ -35,7 +35,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Reads a record. False at the end.
+    /// Reads a record. Returns false at the end.
     fn advance(&mut self) -> Result<bool, Problem> {
         let read = self.reader.read_byte_record(&mut self.record);
         let there = read.map_err(|e| Problem::Io(io_error(e)))?;
@@ -143,7 +143,7 @@ impl<W: Write> super::Sink for Sink<W> {
     }
 }
 
-/// The system's error as it was: whether a pipe was closed shows in its kind.
+/// Returns the original error of the system, whose kind says if a pipe was closed.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         ErrorKind::Io(error) => error,

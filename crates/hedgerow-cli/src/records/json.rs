@@ -1,4 +1,4 @@
-//! A JSON object on each line.
+//! JSON lines: one object per line.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Pair, Problem};
 use crate::encoding::Encoding;
 
-/// No line of one pair is longer: JSON writes a byte with six at most (`\u0000`).
+/// The longest line of a pair: JSON needs at most six bytes for one (`\u0000`).
 const LINE_BYTES_MAX: u64 = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) as u64 + 1024;
 
 pub(super) struct Source<R> {
@@ -30,7 +30,7 @@ impl<R: BufRead> Source<R> {
         }
     }
 
-    /// Reads a line. False at the end.
+    /// Reads a line. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         self.text.clear();
         let mut input = self.input.by_ref().take(LINE_BYTES_MAX);
@@ -66,7 +66,7 @@ fn pair(text: &[u8], encoding: Encoding) -> Result<Pair, String> {
     const EXPECTED: &str = "expected {\"key\": …, \"value\": …}";
     let mut object: Map<String, Value> = serde_json::from_slice(text).map_err(|error| {
         let error = error.to_string();
-        // Its own line number is always 1.
+        // The parser's own line number is always 1, so it is cut off.
         let what = error.split(" at line ").next().unwrap_or_default();
         format!("{EXPECTED}, found `{}`: {what}", beginning(text))
     })?;
@@ -83,7 +83,7 @@ fn pair(text: &[u8], encoding: Encoding) -> Result<Pair, String> {
     }
 }
 
-/// Enough of a line to find it by.
+/// The beginning of a line, enough to recognize it.
 fn beginning(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut shown: String = text.chars().take(40).collect();

@@ -1,6 +1,6 @@
-//! Keys and values in files and pipes: what `dump` writes and `load` reads, one file per format.
+//! The formats in which `dump` writes and `load` reads keys and values, one file per format.
 //!
-//! Each format keeps every byte: what was dumped is loaded exactly, whatever it was.
+//! Each format keeps every byte: `load` restores exactly what `dump` wrote.
 
 mod csv;
 mod json;
@@ -13,12 +13,12 @@ use clap::ValueEnum;
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
 
-/// The part of the help that says what the formats are.
+/// The part of the help about formats.
 pub(crate) const HELP: &str = "\
 Formats:
   json  lines such as {\"key\":\"ada\",\"value\":\"1815\"}; bytes that are not UTF-8 are
         {\"base64\":\"/w==\"} instead of a string
-  csv   a line `key,value`, then a line for each pair, its bytes as they are";
+  csv   a line `key,value`, then a line per pair with its bytes unchanged";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -31,42 +31,42 @@ pub(crate) enum Format {
 /// A key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
-/// Pairs in the order of their file.
+/// A reader of pairs in the order of their file.
 pub(crate) trait Source {
     /// The next pair; `None` at the end.
     fn next(&mut self) -> Result<Option<Pair>, Problem>;
 
-    /// The line, counted from 1, of what [`Source::next`] gave or refused last.
+    /// The line, counted from 1, of the pair that [`Source::next`] returned or refused last.
     fn line(&self) -> u64;
 
-    /// How many bytes were read so far.
+    /// The number of bytes read so far.
     fn bytes(&self) -> u64;
 }
 
-/// Where pairs go.
+/// A writer of pairs.
 pub(crate) trait Sink {
     fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()>;
 
-    /// Writes what is still held back.
+    /// Writes the pairs that are still buffered.
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// Why there is no next pair.
+/// The reason why there is no next pair.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// The system refused.
+    /// An error of the operating system.
     Io(io::Error),
-    /// What was expected, and what was found.
+    /// A malformed line: the text says what was expected and found.
     Malformed(String),
 }
 
-/// The file of an argument; none for `-`, which is standard input or output.
+/// The file of an argument; `None` for `-`, which is standard input or output.
 pub(crate) fn file(argument: &Path) -> Option<&Path> {
     Some(argument).filter(|path| *path != Path::new("-"))
 }
 
 impl Format {
-    /// What was asked for, else what the file's name ends in; JSON for a pipe.
+    /// The requested format, else the one of the file's extension; JSON for a pipe.
     pub(crate) fn choose(asked: Option<Format>, file: Option<&Path>) -> Result<Format, Failure> {
         let (None, Some(file)) = (asked, file) else {
             return Ok(asked.unwrap_or(Format::Json));
@@ -86,7 +86,7 @@ impl Format {
         }
     }
 
-    /// Reads `input`.
+    /// A reader of `input`.
     pub(crate) fn source<'a>(
         self,
         input: impl BufRead + 'a,
@@ -98,7 +98,7 @@ impl Format {
         }
     }
 
-    /// Writes to `output`, many pairs at once.
+    /// A buffered writer to `output`.
     pub(crate) fn sink<'a>(
         self,
         output: impl Write + 'a,

@@ -29,7 +29,7 @@ impl Point {
     }
 }
 
-/// Prints all policies in the order of their writes, and marks those on the front.
+/// Prints all policies in the order of their writes, and marks the front.
 pub(super) fn run(simulation: &Simulation, output: &mut Output) -> Result<(), Failure> {
     let from = simulation.entries / 2;
     let mut points = Vec::new();
@@ -76,7 +76,7 @@ fn point(policy: PolicySpec, simulation: &Simulation, from: u64) -> Result<Point
     let mut simulation = simulation.clone();
     simulation.design.policy = policy.clone();
     let report = simulate(&simulation)?;
-    // A point has the mean of its runs since the point before.
+    // The runs of a point are a mean since the previous point.
     let late = report
         .points
         .windows(2)

@@ -1,4 +1,4 @@
-//! `hedgerow simulate`: what a design costs while a store grows, without a disk.
+//! `hedgerow simulate`: the costs of a design while a store grows, without a disk.
 
 mod front;
 
@@ -23,68 +23,68 @@ Examples:
   hedgerow simulate --entries 2e6 --memtable-size 32KiB --table-size 64KiB --front
   hedgerow simulate --entries 1e9 --levels '0=runs:4;1-2=tiering:8;3=leveling:8'";
 
-/// Lets the planner merge virtual tables: levels, runs, amplification over a store's growth.
+/// Simulates the growth of a store: levels, runs and amplification of merging virtual tables.
 ///
-/// Everything that decides is the engine's; what merges leave follows from expected values. Merging
-/// keeps up with the writes unless a pace is given; values do not compress.
+/// The planner is the engine's; the sizes of merged tables are expected values. Merging keeps up
+/// with the writes unless a pace is given. Values do not compress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Writes, deletes among them: 1000000 or 1e6
+    /// The number of writes, deletes included: 1000000 or 1e6
     #[arg(long, value_name = "N", value_parser = number)]
     entries: u64,
-    /// Bytes of a key
+    /// The size of a key in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: u64,
-    /// Bytes of a value as it is stored
+    /// The size of a value as stored
     #[arg(long, value_name = "SIZE", default_value = "100", value_parser = arguments::bytes)]
     value_size: u64,
-    /// The merge policy, as of `hedgerow bench`
+    /// The merge policy, as for `hedgerow bench`
     #[arg(long, value_name = "POLICY", default_value_t)]
     policy: PolicySpec,
     /// A table of levels in place of a policy: slimdb, or such as
     /// `0=runs:4;1-2=tiering:8;3=leveling:8,partitioned`
     #[arg(long, value_name = "LEVELS", conflicts_with = "policy", value_parser = arguments::levels)]
     levels: Option<PolicySpec>,
-    /// Which keys are written: none (each is new), uniform, zipf
+    /// The keys that are overwritten: none (each key is new), uniform, zipf
     #[arg(long, value_name = "KEYS", default_value = "none", value_parser = overwrites)]
     overwrites: Overwrites,
-    /// How many keys are overwritten; a quarter of the entries unless given
+    /// The number of distinct keys to overwrite [default: a quarter of the entries]
     #[arg(long, value_name = "N", value_parser = number)]
     keys: Option<u64>,
     /// The share of writes that delete a key, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     deletes: f64,
-    /// The size at which memtables are flushed; follows from the budget unless given
+    /// The size at which memtables are flushed [default: follows from the budget]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     memtable_size: Option<u64>,
-    /// The size of tables; follows from the budget unless given
+    /// The size of tables [default: follows from the budget]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     table_size: Option<u64>,
-    /// The memory for caches, memtables, indexes and filters together; unless given, 256 MiB, or a
-    /// 1024th of the bytes that are written if that is more
+    /// The memory budget for caches, memtables, indexes and filters together [default: 256 MiB, or
+    /// a 1024th of the bytes written if that is more]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     memory_budget: Option<u64>,
-    /// How many merges may run at a time
+    /// The maximal number of concurrent merges
     #[arg(long, value_name = "N", default_value_t = 1)]
     merge_threads: usize,
-    /// How many bytes one of them merges while writers that nothing holds back write one, for a load at full
-    /// speed; without it merging keeps up
+    /// The bytes that one merge thread merges while unthrottled writers write one byte, for a load
+    /// at full speed [default: merging keeps up]
     #[arg(long, value_name = "BYTES")]
     pace: Option<f64>,
-    /// What chance is drawn from: the same number gives the same result
+    /// The seed; the same seed gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Compares leveling and garnering of many ratios instead: writes of an entry against runs to read, means
-    /// while the store doubles to its size
+    /// Compares leveling and Garnering at many ratios instead: writes of an entry against runs to
+    /// read, means while the store doubles to its size
     #[arg(long, conflicts_with_all = ["policy", "levels", "picture"])]
     front: bool,
-    /// Draws the growth to this file, as SVG
+    /// Draws the growth to this SVG file
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
 
-/// What the memory of a machine that is bought for a store is to its size, about.
+/// The typical ratio of a store's size to the memory of its machine.
 const MEMORY_PART: u64 = 1024;
 
 impl Arguments {
@@ -97,7 +97,7 @@ impl Arguments {
     }
 }
 
-/// A count: `1000000` or `1e6`.
+/// Parses a count: `1000000` or `1e6`.
 fn number(text: &str) -> Result<u64, String> {
     let unknown = || format!("expected a count such as `1000000` or `1e6`, found `{text}`");
     if let Ok(whole) = text.parse::<u64>() {
@@ -202,7 +202,7 @@ fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
         }
     }
     output.line(format_args!(
-        "\nlargest merge {}; since a tenth of this size at most {:.2} of what lives while merging",
+        "\nlargest merge {}; space while merging at most {:.2} times the live data, from a tenth of this size on",
         bytes(report.largest_merge_bytes),
         report.transient_space_amplification
     ));

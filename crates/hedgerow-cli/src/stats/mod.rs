@@ -1,8 +1,8 @@
-//! `hedgerow stats`: the trees of a database, what was written for them, and the memory they take.
+//! `hedgerow stats`: the trees of a database, the bytes written for them, and their memory.
 //!
-//! The database is opened for reading only, beside a writer if there is one. That shows everything
-//! that is on disk, and the manifest tells of every flush and merge since it was begun. What only
-//! the writer counts (gets, stalls, its caches) is not here, and is said not to be.
+//! The database is opened for reading only, beside a writer if there is one. This shows everything
+//! on disk, and the manifest lists every flush and merge since it was begun. Gets, stalls and
+//! caches are counted in the writer's process only; the output says so.
 
 pub(crate) mod written;
 
@@ -26,21 +26,21 @@ Example:
   hedgerow stats --db people --watch 5 --json";
 
 const MEMORY_CELLS: usize = 22;
-const UNSEEN: &str = "cache hits, read amplification, stalls, queues of workers and memory of a process that has \
+const UNSEEN: &str = "cache hits, read amplification, stalls, worker queues and memory of a process that has \
 the database open are counted there: see `Db::stats`";
 
-/// Shows levels, runs, tables, entries and bytes against their targets, amplification, merge debt,
-/// the log, and where memory goes.
+/// Shows levels, runs, tables, entries and bytes with their targets, amplification, merge debt, the
+/// log and memory.
 ///
-/// The database is opened for reading only, beside a writer if there is one. Gets, stalls and memory
-/// of that process are counted there and cannot be seen from here.
+/// The database is opened for reading only, beside a writer if there is one. That writer's gets,
+/// stalls and memory are counted in its process and cannot be seen from here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
 
-    /// Shows it again and again, with what changed per second, until it is ended.
+    /// Repeats every SECONDS, with changes per second, until ended.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
     #[arg(value_parser = interval)]
     watch: Option<Duration>,
@@ -81,12 +81,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// The database at one moment.
 struct Sample {
     taken: Duration,
-    /// The number of the last write.
+    /// The sequence number of the last write.
     seqno: u64,
     keyspaces: Vec<KeyspaceSample>,
     memory: MemoryStats,
     written: Written,
-    /// Segments of the log that are in use.
+    /// The number of log segments in use.
     segments: usize,
 }
 
@@ -96,7 +96,7 @@ struct KeyspaceSample {
     design: String,
 }
 
-/// What happened from one sample to the next.
+/// The changes from one sample to the next.
 struct Change {
     time: Duration,
     writes: u64,
@@ -104,10 +104,10 @@ struct Change {
     keyspaces: Vec<Growth>,
 }
 
-/// How a keyspace has grown.
+/// The growth of a keyspace.
 struct Growth {
     name: String,
-    /// Bytes of its memtables and of each level.
+    /// The growth in bytes of the memtables and of each level.
     bytes: Vec<(String, i64)>,
     tables: i64,
 }
@@ -121,7 +121,7 @@ impl Sample {
         let mut segments = 0;
         for number in inspect::segments(&storage, &database.db)? {
             let needed = number >= written.log_start;
-            // One that the writer has just put to another use is not in use.
+            // A segment that the writer has just recycled is not in use.
             let begun = || {
                 let segment = Segment::open(&storage, &database.db, number);
                 segment.is_ok_and(|segment| segment.first_seqno().is_some())
@@ -188,7 +188,7 @@ impl Sample {
             .map(|k| k.stats.memtable_entries)
             .sum();
         output.line(format_args!(
-            "  log: {} in use; {} only there",
+            "  log: {} in use; {} only in the log",
             counted(self.segments as u64, "segment"),
             counted(in_log, "entry"),
         ));
@@ -200,7 +200,7 @@ impl Sample {
         let budget = self.memory.budget;
         output.heading(
             "Memory",
-            &format!("to read it from here, of {}", bytes(budget)),
+            &format!("of this process, budget {}", bytes(budget)),
         );
         let all = [("all", self.memory.total())];
         for (name, part) in memory_parts(&self.memory).into_iter().chain(all) {
@@ -238,7 +238,7 @@ fn described(db: &Db, stats: KeyspaceStats) -> KeyspaceSample {
 }
 
 impl KeyspaceSample {
-    /// Hits are those of this process, which asks nothing.
+    /// The rows of the levels. Hits are this process's, which reads nothing.
     fn rows(&self) -> Vec<trees::Row> {
         let mut rows = trees::rows(&self.stats, None);
         rows.iter_mut().for_each(|row| row.hits = None);
@@ -265,18 +265,18 @@ impl KeyspaceSample {
             output.line(format_args!("{line}"));
         }
         output.line(format_args!(
-            "  space amplification {:.2} at most, merge debt {}, {} for a get to ask at most",
+            "  space amplification {:.2} at most, merge debt {}, a get reads at most {}",
             self.stats.space_amplification(),
             bytes(self.stats.debt_bytes),
             counted(self.runs() as u64, "run"),
         ));
         output.line(format_args!(
-            "  asked lately: {}",
+            "  recent operations: {}",
             operations_text(&self.stats.operations)
         ));
         if self.stats.levels_over > 0 {
             output.line(format_args!(
-                "  {} over what the design wants, with {} too much",
+                "  {} over target, by {}",
                 counted(self.stats.levels_over as u64, "level"),
                 bytes(self.stats.misplaced_bytes),
             ));

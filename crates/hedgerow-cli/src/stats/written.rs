@@ -1,5 +1,5 @@
-//! What flushes and merges have written, as the manifest remembers it: every edit since the snapshot
-//! that it begins with names the tables that came and went, with their sizes.
+//! The bytes that flushes and merges have written, from the manifest. The manifest begins with a
+//! snapshot. Every later edit names the tables that were added and removed, with their sizes.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::output::{bytes, counted};
 pub(crate) struct Written {
     pub(crate) flushes: u64,
     pub(crate) flush_bytes: u64,
-    /// Tables that came without a flush or a merge.
+    /// The bytes of tables that were added without a flush or a merge.
     pub(crate) load_bytes: u64,
-    /// Keys and values of what was flushed and loaded.
+    /// The bytes of flushed and loaded keys and values.
     pub(crate) raw_bytes: u64,
     pub(crate) merges: u64,
     pub(crate) merge_read_bytes: u64,
     pub(crate) merge_write_bytes: u64,
     pub(crate) moves: u64,
-    /// Segments of the log below this are not needed.
+    /// Segments of the log before this one are no longer needed.
     pub(crate) log_start: u32,
 }
 
@@ -36,7 +36,7 @@ impl Written {
                     Change::Tree(edit) => {
                         let tables = edit.added.iter();
                         sizes.extend(tables.map(|(_, meta)| (meta.id, meta.file_bytes)));
-                        // The first record is what was there.
+                        // The first record is the snapshot, which wrote nothing.
                         if i > 0 {
                             written.add(edit, &sizes);
                         }
@@ -68,7 +68,7 @@ impl Written {
         }
     }
 
-    /// What was written since; all of it, if the manifest was begun anew meanwhile.
+    /// The bytes written since `before`; all bytes if the manifest was begun anew meanwhile.
     pub(crate) fn since(&self, before: &Written) -> Written {
         let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
         Written {
@@ -84,8 +84,7 @@ impl Written {
         }
     }
 
-    /// Bytes of tables written per byte of keys and values that came into them; `None` before the
-    /// first.
+    /// Bytes of tables written per byte of keys and values; `None` before the first byte.
     fn write_amplification(&self) -> Option<f64> {
         let written = self.flush_bytes + self.load_bytes + self.merge_write_bytes;
         (self.raw_bytes > 0).then(|| written as f64 / self.raw_bytes as f64)

@@ -1,4 +1,4 @@
-//! Overwriting and deleting a part under a snapshot, which must go on seeing what was there.
+//! Overwrites and deletes a part under a snapshot, which must still see the old data.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::store::{Contents, Store};
 use crate::exit::Failure;
 use crate::output::progress;
 
-/// One file in so many is touched.
+/// One file in this many is touched.
 const TOUCH_EVERY: usize = 20;
-/// The subtree to delete has about one entry in so many.
+/// The subtree to delete has about one entry in this many.
 const DELETE_PART: u64 = 20;
 const BATCH_DELETES: usize = 100;
 
-/// What was changed, and what was seen of it.
+/// The changes and their checks.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) touched: u64,
@@ -26,14 +26,14 @@ pub(crate) struct Changes {
     pub(crate) deleted: u64,
     pub(crate) inodes_deleted: u64,
     pub(crate) delete_time: Duration,
-    /// What the snapshot saw afterwards, and the store before.
+    /// The contents of the snapshot after the changes, and of the store before.
     pub(crate) snapshot_contents: [Contents; 2],
     pub(crate) before: [Contents; 2],
-    /// What the store held afterwards.
+    /// The contents of the store after the changes.
     pub(crate) contents: [Contents; 2],
-    /// Touched files whose new time the store did not have, or whose old one the snapshot did not.
+    /// Touched files without their new time in the store or their old time in the snapshot.
     pub(crate) touches_lost: u64,
-    /// Deleted entries that the store still had, or the snapshot had no more.
+    /// Deleted entries that the store still had or the snapshot had lost.
     pub(crate) deletes_lost: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn make(store: &Store, totals: &Totals, watch: &Watch) -> Result<Chan
     for Touch { key, old, new } in touched {
         let live = mtime(store.entries.get(&key)?.as_deref())?;
         let then = mtime(snapshot.get(&store.entries, &key)?.as_deref())?;
-        // It may have been in the subtree that was deleted.
+        // The file may have been in the deleted subtree.
         let kept = live == Some(new) || live.is_none() && deleted.binary_search(&key).is_ok();
         changes.touches_lost += u64::from(!kept || then != Some(old));
     }
@@ -75,7 +75,7 @@ fn mtime(value: Option<&[u8]>) -> Result<Option<Time>, Failure> {
     Ok(attributes.map(|attributes| attributes.mtime))
 }
 
-/// Gives one file in twenty a new mtime, each read and written as one.
+/// Gives one file in twenty a new mtime, each by an atomic read and write.
 fn touch(
     store: &Store,
     snapshot: &Snapshot,
@@ -136,7 +136,7 @@ fn delete(
             if attributes.is_directory() {
                 waiting.push(attributes.id);
             }
-            // Where an entry has further names its inode stays.
+            // The inode stays if the entry has further names.
             inodes.push((!attributes.is_hard_linked()).then_some(attributes.id));
             keys.push(entry_key(directory, &name));
         }

@@ -1,4 +1,4 @@
-//! What outlives the open database: a checkpoint, and the database itself.
+//! Makes a checkpoint, closes and reopens the database, and checks both.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 /// A database that was opened again.
 #[derive(Debug)]
 pub(crate) struct Reopened {
-    /// To make the copy, or to close.
+    /// The time to make the copy or to close.
     pub(crate) leave_time: Duration,
     pub(crate) open_time: Duration,
     pub(crate) verify_time: Duration,
@@ -20,7 +20,7 @@ pub(crate) struct Reopened {
     pub(crate) contents: [Contents; 2],
 }
 
-/// Makes a checkpoint, and opens and reads it beside the database that it was made from.
+/// Makes a checkpoint, and opens and reads it beside the original database.
 pub(crate) fn checkpoint(
     store: &Store,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! The walk into the store: batches of entries, each in both keyspaces or in none.
+//! Loads the walk into the store: batches of entries, each in both keyspaces or in none.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,34 +13,34 @@ use super::walk::{Found, LeftOut, Problems, Walk};
 use crate::exit::Failure;
 use crate::output::progress;
 
-/// How many paths are kept to ask for later.
+/// The number of paths kept for later lookups.
 const SAMPLE_PATHS: u64 = 5000;
-/// How often memory is looked at.
+/// The number of times that memory is sampled.
 const LOOKS: u64 = 200;
 
-/// What was loaded.
+/// Counts and times of the load.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) entries: u64,
     pub(crate) directories: u64,
     pub(crate) files: u64,
     pub(crate) links: u64,
-    /// Further names of entries with several.
+    /// Further names of entries with several names.
     pub(crate) names_again: u64,
     /// Sizes of regular files, each counted once.
     pub(crate) file_bytes: u64,
     pub(crate) batches: u64,
     pub(crate) puts: u64,
-    /// From the first entry to the last batch, without the pauses.
+    /// The time from the first entry to the last batch, without the pauses.
     pub(crate) time: Duration,
-    /// What loading waited for merges near its end, see [`Spread`].
+    /// The time that loading waited for merges near its end, see [`Spread`].
     pub(crate) pause_time: Duration,
-    /// The part of it that the store took.
+    /// The part of `time` that the store took.
     pub(crate) store_time: Duration,
-    /// What merges took after the last batch.
+    /// The time of merges after the last batch.
     pub(crate) settle_time: Duration,
     pub(crate) problems: Problems,
-    /// Where the memory was when most was in use.
+    /// The memory by purpose when most was in use.
     pub(crate) memory_peak: MemoryStats,
     /// When the walk began, in seconds since 1970.
     pub(crate) began_unix: i64,

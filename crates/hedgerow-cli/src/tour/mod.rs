@@ -1,7 +1,7 @@
 //! `hedgerow tour DIR`: the engine at work, as the metadata service of a file system.
 //!
-//! [`run`] is the order of the steps; each has a file. Everything that is claimed is checked, against
-//! the real file system or against what was there before; a check that fails is exit code 1.
+//! [`run`] is the order of the steps; each has a file. Every claim is checked against the real file
+//! system or the earlier contents. A failed check gives exit code 1.
 
 mod changes;
 mod copies;
@@ -32,31 +32,31 @@ Example:
   hedgerow tour /usr
   hedgerow tour --memory-budget 64MiB --policy leveling:10 --db /tmp/metadata --keep --json /home
 
-The memory budget and the memtables are small unless set, so that even a modest tree becomes one of
+The memory budget and the memtables are small by default, so that even a small directory tree gets
 several levels.";
 
-/// Stores a directory tree's metadata, asks, changes, copies and checks it, and shows what happened.
+/// Stores the metadata of a directory tree, then queries, changes, copies and verifies it.
 ///
-/// Walks DIR without following links and stores every entry's metadata with key (parent, name), as
-/// the metadata service of a file system would; answers questions from the store alone and compares
-/// them with the file system; overwrites and deletes a part under a snapshot; makes a checkpoint;
-/// reopens and verifies. Nothing in DIR is changed.
+/// Walks DIR without following links and stores the metadata of every entry under the key (parent,
+/// name), as the metadata service of a file system does. Answers queries from the store alone and
+/// compares the answers with the file system. Overwrites and deletes a part under a snapshot. Makes
+/// a checkpoint, reopens and verifies. Nothing in DIR is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     /// The directory to walk.
     dir: PathBuf,
 
-    /// Where the database goes: a new directory, or an earlier tour's. It stays there.
-    /// Without it, a temporary directory is used and removed.
+    /// The directory of the database, new or from an earlier tour; it is kept [default: a temporary
+    /// directory, which is removed].
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
 
-    /// The memory that the engine may use.
+    /// The memory budget of the engine.
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
 
-    /// The memtable size of each keyspace. Unless set: so small that the tree gets several levels.
+    /// The memtable size of each keyspace [default: so small that the tree gets several levels].
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     memtable_size: Option<u64>,
 
@@ -64,12 +64,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SPEC", default_value = "leveling:4,one-table")]
     policy: PolicySpec,
 
-    /// Into how many trees each keyspace is divided.
+    /// The number of partitions of each keyspace.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     partitions: u16,
 
-    /// Keeps the temporary database, and the checkpoint.
+    /// Keeps the temporary database and the checkpoint.
     #[arg(long)]
     keep: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     report.loaded(&loaded, count_time);
     report.shape("after_loading", "The trees after loading", &store);
 
-    // Ask.
+    // Query.
     let attributes = questions::stat(&store, root, &loaded, &watch)?;
     report.stat(&attributes);
     let listings = questions::list(&store, root, (&loaded, &left_out), &watch)?;
@@ -147,7 +147,7 @@ impl Settings {
     }
 }
 
-/// Time since the tour began.
+/// The clock of the tour, and the time when it began.
 pub(crate) struct Watch(OsClock, Duration);
 
 impl Watch {

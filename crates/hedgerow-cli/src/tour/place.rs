@@ -1,4 +1,4 @@
-//! Where the tour's database and its checkpoint go, and what is removed at the end.
+//! The directories of the tour's database and its checkpoint, and their removal at the end.
 
 use std::fs;
 use std::io;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use super::walk::LeftOut;
 use crate::exit::{Exit, Failure};
 
-/// Removes what is temporary when it is dropped, unless everything is to be kept.
+/// The directories of the tour. A drop removes the temporary ones, unless everything is kept.
 pub(crate) struct Place {
     pub(crate) database: PathBuf,
-    /// Beside the database.
+    /// The directory of the checkpoint, beside the database.
     pub(crate) checkpoint: PathBuf,
-    /// Directories to remove.
+    /// The directories to remove.
     temporary: Vec<PathBuf>,
     pub(crate) keeps_database: bool,
     pub(crate) keeps_checkpoint: bool,
 }
 
 impl Place {
-    /// A place for the tour of `root`.
+    /// Chooses the directories for the tour of `root`.
     pub(crate) fn choose(
         root: &Path,
         database: Option<&Path>,
@@ -28,7 +28,8 @@ impl Place {
         let real = |path: &Path| fs::canonicalize(path).ok();
         if database.is_some_and(|database| real(database).is_some() && real(database) == real(root))
         {
-            let message = "the database cannot be the directory that is walked; name another --db";
+            let message =
+                "the database cannot be the directory that is walked; choose another --db";
             return Err(Failure::new(Exit::Usage, message));
         }
         let mut temporary = Vec::new();
@@ -46,7 +47,7 @@ impl Place {
         let taken = fs::read_dir(&checkpoint).is_ok_and(|mut names| names.next().is_some());
         if taken || checkpoint.is_file() {
             let message = format!(
-                "the checkpoint goes to {}, which exists; remove it or name another --db",
+                "the checkpoint goes to {}, which exists; remove it or choose another --db",
                 checkpoint.display()
             );
             return Err(Failure::new(Exit::Usage, message));
@@ -64,12 +65,12 @@ impl Place {
         })
     }
 
-    /// What the walk must leave out, should it come by: what there is of it now.
+    /// The tour's own directories, as far as they exist, which the walk leaves out.
     pub(crate) fn left_out(&self) -> LeftOut {
         LeftOut::new(&[&self.database, &self.checkpoint])
     }
 
-    /// Removes what is temporary now, where errors are heard.
+    /// Removes the temporary directories and reports errors.
     pub(crate) fn clear_away(&self) -> Result<(), Failure> {
         for dir in &self.temporary {
             match fs::remove_dir_all(dir) {
@@ -85,7 +86,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // After a failure, which is what the user hears of.
+        // Runs after a failure, which the user sees instead.
         let _ = self.clear_away();
     }
 }

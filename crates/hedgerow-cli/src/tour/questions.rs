@@ -1,5 +1,5 @@
-//! Questions that a metadata service is asked, answered from the store alone; and the comparison of
-//! the answers with the real file system.
+//! The queries of a metadata service, answered from the store alone and compared with the real file
+//! system.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -18,19 +18,19 @@ use super::walk::LeftOut;
 use crate::exit::Failure;
 use crate::output::{progress, shown};
 
-/// How many directories are listed.
+/// The number of directories listed.
 const LISTINGS_MAX: usize = 500;
-/// How many entries of the root are shown.
+/// The number of entries of the root that are shown.
 const SHOWN_ENTRIES: usize = 6;
 const LARGEST: usize = 10;
 
-/// How answers compare with the file system.
+/// The comparison of answers with the file system.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     pub(crate) equal: u64,
-    /// Different, and changed on disk since the walk began: no fault of the store.
+    /// Different, but changed on disk since the walk began: no error of the store.
     pub(crate) changed_meanwhile: u64,
-    /// Different without such an excuse.
+    /// Different and not changed on disk: an error.
     pub(crate) different: Vec<String>,
 }
 
@@ -49,19 +49,19 @@ impl Comparison {
 
 // ---- stat ----
 
-/// Paths looked up one component after the other.
+/// Lookups of paths, one component after another.
 #[derive(Debug, Default)]
 pub(crate) struct Stat {
     pub(crate) paths: u64,
     pub(crate) gets: u64,
     pub(crate) time: Duration,
     pub(crate) comparison: Comparison,
-    /// Pages that gets asked for, and reads of files among them.
+    /// Pages that gets used, and those read from files.
     pub(crate) pages: u64,
     pub(crate) device_reads: u64,
     pub(crate) filter_probes: u64,
     pub(crate) filter_false_positives: u64,
-    /// Which parts of the tree answered: the memtable, then level by level.
+    /// The gets answered by each part of the tree: the memtable, then level by level.
     pub(crate) memtable_hits: u64,
 }
 
@@ -98,9 +98,10 @@ impl Stat {
     }
 }
 
-/// Whether the stored attributes are the real ones; and whether those changed since the walk began.
+/// Returns if the stored attributes equal the real ones, and if the real ones changed since the
+/// walk began.
 fn compare(real: &Path, stored: Option<&Attributes>, began_unix: i64) -> (bool, bool) {
-    // The root may be given as a link.
+    // The root may be a symbolic link.
     let metadata = match stored {
         Some(stored) if stored.id == ROOT => fs::metadata(real),
         _ => fs::symlink_metadata(real),
@@ -119,7 +120,7 @@ fn compare(real: &Path, stored: Option<&Attributes>, began_unix: i64) -> (bool, 
 
 // ---- list ----
 
-/// Directories listed.
+/// Lists of directories.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     pub(crate) directories: u64,
@@ -165,7 +166,7 @@ pub(crate) fn list(
     Ok(answer)
 }
 
-/// The directories that the paths are in, the root first; some of them, if they are many.
+/// The directories of the paths, the root first; a sample if there are many.
 fn directories(sample: &[PathBuf]) -> Vec<PathBuf> {
     let parents: BTreeSet<&Path> = sample.iter().filter_map(|path| path.parent()).collect();
     let every = parents.len().div_ceil(LISTINGS_MAX).max(1);
@@ -182,24 +183,24 @@ fn names(dir: &Path, left_out: &LeftOut) -> BTreeSet<Vec<u8>> {
 
 // ---- the largest directories ----
 
-/// A directory with everything below it.
+/// The totals of a directory with everything below it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Total {
     parent: u64,
     /// Sizes of regular files, each counted once.
     pub(crate) bytes: u64,
-    /// Entries below it.
+    /// The number of entries below it.
     pub(crate) entries: u64,
 }
 
-/// One of the largest.
+/// One of the largest directories.
 #[derive(Debug)]
 pub(crate) struct Large {
     pub(crate) path: Vec<u8>,
     pub(crate) total: Total,
 }
 
-/// All directories, added up in one scan.
+/// The totals of all directories, from one scan.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) directories: BTreeMap<u64, Total>,
@@ -207,7 +208,7 @@ pub(crate) struct Totals {
     pub(crate) time: Duration,
     pub(crate) by_bytes: Vec<Large>,
     pub(crate) by_entries: Vec<Large>,
-    /// What was there, entries and inodes.
+    /// The contents of entries and inodes.
     pub(crate) contents: [Contents; 2],
 }
 
@@ -229,7 +230,7 @@ pub(crate) fn add_up(store: &Store, watch: &Watch) -> Result<Totals, Failure> {
     Ok(totals)
 }
 
-/// Adds every entry to its own directory. Returns how many there are.
+/// Adds every entry to its own directory. Returns the number of entries.
 fn scan(store: &Store, directories: &mut BTreeMap<u64, Total>) -> Result<u64, Failure> {
     let mut entries = 0;
     let mut seen = HashSet::new();
@@ -251,8 +252,8 @@ fn scan(store: &Store, directories: &mut BTreeMap<u64, Total>) -> Result<u64, Fa
     Ok(entries)
 }
 
-/// Adds every directory to the one that it is in. A directory's id is larger than that of its
-/// parent, so backwards each is complete when it is added.
+/// Adds every directory to its parent. The id of a directory is larger than its parent's, so in
+/// descending order each one is complete when it is added.
 fn include_children(directories: &mut BTreeMap<u64, Total>) {
     let ids: Vec<u64> = directories.keys().rev().copied().collect();
     for id in ids.into_iter().filter(|&id| id > ROOT) {
@@ -264,7 +265,7 @@ fn include_children(directories: &mut BTreeMap<u64, Total>) {
     }
 }
 
-/// The directories below the root with the most of something.
+/// The directories below the root with the largest values of `most`.
 fn largest(
     store: &Store,
     totals: &Totals,
@@ -281,8 +282,7 @@ fn largest(
     named.collect()
 }
 
-/// The directory whose contents are nearest to a part of the tree, and which is no more than half of
-/// it.
+/// The directory whose number of entries is nearest to `entries` and at most half of the tree's.
 pub(crate) fn subtree_near(totals: &Totals, entries: u64) -> Option<u64> {
     let half = totals.root().entries / 2;
     let below = totals.directories.iter().filter(|(id, _)| **id > ROOT);

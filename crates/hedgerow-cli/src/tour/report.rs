@@ -1,5 +1,5 @@
-//! What the tour tells, section by section as it goes: to people as text, to programs as one object
-//! at the end. Every claim is a check; the tour fails if one does.
+//! The report of the tour: text for people, section by section, and one object for programs at the
+//! end. Every claim is a check; the tour fails if a check fails.
 
 use std::path::Path;
 use std::time::Duration;
@@ -88,8 +88,8 @@ impl<'a> Report<'a> {
             rate(loaded.entries, loaded.time),
         ));
         self.output.line(format_args!(
-            "  of which the store took {} for {} in {}: {} puts per second\n  \
-             and, without the rates, waited {} for merges, so that each level shows",
+            "  the store took {} of it for {} in {}: {} puts per second\n  \
+             the rates exclude {} of waiting for merges, so that each level shows",
             seconds(loaded.store_time),
             counted(loaded.puts, "put"),
             counted(loaded.batches, "batch"),
@@ -99,7 +99,7 @@ impl<'a> Report<'a> {
         let problems = &loaded.problems;
         if problems.total() > 0 {
             self.output.line(format_args!(
-                "  passed over: {} without permission, {} gone meanwhile, {} for other reasons ({})",
+                "  skipped: {} without permission, {} removed meanwhile, {} for other reasons ({})",
                 problems.permission,
                 problems.vanished,
                 problems.other,
@@ -147,17 +147,17 @@ impl<'a> Report<'a> {
         let deep = shape::deep_levels(&store.entries.stats());
         if deep < 2 && name == "after_loading" {
             self.output.line(format_args!(
-                "  (so small a tree has {} below level 0; memtables have at least 4 KiB)",
+                "  (a tree this small has {} below level 0; memtables have at least 4 KiB)",
                 counted(deep as u64, "level"),
             ));
         }
         self.put(name, Value::Object(object));
     }
 
-    // ---- ask ----
+    // ---- query ----
 
     pub(crate) fn stat(&mut self, stat: &Stat) {
-        self.output.heading("Ask", "the store alone");
+        self.output.heading("Query", "from the store alone");
         self.output.line(format_args!(
             "  stat {}, one get per component: {} gets per second",
             counted(stat.paths, "path"),
@@ -166,11 +166,11 @@ impl<'a> Report<'a> {
         let pages = stat.pages as f64 / stat.gets.max(1) as f64;
         let device = stat.device_reads as f64 / stat.gets.max(1) as f64;
         self.output.line(format_args!(
-            "    {pages:.2} pages per get, {device:.2} of them from files; filters erred in {} of {}",
+            "    {pages:.2} pages per get, {device:.2} of them from files; {} false positives in {}",
             count(stat.filter_false_positives),
             counted(stat.filter_probes, "probe"),
         ));
-        self.compare("stat gives what the file system says", &stat.comparison);
+        self.compare("stat gives the file system's attributes", &stat.comparison);
         self.put(
             "stat",
             json!({
@@ -214,10 +214,7 @@ impl<'a> Report<'a> {
             self.output
                 .line(format_args!("    and {} more", count(more)));
         }
-        self.compare(
-            "list gives the names that the file system has",
-            &list.comparison,
-        );
+        self.compare("list gives the file system's names", &list.comparison);
         let root: Vec<String> = list.root.iter().map(|(name, _)| lossy(name)).collect();
         self.put(
             "list",
@@ -236,7 +233,7 @@ impl<'a> Report<'a> {
 
     pub(crate) fn largest(&mut self, totals: &Totals, loaded: &Loaded) {
         self.output.line(format_args!(
-            "  the ten largest directories, by a scan of everything: {} names per second",
+            "  the ten largest directories, from a full scan: {} names per second",
             rate(totals.scanned, totals.time),
         ));
         self.output.line(format_args!(
@@ -257,7 +254,7 @@ impl<'a> Report<'a> {
         }
         let root = totals.root();
         self.check(
-            "the scan adds up to what was walked",
+            "the scan adds up to the walk",
             totals.scanned == loaded.entries && root.bytes == loaded.file_bytes,
             &format!(
                 "{} names and {} in files",
@@ -293,7 +290,7 @@ impl<'a> Report<'a> {
     pub(crate) fn changes(&mut self, changes: &Changes) {
         self.output.heading("Change", "under a snapshot");
         self.output.line(format_args!(
-            "  touched {}: {} updates per second, each a read and a write as one",
+            "  touched {}: {} updates per second, each an atomic read and write",
             counted(changes.touched, "file"),
             rate(changes.touched, changes.touch_time),
         ));
@@ -312,13 +309,13 @@ impl<'a> Report<'a> {
             &counted(changes.snapshot_contents[0].entries, "name"),
         );
         self.check(
-            "the store has what was not deleted",
+            "the store has everything that was not deleted",
             after.entries + changes.deleted == before.entries
                 && inodes_after.entries + changes.inodes_deleted == inodes_before.entries,
             &format!("{} names", count(after.entries)),
         );
         self.check(
-            "every touch and delete shows in the store and not in the snapshot",
+            "every touch and delete is in the store and not in the snapshot",
             changes.touches_lost == 0 && changes.deletes_lost == 0,
             &format!(
                 "{} of {}, {} of {} lost",
@@ -346,7 +343,7 @@ impl<'a> Report<'a> {
         );
     }
 
-    // ---- what the engine did ----
+    // ---- the engine ----
 
     pub(crate) fn engine(
         &mut self,
@@ -378,17 +375,17 @@ impl<'a> Report<'a> {
             bytes(stats.merge_write_bytes),
         ));
         self.output.line(format_args!(
-            "    and the log {log:.2}: {}, {}; {} of it are kept",
+            "    and the log {log:.2}: {}, {}; {} of it kept",
             bytes(stats.log_bytes),
             counted(stats.log_syncs, "sync"),
             bytes(stats.log_live_bytes),
         ));
         let read = stat.pages as f64 / stat.gets.max(1) as f64;
         self.output.line(format_args!(
-            "  read amplification {read:.2} pages per get, as stat found it"
+            "  read amplification {read:.2} pages per get, measured by stat"
         ));
         self.output.line(format_args!(
-            "  space amplification {space:.2}: {} of tables, compressed, for {} that are live",
+            "  space amplification {space:.2}: {} of compressed tables for {} of live data",
             bytes(tables),
             bytes(live),
         ));
@@ -436,7 +433,7 @@ impl<'a> Report<'a> {
             reasons => format!(": {}", reasons.join(", ")),
         };
         self.output.line(format_args!(
-            "  writes were held back for {}{reasons}",
+            "  writes were stalled for {}{reasons}",
             seconds(stalls.total()),
         ));
         self.check(
@@ -471,7 +468,7 @@ impl<'a> Report<'a> {
             "memory",
             format!("of {}", bytes(now.budget)),
             "now",
-            "highest while loading",
+            "peak while loading",
         ));
         let sum = [("all", now.total(), peak.total())];
         let each = memory_parts(now).into_iter().zip(memory_parts(peak));
@@ -550,7 +547,11 @@ impl<'a> Report<'a> {
     ) -> Result<(), Failure> {
         let errors = background.errors();
         let first = errors.first().map_or("none", String::as_str).to_owned();
-        self.check("the background made no error", errors.is_empty(), &first);
+        self.check(
+            "no background job reported an error",
+            errors.is_empty(),
+            &first,
+        );
         let kept = match (place.keeps_database, place.keeps_checkpoint) {
             (true, true) => format!(
                 "; the database stays in {}, the checkpoint in {}",
@@ -629,7 +630,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Names the contents of a subtree; it has none when the tree is too small to delete a part.
+/// The text for a deleted subtree. It is empty if the tree is too small to delete a part.
 fn all_of(subtree: &[u8]) -> String {
     if subtree.is_empty() {
         "the tree has no fitting directory".to_owned()
@@ -638,7 +639,7 @@ fn all_of(subtree: &[u8]) -> String {
     }
 }
 
-/// A number and a path, in 36 columns.
+/// Formats a number and a path in 36 columns.
 fn column(number: &str, path: &[u8]) -> String {
     const PATH_CHARACTERS: usize = 26;
     let path = shown(path);
@@ -652,7 +653,7 @@ fn column(number: &str, path: &[u8]) -> String {
     format!("{number:>10} {path}")
 }
 
-/// A name for JSON, whose strings are Unicode.
+/// A name as Unicode, for JSON.
 fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }

@@ -1,22 +1,22 @@
-//! How file-system metadata becomes keys and values.
+//! The mapping of file-system metadata to keys and values.
 //!
 //! Two keyspaces, always written in one batch:
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
 //! | `entries` | parent's id, name | attributes |
-//! | `inodes` | id | parent's id, name: where it was first seen |
+//! | `inodes` | id | parent's id and name where it was first seen |
 //!
-//! Ids are 8 bytes, big-endian, so that a directory's entries are neighbours, in the order of their
-//! names. They are given out on the walk: inode numbers repeat from one device to the next. The root
-//! is 1; its entry has parent 0 and an empty name. An entry that is not a directory may have several
-//! names (hard links), which share their id. A directory's id is smaller than those of all
+//! Ids are 8 bytes, big-endian, so the entries of a directory are neighbours in the order of their
+//! names. The walk assigns them, because inode numbers repeat between devices. The root is 1; its
+//! entry has parent 0 and an empty name. An entry that is not a directory may have several names
+//! (hard links), which share their id. The id of a directory is smaller than those of all
 //! directories in it.
 //!
 //! Attributes: a format byte (1), then unsigned LEB128 numbers: id, inode, device, special device,
 //! mode, owner, group, links, size, and for mtime and ctime each the seconds (zigzag) and the
-//! nanoseconds; then, up to the end, a symbolic link's target. For example mode 0100644 (octal), that
-//! is 33188, is `a4 83 02`, and one second before 1970 is `01`.
+//! nanoseconds; then, up to the end, a symbolic link's target. For example mode 0100644 (octal),
+//! that is 33188, is `a4 83 02`, and one second before 1970 is `01`.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -37,14 +37,14 @@ const LINK: u32 = 0o120_000;
 /// A moment: seconds since 1970 and nanoseconds.
 pub(crate) type Time = (i64, u32);
 
-/// What a file system knows about an entry, besides its name.
+/// The metadata of an entry, without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attributes {
-    /// Ours, unique over devices.
+    /// The store's own id, unique across devices.
     pub(crate) id: u64,
     pub(crate) inode: u64,
     pub(crate) device: u64,
-    /// What a device file stands for.
+    /// The device that a device file stands for.
     pub(crate) special: u64,
     pub(crate) mode: u32,
     pub(crate) owner: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Attributes {
     pub(crate) size: u64,
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
-    /// Where a symbolic link points; empty for everything else.
+    /// The target of a symbolic link; empty for everything else.
     pub(crate) target: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl Attributes {
         self.mode & TYPE_MASK == LINK
     }
 
-    /// Type and permissions as `ls -l` writes them.
+    /// The type and the permissions as `ls -l` writes them.
     pub(crate) fn mode_shown(&self) -> String {
         let kind = match self.mode & TYPE_MASK {
             DIRECTORY => 'd',
@@ -115,7 +115,7 @@ impl Attributes {
         shown.into_iter().collect()
     }
 
-    /// Has other names, which share its id.
+    /// True if the entry has other names, which share its id.
     pub(crate) fn is_hard_linked(&self) -> bool {
         self.links > 1 && !self.is_directory()
     }
@@ -174,7 +174,7 @@ impl Attributes {
     }
 }
 
-/// The key of an entry: what to scan for a directory, when the name is empty.
+/// The key of an entry. With an empty name it is the prefix of a directory's entries.
 pub(crate) fn entry_key(parent: u64, name: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + name.len());
     key.extend_from_slice(&parent.to_be_bytes());
@@ -182,7 +182,7 @@ pub(crate) fn entry_key(parent: u64, name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Parent and name, of the key of an entry or of the value of an inode.
+/// Splits the key of an entry, or the value of an inode, into parent and name.
 pub(crate) fn split_entry_key(key: &[u8]) -> Result<(u64, &[u8]), Failure> {
     let Some((parent, name)) = key.split_first_chunk() else {
         let found = format!("{} bytes", key.len());

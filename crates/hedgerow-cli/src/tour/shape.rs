@@ -1,27 +1,28 @@
-//! The shape of a tree: how it is made visible at a small size.
+//! Makes the shape of a tree visible at a small size.
 
 use hedgerow::KeyspaceStats;
 
 use super::store::Store;
 use crate::exit::Failure;
 
-/// What an entry takes in a memtable, roughly: key, attributes, and what the memtable adds.
+/// The approximate bytes of an entry in a memtable: key, attributes, and the memtable's overhead.
 const ENTRY_BYTES: u64 = 150;
-/// Memtables per tree. Tables are compressed, to a bit less than half, and with `leveling:4,one-table` a level
-/// is used from 4 memtables on: so the last level has about 80 memtables, the one above 20.
+/// The memtables' worth of data per tree. Tables compress to a bit less than half, and with
+/// `leveling:4,one-table` a level is used from 4 memtables on. So the last level has about 80
+/// memtables, the level above 20.
 const MEMTABLES: u64 = 192;
 /// The smallest memtable that the engine takes, per partition.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
-/// The engine seals when all active memtables together pass 3/32 of the budget; two keyspaces share
-/// that.
+/// The largest part of the budget for one keyspace. The engine seals when all active memtables
+/// exceed 3/32 of the budget, which two keyspaces share.
 const BUDGET_PARTS: u64 = 24;
-/// Entries per batch: what a service might take from its clients at once.
+/// The most entries per batch: what a service might collect from its clients.
 const BATCH_ENTRIES_MAX: u64 = 100;
 
-/// The last part of the loading that is paced, one in so many.
+/// The last 1/8 of the load is paced.
 const PACED_PART: u64 = 8;
 
-/// A memtable size at which so many entries span a memtable, level 0 and several levels below.
+/// A memtable size at which `entries` fill a memtable, level 0 and several levels below.
 pub(crate) fn memtable_bytes(entries: u64, memory_budget: u64, partitions: u16) -> u64 {
     let wanted = entries * ENTRY_BYTES / MEMTABLES;
     let largest = memory_budget / BUDGET_PARTS;
@@ -29,11 +30,11 @@ pub(crate) fn memtable_bytes(entries: u64, memory_budget: u64, partitions: u16) 
     wanted.min(largest).max(smallest)
 }
 
-/// How much there is to load.
+/// The size of the load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) entries: u64,
-    /// Those that a memtable holds, roughly.
+    /// The approximate number of entries in a memtable.
     memtable_entries: u64,
 }
 
@@ -45,7 +46,7 @@ impl Size {
         }
     }
 
-    /// Small batches for small memtables.
+    /// The entries per batch: small memtables get small batches.
     pub(crate) fn batch_entries(&self) -> usize {
         (self.memtable_entries / 10).clamp(1, BATCH_ENTRIES_MAX) as usize
     }
@@ -53,11 +54,12 @@ impl Size {
 
 /// Gives the tree its shape when loading ends, for the drawing.
 ///
-/// A small tree is loaded faster than memtables are flushed, and would then be merged into one level
-/// at once. So towards the end loading stops after each memtable's worth of entries, for a flush and
-/// its merges. And level 0 is emptied each time it has 4 runs, so that one tree in four would be
-/// drawn without: the last flush but one leaves less to load than a memtable holds, hence no other
-/// comes by itself; if level 0 has no run then, the last one, half-way from there, gives it one.
+/// A small tree loads faster than its memtables are flushed, and would be merged into one level at
+/// once. So near the end, loading pauses after each memtable's worth of entries for a flush and its
+/// merges. A merge empties level 0 whenever it has 4 runs, so one tree in four would show an empty
+/// level 0. Therefore the last flush but one leaves less than a memtable's worth to load, and no
+/// other flush starts by itself. If level 0 is empty then, a last flush half-way through the rest
+/// adds a run.
 pub(crate) struct Spread {
     stops: Vec<u64>,
 }
@@ -74,7 +76,7 @@ impl Spread {
         Spread { stops }
     }
 
-    /// Stops if that many entries call for it.
+    /// Pauses if the number of entries loaded calls for it.
     pub(crate) fn keep(&mut self, store: &Store, loaded: u64) -> Result<(), Failure> {
         if self.stops.last().is_none_or(|&stop| loaded < stop) {
             return Ok(());
@@ -94,7 +96,7 @@ impl Spread {
     }
 }
 
-/// How many of the levels below level 0 hold something.
+/// The number of non-empty levels below level 0.
 pub(crate) fn deep_levels(stats: &KeyspaceStats) -> usize {
     let deep = |level: &&hedgerow::LevelStats| level.level > 0 && level.tables > 0;
     stats.levels.iter().filter(deep).count()

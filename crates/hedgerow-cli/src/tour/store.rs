@@ -1,4 +1,4 @@
-//! The metadata service that the tour drives: what a file system asks, on top of two keyspaces.
+//! The metadata service that the tour drives: the queries of a file system over two keyspaces.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::exit::{Exit, Failure};
 
 const ENTRIES: &str = "entries";
 const INODES: &str = "inodes";
-/// Says that the database is a tour's, so that the next one may replace what is in it.
+/// The keyspace that marks the database of a tour, whose contents the next tour may replace.
 const MARK: &str = "tour";
 
-/// How the database is opened, each time.
+/// The settings with which the database is opened each time.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Settings {
     pub(crate) background: Background,
 }
 
-/// What the background said.
+/// The errors of background jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Background {
     errors: Arc<Mutex<Vec<String>>>,
@@ -58,11 +58,11 @@ impl Settings {
     }
 }
 
-/// What a keyspace holds, in short: equal contents have equal ones.
+/// A digest of a keyspace: equal contents have equal digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Contents {
     pub(crate) entries: u64,
-    /// Of keys and values.
+    /// The bytes of keys and values.
     pub(crate) bytes: u64,
     hash: u64,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens or creates the database; empties it if it is an earlier tour's, refuses any other.
+    /// Opens or creates the database. Empties the database of an earlier tour; refuses any other.
     pub(crate) fn create(settings: &Settings) -> Result<Store, Failure> {
         let db = open_or_create(settings)?;
         refuse_others(&db, &settings.path)?;
@@ -88,7 +88,7 @@ impl Store {
         Store::with_keyspaces(db, settings)
     }
 
-    /// Opens what [`Store::create`] made: there, or a copy of it.
+    /// Opens the database that [`Store::create`] made, or a copy of it.
     pub(crate) fn reopen(settings: &Settings, path: &Path) -> Result<Store, Failure> {
         let db = settings.builder(path).create_if_missing(false).open()?;
         Store::with_keyspaces(db, settings)
@@ -105,8 +105,8 @@ impl Store {
         })
     }
 
-    /// Adds an entry to a batch, in both keyspaces. An entry with a further name is in `inodes`
-    /// already.
+    /// Adds an entry to a batch, in both keyspaces. A further name of an entry is already in
+    /// `inodes`.
     pub(crate) fn add(
         &self,
         batch: &mut Batch,
@@ -122,14 +122,14 @@ impl Store {
         Ok(())
     }
 
-    /// One entry of a directory.
+    /// Looks up one entry of a directory.
     pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Option<Attributes>, Failure> {
         let value = self.entries.get(entry_key(parent, name))?;
         value.map(|value| Attributes::decode(&value)).transpose()
     }
 
-    /// The attributes at a path below the root, one get per component, as the kernel resolves it;
-    /// and how many gets that took.
+    /// Looks up a path below the root, one get per component, as a kernel resolves it. Returns the
+    /// attributes and the number of gets.
     pub(crate) fn stat(&self, path: &Path) -> Result<(Option<Attributes>, u64), Failure> {
         let mut here = self.lookup(super::schema::ABOVE_ROOT, b"")?;
         let mut gets = 1;
@@ -143,7 +143,7 @@ impl Store {
         Ok((here, gets))
     }
 
-    /// The entries of a directory, by name.
+    /// Lists the entries of a directory by name.
     pub(crate) fn list(
         &self,
         directory: u64,
@@ -173,7 +173,7 @@ impl Store {
         Ok(names.join(&b'/'))
     }
 
-    /// What is there now: entries and inodes.
+    /// The current contents of entries and inodes.
     pub(crate) fn contents(&self) -> Result<[Contents; 2], Failure> {
         Ok([
             digest(self.entries.scan::<&[u8]>(..)?)?,
@@ -181,7 +181,7 @@ impl Store {
         ])
     }
 
-    /// What a snapshot sees.
+    /// The contents of a snapshot.
     pub(crate) fn contents_at(&self, snapshot: &Snapshot) -> Result<[Contents; 2], Failure> {
         Ok([
             digest(snapshot.scan::<&[u8]>(&self.entries, ..)?)?,
@@ -205,7 +205,7 @@ impl Store {
     }
 }
 
-/// A directory that is there, and not empty, must hold a database.
+/// A directory that exists and is not empty must hold a database.
 fn open_or_create(settings: &Settings) -> Result<Db, Failure> {
     let path = &settings.path;
     let empty = match std::fs::read_dir(path) {
@@ -218,7 +218,7 @@ fn open_or_create(settings: &Settings) -> Result<Db, Failure> {
         ErrorKind::InvalidArgument if !empty => Failure::new(
             Exit::Usage,
             format!(
-                "{} is not empty and holds no database; name a new directory",
+                "{} is not empty and holds no database; choose a new directory",
                 path.display()
             ),
         ),
@@ -235,7 +235,7 @@ fn refuse_others(db: &Db, path: &Path) -> Result<(), Failure> {
     Err(Failure::new(
         Exit::Usage,
         format!(
-            "the database in {} is not a tour's (it has {}); name a new directory",
+            "the database in {} is not a tour's (it has {}); choose a new directory",
             path.display(),
             names.join(", ")
         ),

@@ -1,6 +1,7 @@
-//! Walking a directory tree: every entry once, never following a link.
+//! Walks a directory tree: every entry once, without following links.
 //!
-//! What cannot be read is counted and passed over: a tree that is in use changes under the walk.
+//! Entries that cannot be read are counted and skipped, because a tree in use changes during the
+//! walk.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use super::schema::{ABOVE_ROOT, Attributes, ROOT};
 use crate::exit::{Exit, Failure};
 use crate::output::{shown, wheel};
 
-/// Refuses what is no directory.
+/// Refuses a root that is no directory.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     let metadata = fs::metadata(root).map_err(|e| Failure::io("read", root, &e))?;
     if !metadata.is_dir() {
@@ -25,15 +26,15 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Directories that are no part of the tree, though they may be in it: the tour's own.
+/// The tour's own directories, which the walk leaves out if they lie in the tree.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeftOut {
-    /// Device and inode.
+    /// Device and inode of each.
     identities: Vec<(u64, u64)>,
 }
 
 impl LeftOut {
-    /// Those of `dirs` that exist.
+    /// Leaves out the existing ones of `dirs`.
     pub(crate) fn new(dirs: &[&Path]) -> LeftOut {
         let identity = |dir: &&Path| fs::symlink_metadata(dir).ok().map(|m| (m.dev(), m.ino()));
         LeftOut {
@@ -46,7 +47,7 @@ impl LeftOut {
     }
 
     pub(crate) fn has_entry(&self, entry: &DirEntry) -> bool {
-        // The inode is in the listing already; the device has to be asked for.
+        // The inode is in the listing; the device needs a system call.
         let may_be = self
             .identities
             .iter()
@@ -55,8 +56,8 @@ impl LeftOut {
     }
 }
 
-/// How many entries a tree has, roughly: it may change, and errors are passed over. Asks for names
-/// alone, which is much cheaper than a walk.
+/// The approximate number of entries of a tree: it may change, and errors are skipped. Reads names
+/// only, which is much cheaper than a walk.
 pub(crate) fn count(root: &Path, left_out: &LeftOut) -> u64 {
     let wheel = wheel("counting");
     let mut entries = 1;
@@ -77,24 +78,24 @@ pub(crate) fn count(root: &Path, left_out: &LeftOut) -> u64 {
     entries
 }
 
-/// An entry that was found.
+/// An entry of the walk.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) parent: u64,
     pub(crate) name: Vec<u8>,
     pub(crate) attributes: Attributes,
-    /// Another name of an entry that was found before.
+    /// True for another name of an earlier entry.
     pub(crate) again: bool,
 }
 
-/// What could not be read.
+/// The entries that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     pub(crate) permission: u64,
-    /// Gone between the listing and the look at it.
+    /// Removed between the listing and the read of the metadata.
     pub(crate) vanished: u64,
     pub(crate) other: u64,
-    /// One of them, to show.
+    /// The first one, to show.
     pub(crate) example: Option<String>,
 }
 
@@ -115,12 +116,12 @@ impl Problems {
     }
 }
 
-/// A walk under way: an iterator over the entries, the root first, a directory before what is in it.
+/// An iterator over the entries: the root first, each directory before its entries.
 pub(crate) struct Walk {
     root: Option<PathBuf>,
     /// The directory being listed.
     listing: Option<(ReadDir, PathBuf, u64)>,
-    /// Directories to list.
+    /// The directories left to list.
     waiting: Vec<(PathBuf, u64)>,
     left_out: LeftOut,
     /// The ids of entries with several names, by device and inode.
@@ -142,9 +143,9 @@ impl Walk {
         }
     }
 
-    /// Looks at one entry; `None` if that is not possible.
+    /// Reads the metadata of one entry; `None` if that fails.
     fn look(&mut self, path: PathBuf, parent: u64, name: OsString) -> Option<Found> {
-        // The root may be given as a link.
+        // The root may be a symbolic link.
         let metadata = if parent == ABOVE_ROOT {
             fs::metadata(&path)
         } else {
@@ -186,7 +187,7 @@ impl Walk {
         })
     }
 
-    /// The next name, in the directory being listed or the next one that can be.
+    /// The next name in the current directory or in the next readable one.
     fn next_name(&mut self) -> Option<(PathBuf, u64, OsString)> {
         loop {
             if let Some((names, dir, id)) = &mut self.listing {

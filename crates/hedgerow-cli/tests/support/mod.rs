@@ -1,4 +1,4 @@
-//! Running the real binary, and what is expected of its ends.
+//! Runs the real binary and checks its exit.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::ffi::OsStr;
@@ -30,12 +30,12 @@ fn output(command: &mut Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The one object that a command which has to succeed prints.
+/// The single object that a command prints, which must succeed.
 pub(crate) fn object(output: &Output) -> Value {
     serde_json::from_slice(stdout(output)).unwrap()
 }
 
-/// What a command that has to succeed prints.
+/// The output of a command, which must succeed.
 pub(crate) fn stdout(output: &Output) -> &[u8] {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -43,7 +43,7 @@ pub(crate) fn stdout(output: &Output) -> &[u8] {
     &output.stdout
 }
 
-/// The one sentence, as JSON, of a command that must end with `code`.
+/// The error object of a command, which must end with `code`.
 pub(crate) fn failure(output: &Output, code: i32) -> Value {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -53,7 +53,7 @@ pub(crate) fn failure(output: &Output, code: i32) -> Value {
     failure["error"].clone()
 }
 
-/// Asserts that the one sentence of a command that must end with `code` says all of `parts`.
+/// Asserts that a command ends with `code` and that its message contains all of `parts`.
 pub(crate) fn fails_saying(output: &Output, code: i32, parts: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -63,7 +63,7 @@ pub(crate) fn fails_saying(output: &Output, code: i32, parts: &[&str]) {
     }
 }
 
-/// A directory with the place of a database in it.
+/// A temporary directory with the path of a database in it.
 pub(crate) struct Place {
     dir: TempDir,
 }
@@ -95,7 +95,7 @@ impl Place {
         output(&mut self.command(name, more))
     }
 
-    /// What a command that has to succeed prints, as text.
+    /// The output of a command as text; the command must succeed.
     pub(crate) fn text<S: AsRef<OsStr>>(&self, name: &str, more: &[S]) -> String {
         String::from_utf8(stdout(&self.run(name, more)).to_vec()).unwrap()
     }
@@ -108,12 +108,12 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that fails early does not read everything.
+        // A command that fails early does not read all input.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
     }
 
-    /// Makes the database with one keyspace, `default`, that holds these.
+    /// Creates the database with one keyspace, `default`, that holds `pairs`.
     pub(crate) fn fill<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) {
         let db = Db::open(self.db()).unwrap();
         let keyspace = db.keyspace("default", Layout::sorted()).unwrap();
