@@ -11,23 +11,23 @@
 //! # Ok::<(), hedgerow::Error>(())
 //! ```
 //!
-//! A [`Db`] is a directory of [`Keyspace`]s: named maps from byte strings to byte strings, each
-//! with a [`Layout`] (how keys are ordered and divided into trees, fixed when it is created) and a
-//! [`Design`] (how they are stored, which may change whenever the database is opened). Handles are
-//! cheap clones that may be used from any thread.
+//! A [`Db`] is a directory of [`Keyspace`]s: named maps from byte strings to byte strings. Each has
+//! a [`Layout`] (the order of its keys and their division into trees, fixed when it is created) and
+//! a [`Design`] (the way they are stored, which may change at any time). Handles are cheap clones
+//! that may be used from any thread.
 //!
-//! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (read and write as one),
-//!   [`Batch`] (several keyspaces as one), [`Keyspace::bulk_load`]. Each is [`Durability::Buffered`] or
-//!   [`Durability::Synced`].
+//! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (an atomic read and
+//!   write), [`Batch`] (atomic over several keyspaces), [`Keyspace::bulk_load`]. Each is
+//!   [`Durability::Buffered`] or [`Durability::Synced`].
 //! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
-//!   [`Cursor`], and all of them at one moment through a [`Snapshot`].
-//! * Without waiting: [`Keyspace::get_async`], [`Keyspace::put_async`] and others, made by workers
-//!   ([`Builder::workers`]); a [`Pending`] result is a future for any runtime or none.
-//! * Care: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`], [`Db::stats`],
-//!   [`Keyspace::explain`], [`inspect`].
+//!   [`Cursor`]. A [`Snapshot`] does all of them at one moment.
+//! * Asynchronous calls: [`Keyspace::get_async`], [`Keyspace::put_async`] and others. Workers make
+//!   them ([`Builder::workers`]); a [`Pending`] result is a future for any runtime or none.
+//! * Maintenance: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`],
+//!   [`Db::stats`], [`Keyspace::explain`], [`inspect`].
 //!
-//! One memory budget ([`Builder::memory_budget`]) holds everything. What a crash keeps is a prefix
-//! of all writes in the order in which they were committed, and everything that was synced.
+//! One memory budget ([`Builder::memory_budget`]) holds everything. A crash keeps a prefix of all
+//! writes in the order of their commits, and this prefix has everything that was synced.
 #![forbid(unsafe_code)]
 
 mod api;

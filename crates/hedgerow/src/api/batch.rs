@@ -34,12 +34,12 @@ pub struct Batch {
     /// The bytes that go to the log.
     payload: Payload,
     routes: Vec<Route>,
-    /// The keyspaces in the order of the operations, each once where several follow one another.
+    /// The keyspaces in the order of the operations; equal neighbours appear once.
     keyspaces: Vec<Arc<KeyspaceCell>>,
 }
 
 struct Route {
-    /// Its place among the keyspaces of the batch.
+    /// The index into the keyspaces of the batch.
     keyspace: usize,
     partition: Arc<Partition>,
     hash: KeyHash,
@@ -79,22 +79,22 @@ impl Batch {
         self.push(keyspace, Tag::DELETE, key.as_ref(), b"")
     }
 
-    /// How many operations it has.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if there is no operation.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// The size of its log record, roughly, in bytes; at most 1 GiB can be committed.
+    /// The approximate size of its log record in bytes. At most 1 GiB can be committed.
     pub fn bytes(&self) -> usize {
         self.payload.bytes().len()
     }
 
-    /// Writes everything, or nothing.
+    /// Commits all operations or none.
     ///
     /// # Errors
     /// `InvalidArgument` if it is too large, `Closed` if one of its keyspaces was dropped,
@@ -151,7 +151,7 @@ impl Batch {
         Ok(self)
     }
 
-    /// Adds an operation on a key with its hash, both checked, of a keyspace that is there.
+    /// Adds an operation on a key with its hash. The caller has checked the key and the keyspace.
     pub(crate) fn push_hashed(
         &mut self,
         cell: &Arc<KeyspaceCell>,
@@ -176,7 +176,8 @@ impl Batch {
         });
     }
 
-    /// A keyspace was cleared or dropped since operations were added.
+    /// Routes all operations again, because a keyspace was cleared or dropped since they were
+    /// added.
     fn route_again(&mut self) -> Result<()> {
         self.routing_epoch = self.engine.routing_epoch();
         let mut payload = Payload::new();

@@ -61,7 +61,7 @@ pub struct Db {
     engine: Handle,
 }
 
-/// How to open a database. Made by [`Db::builder`].
+/// The options for opening a database. Made by [`Db::builder`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -86,101 +86,103 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The memory that caches, indexes, filters, memtables, pinned values and merges share, in
-    /// bytes; 1 MiB to 16 TiB and at least 6.5 KiB for each tree, 256 MiB unless set. More memory means fewer reads, and larger
-    /// memtables, hence less write amplification.
+    /// Sets the memory in bytes that caches, indexes, filters, memtables, pinned values and merges
+    /// share: 1 MiB to 16 TiB, and at least 6.5 KiB for each tree. 256 MiB by default. More memory
+    /// means fewer reads, and larger memtables, hence less write amplification.
     pub fn memory_budget(mut self, bytes: u64) -> Builder {
         self.options.memory_budget = bytes;
         self
     }
 
-    /// Opens without the lock and without changing anything, beside a writer if there is one: reads
-    /// see what the writer had written when the database was opened.
+    /// Opens without the lock and changes nothing, so a writer may have the database open as well.
+    /// Reads see everything that the writer had written when the database was opened.
     pub fn read_only(mut self, read_only: bool) -> Builder {
         self.options.read_only = read_only;
         self
     }
 
-    /// Whether a database is made where there is none; true unless set.
+    /// Creates the database if it does not exist; true by default.
     pub fn create_if_missing(mut self, create: bool) -> Builder {
         self.options.create_if_missing = create;
         self
     }
 
-    /// How table files are read; `Pread` unless set.
+    /// Sets the way to read table files; `Pread` by default.
     pub fn read_mode(mut self, mode: ReadMode) -> Builder {
         self.options.read_mode = mode;
         self
     }
 
-    /// How many bytes per second flushes and merges may write together, 4 KiB to 1 TiB; no limit unless set, or if it
-    /// is 0.
+    /// Limits the bytes per second that flushes and merges write together: 4 KiB to 1 TiB. There is
+    /// no limit by default, or if it is 0.
     pub fn io_bytes_per_second(mut self, bytes: u64) -> Builder {
         self.options.io_bytes_per_second = (bytes > 0).then_some(bytes);
         self
     }
 
-    /// How long the log may get before memtables are flushed for its sake, 8 KiB to 1 PiB and never less than two
-    /// segments; three quarters of the memory budget unless set.
+    /// Sets the length of the log beyond which memtables are flushed to shorten it: 8 KiB to 1 PiB,
+    /// and at least two segments. Three quarters of the memory budget by default.
     pub fn log_bytes_max(mut self, bytes: u64) -> Builder {
         self.options.log_bytes_max = Some(bytes);
         self
     }
 
-    /// The size of a segment of the log, at least 4 KiB and at most 4 GiB less 4 KiB; derived from the budget unless
-    /// set.
+    /// Sets the size of a log segment: 4 KiB to 4 GiB less 4 KiB. Derived from the memory budget by
+    /// default.
     pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
         self.options.log_segment_bytes = Some(bytes);
         self
     }
 
-    /// Who hears of flushes, merges and failures, one event after another, soon after it happened. What nobody has been
-    /// told of when the database is closed is told then. It is called under no lock, so that it may call the database.
+    /// Sets the listener, which is called for flushes, merges and failures: for one event after
+    /// another, soon after each happened. Closing the database delivers the events that remain. No
+    /// lock is held during the call, so the listener may call the database.
     pub fn listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Builder {
         self.options.listener = Some(Arc::new(listener));
         self
     }
 
-    /// What reading and writing costs, for keyspaces that tune themselves; an NVMe drive unless set. Each of its numbers
-    /// is 1e-9 to 1e15.
+    /// Sets the costs of reading and writing, for keyspaces that tune themselves; an NVMe drive by
+    /// default. Each number is 1e-9 to 1e15.
     pub fn device(mut self, device: Device) -> Builder {
         self.options.device = device;
         self
     }
 
-    /// The files, clock and threads to run on; the machine's unless set. A simulated one makes every
-    /// run repeatable.
+    /// Sets the files, clock and threads to run on; the machine's by default. A simulated
+    /// environment makes every run repeatable.
     pub fn environment(mut self, environment: Environment) -> Builder {
         self.options.environment = environment;
         self
     }
 
-    /// How many threads flush and merge, 2 to 1,024; two more than processors unless set.
+    /// Sets the number of threads that flush and merge: 2 to 1,024. Two more than processors by
+    /// default.
     pub fn background_threads(mut self, threads: usize) -> Builder {
         self.options.environment.background = hedgerow_io::Background::Threads(threads);
         self
     }
 
-    /// How many threads do the asynchronous calls, each for its own part of every keyspace's trees and
-    /// kept on a processor of its own where the system allows it; up to 1,024, and 0 unless set: then the background
-    /// threads do them.
+    /// Sets the number of workers, the threads that make the asynchronous calls: 0 to 1,024. Each
+    /// owns a part of every keyspace's trees, and is kept on a processor of its own where the
+    /// system allows it. With 0, the default, the background threads make these calls.
     pub fn workers(mut self, count: usize) -> Builder {
         self.options.workers = count;
         self
     }
 
-    /// How many calls the queue of each worker holds, 1 to 1,048,576; 1,024 unless set. What comes then
-    /// stands in line, or is refused as `WouldBlock`.
+    /// Sets the number of calls that the queue of each worker holds: 1 to 1,048,576; 1,024 by
+    /// default. A call beyond it waits in line, or is refused as `WouldBlock`.
     pub fn worker_queue(mut self, calls: usize) -> Builder {
         self.options.worker_queue_tasks = calls;
         self
     }
 
-    /// Puts levels, the log and filters into directories of their own, on other disks perhaps, which are made if
-    /// they are missing and belong to this database alone. It is remembered; unless this is called, they
-    /// are where they were. Tables come into another place when they are merged, the log when the
-    /// database is opened. A directory that was moved is known by a file in it: name it where it is
-    /// now.
+    /// Assigns directories, possibly on other disks, to levels, the log and filters. Missing
+    /// directories are created; each must belong to this database only. The assignment is stored: a
+    /// later open without this call keeps it. A table moves to another directory when it is merged,
+    /// the log when the database is opened. A file in each directory identifies it: after moving a
+    /// directory, give its new path here.
     ///
     /// ```
     /// # use hedgerow::Db;
@@ -197,17 +199,17 @@ impl Builder {
         self
     }
 
-    /// The directory and the choices made, for `repair`.
+    /// The directory and the options, for `repair`.
     pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
         (self.dir.clone(), self.options.clone())
     }
 
-    /// Opens the database, creating it if there is none. Replays what is only in the log.
-    /// Cost: reads the log, at most as long as `log_bytes_max`; tables are opened when needed.
+    /// Opens the database, or creates it. Replays the writes that only the log has.
+    /// Cost: reads the log, at most `log_bytes_max` of it; tables are opened when needed.
     ///
     /// # Errors
-    /// `Locked` if somebody else has it open for writing, `Corruption`, `FormatVersion`,
-    /// `InvalidArgument` for a number out of its bounds or a database that is not there, `NoSpace`, `Io`.
+    /// `Locked` if it is already open for writing, `Corruption`, `FormatVersion`, `InvalidArgument`
+    /// for a number out of its bounds or a database that does not exist, `NoSpace`, `Io`.
     pub fn open(self) -> Result<Db> {
         self.options.check()?;
         let db = Db {
@@ -228,7 +230,7 @@ impl Db {
         Db::builder(dir).open()
     }
 
-    /// The choices of how to open a database.
+    /// The options for opening the database in this directory.
     pub fn builder(dir: impl AsRef<Path>) -> Builder {
         Builder {
             dir: dir.as_ref().to_path_buf(),
@@ -256,29 +258,31 @@ impl Db {
 
     // ---- keyspaces ----
 
-    /// Opens a keyspace, creating it with the default design if there is none. One that exists keeps
-    /// its design.
+    /// Opens a keyspace, or creates it with the default design. An existing keyspace keeps its
+    /// design.
     ///
     /// # Errors
     /// `InvalidArgument` if it exists with another layout, or for a bad name or layout;
-    /// `Unsupported` if it is not there and the database was opened for reading only; `Io`.
+    /// `Unsupported` if it does not exist and the database was opened for reading only; `Io`.
     pub fn keyspace(&self, name: &str, layout: Layout) -> Result<Keyspace> {
         self.keyspace_or(name, layout, None)
     }
 
-    /// Opens or creates a keyspace with a design; one that exists with another design gets this
-    /// one as by [`Keyspace::retune`], unless it tunes itself ([`Keyspace::set_self_tuning`]).
+    /// Opens or creates a keyspace with a design. An existing keyspace with another design is
+    /// retuned ([`Keyspace::retune`]), unless it tunes itself ([`Keyspace::set_self_tuning`]).
     ///
     /// # Errors
-    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds, or not for this order of keys.
+    /// As [`Db::keyspace`]; `InvalidArgument` for a design out of bounds, or not for this key
+    /// order.
     pub fn keyspace_with(&self, name: &str, layout: Layout, design: Design) -> Result<Keyspace> {
         design.check()?;
         design.check_order(layout.order)?;
         self.keyspace_or(name, layout, Some(design))
     }
 
-    /// As [`Db::keyspace`] for many of them: those that are not there are created together, or none of them.
-    /// Cost: one sync of the manifest, however many they are.
+    /// Opens several keyspaces as [`Db::keyspace`] does. Either all missing ones are created, or
+    /// none.
+    /// Cost: one sync of the manifest for any number of keyspaces.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -303,7 +307,8 @@ impl Db {
         )
     }
 
-    /// As [`Db::create_keyspaces`] with a design for each that is created; those that exist keep theirs.
+    /// Opens several keyspaces as [`Db::create_keyspaces`] does, with a design for each new one.
+    /// Existing keyspaces keep theirs.
     ///
     /// # Errors
     /// As [`Db::keyspace_with`].
@@ -326,7 +331,7 @@ impl Db {
         Ok(handles.collect())
     }
 
-    /// A keyspace that exists, whatever its layout; `None` if there is none.
+    /// An existing keyspace of any layout; `None` if there is none.
     pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
         let catalog = self.engine.catalog.load();
         catalog
@@ -368,7 +373,7 @@ impl Db {
         Ok(Keyspace::new(&self.engine, &cell))
     }
 
-    /// Creates those of some keyspaces that are not there, by one edit, and returns all of them.
+    /// Creates the missing ones of these keyspaces by one edit. Returns all of them.
     fn create(&self, wanted: &[(&str, Layout, Design)]) -> Result<Vec<Arc<KeyspaceCell>>> {
         let engine = &self.engine;
         let writer = engine.writer()?;
@@ -401,9 +406,10 @@ impl Db {
         Ok(cells)
     }
 
-    /// Drops a keyspace with everything in it. Durable when it returns, and so is everything written
-    /// before; its handles are `Closed` from then on, its files go when no snapshot or cursor reads them.
-    /// Cost: a sync of the log and one of the manifest, for which writes of other threads wait.
+    /// Drops a keyspace with everything in it. The drop, and everything written before it, is
+    /// durable when this returns. Its handles are `Closed` from then on. Its files are removed when
+    /// no snapshot or cursor reads them.
+    /// Cost: a sync of the log and one of the manifest; writes of other threads wait for both.
     ///
     /// # Errors
     /// `InvalidArgument` if there is none of that name, `Unsupported` when opened for reading only,
@@ -427,12 +433,12 @@ impl Db {
 
     // ---- the whole database ----
 
-    /// A batch of writes, empty.
+    /// An empty batch of writes.
     pub fn batch(&self) -> Batch {
         Batch::new(&self.engine)
     }
 
-    /// The state of all keyspaces now. It stays readable however much is written after.
+    /// The state of all keyspaces now. It stays readable whatever is written after.
     ///
     /// # Errors
     /// `Closed`.
@@ -448,9 +454,10 @@ impl Db {
         batch::sync(&self.engine)
     }
 
-    /// Ready when every asynchronous call made before it is: with the first error, since the last
-    /// barrier, of a write that nobody waited for ([`Keyspace::put_later`](crate::Keyspace::put_later)).
-    /// What they wrote is as durable then as they were asked to make it; [`Db::sync`] makes it durable.
+    /// Becomes ready when every asynchronous call made before it has ended. Its result is the first
+    /// error, since the last barrier, of a write that returned no future
+    /// ([`Keyspace::put_later`](crate::Keyspace::put_later)). The barrier adds no durability to
+    /// these writes; [`Db::sync`] makes them durable.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -474,8 +481,8 @@ impl Db {
         })
     }
 
-    /// As [`Db::drop_keyspace`], behind every call for it that was made before; those made after are
-    /// `Closed`.
+    /// Drops a keyspace as [`Db::drop_keyspace`] does, after every call for it that was made
+    /// before. Calls made after it are `Closed`.
     pub fn drop_keyspace_async(&self, name: &str) -> Pending<()> {
         let name = name.to_owned();
         let all = asynchronous::all_workers(&self.engine);
@@ -495,7 +502,7 @@ impl Db {
         })
     }
 
-    /// Writes all memtables to tables and waits for it.
+    /// Writes the entries of all memtables to tables, and waits until this is done.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
@@ -504,8 +511,8 @@ impl Db {
         flush::wait_for(&self.engine, &partitions, at)
     }
 
-    /// Makes a copy of the database as it is now in a new directory, which opens like any other.
-    /// Tables are linked, not copied, where both are on one file system.
+    /// Copies the database as it is now into a new directory, which opens like any other. A table
+    /// on the same file system is linked, not copied.
     /// Cost: a flush; then one link per table.
     ///
     /// # Errors
@@ -514,8 +521,8 @@ impl Db {
         checkpoint::make(&self.engine, dir.as_ref())
     }
 
-    /// Reads everything and checks every checksum and every invariant: of the manifest, of each
-    /// table, of the log as far as it is durable.
+    /// Reads everything, and checks every checksum and every invariant of the manifest, of each
+    /// table, and of the durable part of the log.
     ///
     /// # Errors
     /// `Corruption` with the file and offset of the first damage, `Io`, `Closed`.
@@ -523,7 +530,8 @@ impl Db {
         self.verify_with(|_| true)
     }
 
-    /// As [`Db::verify`]; `go_on` is told of the progress and ends the work by returning false.
+    /// Verifies as [`Db::verify`] does. `go_on` receives the progress, and ends the work by
+    /// returning false.
     ///
     /// # Errors
     /// As [`Db::verify`]; `Cancelled`.
@@ -534,13 +542,14 @@ impl Db {
         verify::verify(&self.engine, &mut go_on)
     }
 
-    /// What was done since the database was opened, and what there is.
+    /// Statistics of the work since the database was opened, and of its present state.
     pub fn stats(&self) -> DbStats {
         statistics::gather(&self.engine)
     }
 
-    /// Makes everything durable and closes: every later call on any handle is `Closed`. Memtables
-    /// stay in the log and are read from it when the database is opened again.
+    /// Makes everything durable and closes the database: every later call on any handle is
+    /// `Closed`. Memtables are not flushed; they are read from the log when the database is opened
+    /// again.
     ///
     /// # Errors
     /// `Io`, `Poisoned` if the log could not be made durable. The database is closed all the same.
@@ -556,7 +565,7 @@ impl fmt::Debug for Db {
 }
 
 impl Engine {
-    /// Closes once; later calls find it done. What is in the queues of workers is done before.
+    /// Closes once; a later call does nothing. The workers first finish the calls in their queues.
     pub(crate) fn close(&self) -> Result<()> {
         if let Some(workers) = self.workers.get() {
             workers.finish();
@@ -595,7 +604,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// What was asked of each keyspace since the manifest was told.
+    /// The operations of each keyspace that the manifest does not have yet.
     fn operations_to_note(&self) -> Vec<Change> {
         let catalog = self.catalog.load();
         let note = |state: &Arc<KeyspaceState>| {
@@ -610,8 +619,8 @@ impl Engine {
         catalog.states.values().filter_map(note).collect()
     }
 
-    /// Ends without a word in the manifest: what recovery did not finish, the next one does, and a
-    /// note of a clean close would tell it that the log goes on where it does not.
+    /// Stops without recording a clean close. The next recovery finishes what this one did not; a
+    /// recorded close would make it take a log for continued that is not.
     pub(crate) fn abandon(&self) {
         self.closed.store(true, Ordering::Release);
         self.scheduler.stop();
@@ -622,7 +631,7 @@ impl Engine {
     }
 }
 
-/// A keyspace that is not there yet, with numbers for its partitions.
+/// Describes a new keyspace, with ids for its partitions.
 fn describe(
     engine: &Engine,
     writer: &Writer,
@@ -655,8 +664,8 @@ fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
     )))
 }
 
-/// Seeds differ between keyspaces and databases, so that keys chosen to collide in one do not in
-/// another. They are stored: any value will do.
+/// The seed of a new keyspace. Seeds differ between keyspaces and databases, so that keys chosen to
+/// collide in one do not collide in another. Seeds are stored: any value will do.
 fn seed(engine: &Engine, id: u32) -> u64 {
     let clock = &engine.environment.clock;
     let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
@@ -665,10 +674,10 @@ fn seed(engine: &Engine, id: u32) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Takes the trees of a keyspace away, or puts new ones in their place, at one number: everything
-/// that has a smaller one was routed to the old trees and is durable before the edit, everything that has a
-/// larger one is routed when it is done, and no snapshot is taken in between. By one who
-/// holds [`Engine::whole_trees`].
+/// Removes the trees of a keyspace, or replaces them, at one sequence number. Every write with a
+/// smaller number was routed to the old trees, and is durable before the edit. Every write with a
+/// larger number is routed after the edit. No snapshot is taken in between. The caller holds
+/// [`Engine::whole_trees`].
 fn replace_trees(
     engine: &Engine,
     cell: &Arc<KeyspaceCell>,

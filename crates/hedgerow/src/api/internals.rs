@@ -1,9 +1,8 @@
-//! The decoders as functions of bytes, for fuzzers, and parts of tables by themselves, for benches. Not part
-//! of the stable surface.
+//! The decoders as functions of bytes, for fuzzers, and parts of tables, for benches. Not part of
+//! the stable surface.
 //!
-//! Each decoder takes what a file may hold and must return, whatever the bytes: an error is as good as an
-//! answer, a panic is a bug. Checksums are passed over when built by a fuzzer, which would hardly
-//! guess one.
+//! Each decoder takes the bytes of a file and must return for any bytes: an error is a good answer,
+//! a panic is a bug. A fuzzer's build skips checksums, since a fuzzer would hardly guess one.
 
 pub mod parts;
 
@@ -37,17 +36,17 @@ use crate::tree::wal::reader::SegmentReader;
 use crate::tree::wal::record;
 
 const PATH: &str = "/file";
-/// A walk over a damaged table may go in circles: it ends after so many steps.
+/// The limit of steps of a walk over a damaged table, which may be circular.
 const STEPS_MAX: usize = 10_000;
 
-/// A manifest: its records, and what they amount to.
+/// Decodes a manifest: its records, and the state that they amount to.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn manifest(bytes: &[u8]) -> Result<()> {
     let replay = manifest::replay_bytes(bytes)?;
     let state = State::replay(&replay.edits)?;
-    // What was understood can be written, and is understood again.
+    // A decoded state can be encoded, and decodes to itself.
     assert_eq!(
         State::replay(&[state.snapshot()])?.snapshot(),
         state.snapshot()
@@ -55,10 +54,10 @@ pub fn manifest(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The payload of a record of the manifest.
+/// Decodes the payload of a manifest record.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn edit(bytes: &[u8]) -> Result<()> {
     let edit = decode_edit(bytes)?;
     assert_eq!(
@@ -68,10 +67,10 @@ pub fn edit(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A segment of the log: its records, their operations, and what is behind them.
+/// Decodes a log segment: its records, their operations, and the bytes behind them.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn log_segment(bytes: &[u8]) -> Result<()> {
     let number = bytes.get(24..28).and_then(|b| b.first_chunk::<4>());
     let number = number.map_or(1, |bytes| u32::from_le_bytes(*bytes));
@@ -85,20 +84,20 @@ pub fn log_segment(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The operations of a record of the log, after the byte that says how many they are.
+/// Decodes the operations of a log record. The first byte is their number.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn log_operations(bytes: &[u8]) -> Result<()> {
     let (count, payload) = bytes.split_first().unwrap_or((&0, &[]));
     record::ops(payload, u32::from(*count)).try_for_each(|op| op.map(drop))
 }
 
-/// A table: opened, read by key and from both ends, and verified, with index and filter in memory
-/// and paged; and inspected.
+/// Opens a table, reads it by key and from both ends, verifies and inspects it, with index and
+/// filter in memory and paged.
 ///
 /// # Errors
-/// The first thing that is found to be wrong.
+/// The first error that is found.
 pub fn table(bytes: &[u8]) -> Result<()> {
     let id = bytes
         .len()
@@ -189,14 +188,14 @@ fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoic
     first_error.and(walk())
 }
 
-/// The place and the runs of the filters that fuzzers make.
+/// The hash seed and the runs of the filters that fuzzers build.
 const FILTER_SEED: u64 = 77;
 const FILTER_RUNS: [u64; 2] = [100, 99];
 
-/// A filter over several runs: asked, extended, cut, and written again.
+/// Decodes a filter over several runs, probes it, extends it, cuts it, and encodes it again.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
     let mut buffer = Buffer::allocate(bytes.len());
     buffer.copy_from_slice(bytes);
@@ -205,7 +204,7 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
     for hash in hashes.clone() {
         filter.candidates(KeyHash(u128::from(hash) << 8), None)?;
     }
-    // Refused without room for a run.
+    // Refused if there is no room for a run.
     let _ = filter.extend(hashes);
     filter.without_oldest(1);
     let mut again = Vec::new();
@@ -217,10 +216,10 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The file of a cluster of filters: read, asked, and put together again.
+/// Decodes the file of a filter cluster, probes it, and assembles it again.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
     let (_, cluster) = clusters::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
@@ -240,21 +239,21 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The hashes of the keys of a run.
+/// Decodes the key hashes of a run.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// Any error of the bytes.
 pub fn run_hashes(bytes: &[u8]) -> Result<()> {
     let count = run_hashes::decode(bytes)?.count();
     assert!(count <= 8 * bytes.len());
     Ok(())
 }
 
-/// A three-level index: two bytes say how long its top page is; what follows that is the page of every
-/// segment. Asked for some keys and blocks, from pages and in memory.
+/// Decodes a three-level index. Two bytes give the length of its top page; the rest is the page of
+/// every segment. Looks up some keys and blocks, from pages and in memory.
 ///
 /// # Errors
-/// The first thing that is found to be wrong.
+/// The first error that is found.
 pub fn three_level(bytes: &[u8]) -> Result<()> {
     let mut reader = ByteReader::new(bytes);
     let top_bytes = packed::get(reader.take(2, "size of the top page")?, 0, 2);
@@ -287,10 +286,10 @@ fn ask_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()>
     Ok(())
 }
 
-/// The marks of a table.
+/// Decodes the hash marks of a table.
 ///
 /// # Errors
-/// The first thing that is found to be wrong.
+/// The first error that is found.
 pub fn hash_marks(bytes: &[u8]) -> Result<()> {
     ask_index(&HashMarks::open(bytes)?, bytes, None)
 }

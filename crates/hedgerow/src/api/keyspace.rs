@@ -36,7 +36,7 @@ thread_local! {
     static PAYLOAD: RefCell<Payload> = RefCell::new(Payload::new());
 }
 
-/// What an update has seen, and must find again when it writes.
+/// The facts that an update has seen and must find unchanged when it writes.
 #[derive(Debug, Clone, Copy)]
 struct Unchanged {
     routing_epoch: u64,
@@ -51,8 +51,8 @@ const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// A handle of a keyspace. Cheap to clone, `Send + Sync`; keeps the database open.
 ///
 /// Every operation may be called from any thread. Keys have 1 byte to 64 KiB, values up to 64 MiB;
-/// beyond that is `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace
-/// was dropped, every operation is `Closed`.
+/// others are `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace was
+/// dropped, every operation is `Closed`.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -74,31 +74,9 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    pub(crate) fn new(engine: &Handle, cell: &Arc<KeyspaceCell>) -> Keyspace {
-        Keyspace {
-            engine: engine.clone(),
-            cell: cell.clone(),
-        }
-    }
+    // ---- writing, and the get of one key ----
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.cell.facts.name
-    }
-
-    /// Its layout.
-    pub fn layout(&self) -> Layout {
-        self.cell.facts.layout.clone()
-    }
-
-    /// The design in force.
-    pub fn design(&self) -> Design {
-        self.cell.facts.design().design.clone()
-    }
-
-    // ---- writing ----
-
-    /// Gives a key a value, buffered: it survives the end of the process.
+    /// Gives a key a value, buffered: the write survives the end of the process.
     /// Cost: no I/O; waits while background work is too far behind.
     ///
     /// # Errors
@@ -108,7 +86,19 @@ impl Keyspace {
         self.put_with(key, value, Durability::Buffered)
     }
 
-    /// Gives a key a value. Cost of `Synced`: one sync of the log, shared with others who wait.
+    /// Returns the value of a key. A value under 1 KiB is copied; a longer one pins its page.
+    /// Cost: at most one page of data, unless filters are wrong (about 1 % each at 10 bits).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key out of bounds, `Corruption`, `Io`, `Closed`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Value)
+    }
+
+    /// Gives a key a value at this durability. Cost of `Synced`: one sync of the log, which
+    /// concurrent commits share.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -122,7 +112,7 @@ impl Keyspace {
             .map(drop)
     }
 
-    /// Takes a key's value away, buffered; it need not have one.
+    /// Deletes a key, buffered. The key need not have a value.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -130,7 +120,7 @@ impl Keyspace {
         self.delete_with(key, Durability::Buffered)
     }
 
-    /// Takes a key's value away; it need not have one.
+    /// Deletes a key at this durability. The key need not have a value.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -139,9 +129,9 @@ impl Keyspace {
             .map(drop)
     }
 
-    /// Replaces a key's value by what `new` makes of it, atomically: no other write to the key comes
-    /// between. `new` gets the value there is and returns the one there shall be, `None` for none;
-    /// it may be called several times. Returns the new value.
+    /// Replaces a key's value atomically: no other write to the key comes between reading the old
+    /// value and writing the new one. `new` receives the old value and returns the new one; `None`
+    /// is no value. `new` may be called several times. Returns the new value.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -165,7 +155,7 @@ impl Keyspace {
         self.update_with(key, new, Durability::Buffered)
     }
 
-    /// As [`Keyspace::update`], with a choice of durability.
+    /// Updates as [`Keyspace::update`] does, at this durability.
     ///
     /// # Errors
     /// As [`Keyspace::update`].
@@ -179,7 +169,7 @@ impl Keyspace {
         self.cell.facts.order.check(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
-            // Before the old value is read: a clear since then makes it another one, too.
+            // Loaded before the old value is read, so that a clear in between is noticed.
             let routing_epoch = self.engine.routing_epoch();
             let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
             self.engine.publisher.wait(seen);
@@ -202,24 +192,28 @@ impl Keyspace {
         }
     }
 
-    /// Puts entries that come in ascending order of keys (in any order, if keys are not sorted), each
-    /// key once, past the log and the memtables: the way to fill a keyspace. Takes one entry at a time and keeps none, so there may
-    /// be any number of them. All become visible and durable at once, in all partitions, when it
-    /// returns; a snapshot taken before does not see them. To other writes of any thread the load is
-    /// a single commit made at its end: it replaces what is there by then, and what is written later
-    /// replaces it. Tables go to the deepest level above which nothing overlaps them, so where the
-    /// keys are new nothing is merged.
+    /// Puts entries directly into tables, past the log and the memtables: the way to fill a
+    /// keyspace. The keys must ascend in a sorted keyspace, and may come in any order in others;
+    /// each key comes once.
+    ///
+    /// Streams its input, so it may be of any length. The load commits once, in all partitions,
+    /// when it returns: it overwrites everything written before that moment, and later writes
+    /// overwrite it. It is durable then. A snapshot taken before does not see it. Each table goes
+    /// to the deepest level that has no overlapping table above it, so a load of new keys merges
+    /// nothing.
     ///
     /// Cost: writes every entry once; at the end flushes the keyspace's memtables and syncs the log
-    /// and the manifest. Writes that other threads make during these syncs wait for them. Keys that
-    /// are not sorted are so first: what does not fit the memory of merges is written once more.
+    /// and the manifest. Writes of other threads wait for these syncs. Unless the keyspace is
+    /// sorted, the entries are sorted first: those beyond the memory of merges are written once
+    /// more.
     ///
     /// ```
     /// # use hedgerow::{Db, Error, ErrorKind, Layout};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = Db::open(dir.path())?;
     /// let squares = db.keyspace("squares", Layout::sorted())?;
-    /// let entries = (0..1000_u64).map(|i| Ok::<_, Error>((i.to_be_bytes(), (i * i).to_be_bytes())));
+    /// let entries =
+    ///     (0..1000_u64).map(|i| Ok::<_, Error>((i.to_be_bytes(), (i * i).to_be_bytes())));
     /// assert_eq!(squares.bulk_load(entries)?.entries, 1000);
     /// assert_eq!(squares.get(9_u64.to_be_bytes())?.as_deref(), Some(&81_u64.to_be_bytes()[..]));
     ///
@@ -230,10 +224,11 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// The first error of `entries`, and what [`Keyspace::put`] and [`Keyspace::flush`] have;
-    /// `InvalidArgument` for a key that is not above the one before, or not the first time there; `Conflict` when merges are too
-    /// far behind; `Closed` also if the keyspace was cleared meanwhile. Nothing was put then; only
-    /// after `Poisoned` that is not known until the database is opened again.
+    /// The first error of `entries`; the errors of [`Keyspace::put`] and [`Keyspace::flush`];
+    /// `InvalidArgument` for a key that is not above the one before, or that is repeated;
+    /// `Conflict` when merges are too far behind; `Closed` also if the keyspace was cleared
+    /// meanwhile. After an error nothing was put. After `Poisoned` this is unknown until the
+    /// database is opened again.
     pub fn bulk_load<K, V, E>(
         &self,
         entries: impl IntoIterator<Item = std::result::Result<(K, V), E>>,
@@ -253,7 +248,7 @@ impl Keyspace {
         Ok(load.finish()?)
     }
 
-    /// One operation. False if something was changed that had to be unchanged.
+    /// Makes one write. Returns false if something changed that had to be unchanged.
     fn write(
         &self,
         tag: Tag,
@@ -302,18 +297,8 @@ impl Keyspace {
 
     // ---- reading ----
 
-    /// The value of a key. Values under 1 KiB are copied, longer ones pin their page.
-    /// Cost: at most one page of data, unless filters are wrong (about 1 % each at 10 bits).
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a key out of bounds, `Corruption`, `Io`, `Closed`.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.check_not_dropped()?;
-        let state = self.cell.state.load();
-        read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Value)
-    }
-
-    /// Whether a key has a value. Cost: as [`Keyspace::get`], but a long value is not read.
+    /// Returns true if the key has a value. Cost: as [`Keyspace::get`], but a long value is not
+    /// read.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -330,8 +315,9 @@ impl Keyspace {
         Ok(found.is_some())
     }
 
-    /// Looks a key up as [`Keyspace::get`] does, and tells how it went: what was asked, which pages
-    /// were read, where the answer was. Cost: as a get, and a few allocations.
+    /// Looks a key up as [`Keyspace::get`] does, and reports every step: the filters and tables
+    /// that it probed, the pages that it read, and the place of the answer. Cost: a get and a few
+    /// allocations.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -341,9 +327,9 @@ impl Keyspace {
         explain::explain(&self.engine, &state, key.as_ref())
     }
 
-    /// The values of several keys, in their order, each as of some moment during the call (for one
-    /// moment use a snapshot). Cost: as many gets, but pages that are not cached are read at the
-    /// same time.
+    /// The values of several keys, in the order of `keys`. Each value is as of some moment during
+    /// the call; a snapshot reads all at one moment. Cost: one get per key, but pages that are not
+    /// cached are read at the same time.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -353,7 +339,7 @@ impl Keyspace {
         read::multi_get(&self.engine, &state, keys, SeqNo::MAX)
     }
 
-    /// The keys of a range with their values, in order, from both ends, as they are now.
+    /// Scans the keys of a range with their values, in order, from both ends, as they are now.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -377,20 +363,20 @@ impl Keyspace {
         Ok(Scan::new(self.view(&extent.bounds)?, extent))
     }
 
-    /// The keys with a prefix, with their values, from both ends. Of sorted keys, those that begin
-    /// with `prefix`, in order; of semi-sorted ones those whose first fragment it is, in no order
-    /// that means anything.
+    /// Scans the keys with a prefix and their values, from both ends. In a sorted keyspace these
+    /// are the keys that begin with `prefix`, in order. In a semi-sorted keyspace these are the
+    /// keys whose first fragment is `prefix`, in an order without meaning.
     ///
     /// # Errors
-    /// `InvalidArgument` for what can be no prefix, or if keys are hashed; `Closed`. Items are
-    /// `Corruption` or `Io`.
+    /// `InvalidArgument` for bytes that can be no prefix, or if keys are hashed; `Closed`. Items
+    /// are `Corruption` or `Io`.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         let extent = Extent::of_prefix(&*self.cell.facts.order, prefix.as_ref())?;
         Ok(Scan::new(self.view(&extent.bounds)?, extent))
     }
 
-    /// All keys with their values, as they are now, in the order in which they are stored. How far
-    /// it has come is a token, from which [`Keyspace::scan_unordered_from`] goes on.
+    /// Scans all keys with their values, as they are now, in the order in which they are stored.
+    /// The scan's token marks its position; [`Keyspace::scan_unordered_from`] resumes there.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -415,8 +401,8 @@ impl Keyspace {
         UnorderedScan::new(self.view(&ALL_KEYS)?, &ScanToken::default())
     }
 
-    /// All keys behind the one where an earlier scan left off, with their values, as they are now:
-    /// both scans together visit every key once that is there all the time.
+    /// Resumes an unordered scan behind the last key of an earlier one, with keys and values as
+    /// they are now. Both scans together visit every key once that exists throughout.
     ///
     /// # Errors
     /// As [`Keyspace::scan_unordered`]; `InvalidArgument` for a token of another keyspace.
@@ -439,7 +425,7 @@ impl Keyspace {
 
     // ---- maintenance ----
 
-    /// Writes what is in memtables to tables and waits for it.
+    /// Writes the entries of all memtables to tables, and waits until this is done.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
@@ -450,8 +436,9 @@ impl Keyspace {
         flush::wait_for(&self.engine, &state.partitions, at)
     }
 
-    /// Flushes, and merges everything of a range into the deepest level; deleted and replaced data
-    /// in it is gone then, unless snapshots see it. Reads and writes go on meanwhile.
+    /// Flushes, then merges all data of a range into the deepest level. Deleted and replaced data
+    /// of the range is gone afterwards, unless snapshots see it. Reads and writes continue
+    /// meanwhile.
     /// Cost: reads and writes every table of the range, once per level that it is in.
     ///
     /// # Errors
@@ -460,8 +447,8 @@ impl Keyspace {
         self.compact_with(range, |_| true)
     }
 
-    /// As [`Keyspace::compact`]; `go_on` is told of the progress after every step and ends the work
-    /// by returning false. What was done until then stays.
+    /// Compacts as [`Keyspace::compact`] does. `go_on` receives the progress after every step, and
+    /// ends the work by returning false. Finished steps stay.
     ///
     /// # Errors
     /// As [`Keyspace::compact`]; `Cancelled` when `go_on` returned false.
@@ -486,7 +473,7 @@ impl Keyspace {
     }
 
     /// Waits until the background has nothing left to flush or to merge: for tests, benches and
-    /// tools. The active memtables stay as they are; files that nobody reads any more are gone then.
+    /// tools. The active memtables stay as they are; files without readers are removed.
     ///
     /// # Errors
     /// The error of a merge that failed; `Closed`.
@@ -498,14 +485,17 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Gives it another design, which is in force when this returns, and durable; the same one again
-    /// changes nothing. Reads and writes go on: memtables have the new size from the next write on,
-    /// and tables written from then on the new filter, index, compression, and sizes of blocks and of
-    /// files. Trees come to the new shape by merges in the background, which
-    /// [`KeyspaceStats::retuning`] and [`Event::Reshaped`](crate::Event::Reshaped) tell of; tables
-    /// that it has no reason to merge stay as they are until [`Keyspace::compact`]. A crash keeps the
-    /// design, and merging goes on when the database is opened.
-    /// Cost: one sync of the manifest; then at most about what it takes to merge every table once.
+    /// Gives the keyspace another design. The design is in force and durable when this returns. A
+    /// design equal to the present one changes nothing.
+    ///
+    /// Reads and writes continue. Memtables have the new size from the next write on. Tables
+    /// written from then on have the new filter, index, compression, block size and file size.
+    /// Merges in the background bring the trees to the new shape; [`KeyspaceStats::retuning`] and
+    /// [`Event::Reshaped`](crate::Event::Reshaped) report it. A table that no such merge needs
+    /// stays as it is until [`Keyspace::compact`]. A crash keeps the design; merging resumes when
+    /// the database is opened.
+    ///
+    /// Cost: one sync of the manifest; then at most about the cost of merging every table once.
     ///
     /// ```
     /// # use hedgerow::{Db, Design, Layout};
@@ -521,19 +511,22 @@ impl Keyspace {
     ///
     /// # Errors
     /// `InvalidArgument` for a design out of bounds, `Unsupported` when opened for reading only,
-    /// `NoSpace`, `Io`, `Closed`, `Poisoned`. Nothing was changed then; only after `Poisoned` that is
-    /// not known until the database is opened again.
+    /// `NoSpace`, `Io`, `Closed`, `Poisoned`. After an error nothing was changed. After `Poisoned`
+    /// this is unknown until the database is opened again.
     pub fn retune(&self, design: Design) -> Result<()> {
         retune::retune(&self.engine, &self.cell, design)
     }
 
-    /// Whether the keyspace tunes itself, durably; it does not unless asked to. One that does adopts
-    /// the advisor's design for what was asked of it lately ([`crate::Operations`]), the memory that
-    /// its data has of the budget, and the device ([`Builder::device`](crate::Builder::device)), as by
-    /// [`Keyspace::retune`], and tells so ([`Event::Adopted`](crate::Event::Adopted)). Nothing changes before there were twice
-    /// as many operations as entries, and then only if it is predicted to save an eighth of the cost
-    /// and as much as rewriting all entries costs; so it never goes back and forth faster than it pays.
-    /// Looked at behind flushes and when the database is opened.
+    /// Turns self-tuning on or off, durably; off by default. A self-tuning keyspace retunes itself
+    /// to the design that the advisor ranks first for its recent operations
+    /// ([`crate::Operations`]), its share of the memory budget and the device
+    /// ([`Builder::device`](crate::Builder::device)). It reports this as
+    /// [`Event::Adopted`](crate::Event::Adopted).
+    ///
+    /// Nothing changes before the keyspace had twice as many operations as it has entries. A new
+    /// design must be predicted to save an eighth of the cost, and as much as rewriting all entries
+    /// costs; so designs never alternate faster than it pays. The keyspace checks this after
+    /// flushes and when the database is opened.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -551,9 +544,9 @@ impl Keyspace {
         self_tuning::set(&self.engine, &self.cell, on)
     }
 
-    /// Takes everything away, at once: the files of its tables are removed when no snapshot or
-    /// cursor reads them. Durable when it returns, and so is everything written before.
-    /// Cost: a sync of the log and one of the manifest, for which writes of other threads wait.
+    /// Removes all entries, at once. The files of the tables are removed when no snapshot or cursor
+    /// reads them. The clear, and everything written before it, is durable when this returns.
+    /// Cost: a sync of the log and one of the manifest; writes of other threads wait for both.
     ///
     /// # Errors
     /// `Unsupported` when opened for reading only, `Io`, `Closed`, `Poisoned`.
@@ -562,9 +555,26 @@ impl Keyspace {
         crate::api::db::clear(&self.engine, &self.cell)
     }
 
-    /// The tables of each of its trees as text, one line per level: `L1: #5[a-m]@4M #6[n-z]@4M` is
-    /// table 5 with keys from a to m in 4 MiB, then table 6. The planner's tests read this form, so
-    /// a state seen in production can be pasted into a test.
+    // ---- facts ----
+
+    /// The name of the keyspace.
+    pub fn name(&self) -> &str {
+        &self.cell.facts.name
+    }
+
+    /// The layout of the keyspace.
+    pub fn layout(&self) -> Layout {
+        self.cell.facts.layout.clone()
+    }
+
+    /// The design in force.
+    pub fn design(&self) -> Design {
+        self.cell.facts.design().design.clone()
+    }
+
+    /// The tables of each tree as text, one line per level: `L1: #5[a-m]@4M #6[n-z]@4M` is table 5
+    /// with keys from a to m in 4 MiB, then table 6. The planner's tests read this form, so a state
+    /// seen in production can be pasted into a test.
     pub fn shape(&self) -> String {
         let state = self.cell.state.load();
         let trees = state
@@ -574,12 +584,19 @@ impl Keyspace {
         trees.collect::<Vec<_>>().join("\n")
     }
 
-    /// Its levels, memory and debt.
+    /// Statistics of its levels, memory and debt.
     pub fn stats(&self) -> KeyspaceStats {
         crate::api::db::keyspace_stats(&self.engine, &self.cell.state.load())
     }
 
     // ---- for the other parts of the API ----
+
+    pub(crate) fn new(engine: &Handle, cell: &Arc<KeyspaceCell>) -> Keyspace {
+        Keyspace {
+            engine: engine.clone(),
+            cell: cell.clone(),
+        }
+    }
 
     pub(crate) fn id(&self) -> KeyspaceId {
         self.cell.facts.id
@@ -613,7 +630,7 @@ impl fmt::Debug for Keyspace {
     }
 }
 
-/// The error of naming a keyspace badly.
+/// Refuses a keyspace name that is empty or too long.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > 255 {
         return Err(Error::invalid(format!(

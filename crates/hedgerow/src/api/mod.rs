@@ -1,10 +1,12 @@
 //! The handles that a program holds. Each method checks its arguments and calls one path.
 
+// First: the documentation shows the methods of `Keyspace` in the order of the modules.
+pub(crate) mod keyspace;
+
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
 pub(crate) mod db;
 pub mod inspect;
-pub(crate) mod keyspace;
 pub(crate) mod repair;
 pub(crate) mod snapshot;
 

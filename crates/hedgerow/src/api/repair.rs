@@ -1,23 +1,23 @@
 //! Rebuilding a database whose manifest is lost or damaged, from the footers of its tables.
 //!
-//! Where a table was in its tree is not known any more, only what it holds. So the tables of each
-//! partition are merged into one sorted run: every version carries its number, and recency is the
-//! number alone. The log is then replayed over it. What is left of the old manifest says the names
-//! and layouts of keyspaces; without it they are told apart by the numbers in the footers.
+//! A table's footer does not record its place in the tree. So the repair merges the tables of each
+//! partition into one sorted run: every version carries its sequence number, and recency is the
+//! number alone. Then it replays the log over the run. The readable part of the old manifest gives
+//! the names and layouts of keyspaces; without it the ids in the footers tell keyspaces apart.
 //!
-//! Of a damaged table all blocks are taken that can be read; what is missing is told by range of keys and
-//! by count (invariant I27).
+//! The repair takes every readable block of a damaged table. It reports missing entries by key
+//! range and by count (invariant I27).
 //!
-//! Nothing is thrown away but filters over several runs, which are built again: damaged files are kept in
-//! the directory `lost`, and while the repair is under way so are all tables, so that a repair which is interrupted can be begun again.
-//! A damaged table is kept as `NUMBER.table.damaged`. Whoever has a whole copy of it puts that there as `NUMBER.table` and repairs
-//! again: no other table gets its number.
+//! Only filters over several runs are thrown away; they are built again. Damaged files are kept in
+//! the directory `lost`. All tables stay there while the repair is under way, so an interrupted
+//! repair can be started again. A damaged table is kept as `NUMBER.table.damaged`. If a whole copy
+//! exists, put it there as `NUMBER.table` and repair again: no other table gets its number.
 //!
-//! Tables, log and filters are looked for in all places that the old manifest names; if it is lost, in those
-//! that the builder names ([`Builder::level_paths`]).
+//! Tables, log and filters are searched in all places that the old manifest names; if it is lost,
+//! in those that the builder names ([`Builder::level_paths`]).
 //!
-//! What cannot be known: a table that was merged away but whose file was not yet removed looks like
-//! any other; a key deleted since may then come back.
+//! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
+//! A key deleted since may then come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ use crate::tree::wal::reader::SegmentReader;
 /// The directory of files that could not be used.
 const LOST: &str = "lost";
 
-/// What a repair did.
+/// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
@@ -68,20 +68,19 @@ pub struct RepairReport {
     pub tables: usize,
     /// Damaged tables of which something could be read.
     pub salvaged: usize,
-    /// Entries that were read, of the one and the other.
+    /// Entries that were read from both kinds of tables.
     pub entries: u64,
-    /// Keyspaces whose names and layouts the old manifest still told.
+    /// Keyspaces whose names and layouts the old manifest still had.
     pub keyspaces_known: usize,
     /// Keyspaces known from tables only; they are named `keyspace-N`.
     pub keyspaces_guessed: usize,
-    /// Files that were damaged, now in the directory `lost`, and how.
+    /// Damaged files, now in the directory `lost`, with the damage.
     pub lost: Vec<(PathBuf, String)>,
-    /// What could not be read of them. Empty if the database has everything that the files had.
+    /// The entries that could not be read. Empty if the database has everything that the files had.
     pub missing: Vec<Missing>,
 }
 
-/// Rebuilds the manifest of a database from its tables and its log. Opening it is not needed, and
-/// nobody may have it open.
+/// Rebuilds the manifest of a database from its tables and its log. The database must not be open.
 /// Cost: reads and writes every table once; needs as much free space as the tables take.
 ///
 /// # Errors
@@ -90,7 +89,7 @@ pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
     repair_with(Db::builder(dir))
 }
 
-/// As [`repair`], on the environment and with the memory budget of a builder.
+/// Repairs as [`repair`] does, with the environment and the memory budget of a builder.
 ///
 /// # Errors
 /// As [`repair`].
@@ -125,7 +124,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         let state = describe(&known, &tables, &mut report, storage, &dir)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
-    // Nothing may be merged before the old tables are back in their place, the oldest.
+    // No merge may run before the old tables are back at the oldest place.
     let idle = Environment {
         background: Background::Inline { seed: 0 },
         ..environment.clone()
@@ -147,7 +146,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     Ok(report)
 }
 
-/// As much of the old manifest as can be read.
+/// The readable part of the old manifest.
 fn known_state(storage: &dyn Storage, dir: &Path) -> State {
     let edits = manifest::salvage(storage, dir);
     let mut state = State::default();
@@ -160,7 +159,7 @@ fn known_state(storage: &dyn Storage, dir: &Path) -> State {
     state
 }
 
-/// Removes the filters over runs, which are built of the tables again: numbers of tables may begin anew.
+/// Removes the filters over several runs. They are built again, since table ids may start anew.
 fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let dir = filters_dir(dir);
     for file in storage.list(&dir).unwrap_or_default() {
@@ -226,15 +225,15 @@ fn describe(
         })?;
     }
     for (partition, tables) in by_partition(tables) {
-        // Memtables are flushed whole and in order: what is numbered below anything in tables is in
-        // tables, too.
+        // Memtables are flushed whole and in order: an entry with a smaller number than any flushed
+        // entry is in a table, too.
         let mut edit = TreeEdit::new(partition);
-        // Not so of a bulk load that was not finished.
+        // A bulk load that was not finished does not follow this order.
         let flushed = tables.iter().filter(|t| t.meta.seqno_override.is_none());
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
-    // Numbers go on above all of them.
+    // New numbers are above all old ones.
     state.apply(&Change::Closed {
         end: LogPosition::default(),
         last: tables
@@ -247,7 +246,7 @@ fn describe(
     let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
     let next_table = tables::next_number(storage, &places)?.max(known.next_table);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
-    // A partition without tables cannot be told from one that was dropped, and is passed over.
+    // A partition without tables cannot be told from a dropped one, and is passed over.
     let partitions = state.trees.keys().chain(log.keys());
     let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
@@ -261,7 +260,7 @@ fn describe(
     Ok(state)
 }
 
-/// The smallest and the largest key of each partition that the log has writes to.
+/// The smallest and the largest key in the log of each partition.
 type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
 
 fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
@@ -288,7 +287,7 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
     Ok(found)
 }
 
-/// A keyspace of which only tables are known.
+/// A keyspace that is known from its tables only.
 fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
@@ -308,8 +307,8 @@ fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
     }
 }
 
-/// The partitioning that puts every key known into the partition that it was found in. The partitions
-/// of a keyspace are numbered one after another when it is made.
+/// The partitioning that puts every known key into the partition where it was found. The partitions
+/// of a keyspace are numbered one after another when it is created.
 fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &Keyspace,
@@ -355,8 +354,8 @@ fn guess_partitioning(
     }
 }
 
-/// The first segment to replay: the one that the old manifest names if it is there, else the
-/// beginning of the newest segments that follow one another without a gap.
+/// The first segment to replay: the one that the old manifest names, if it exists. Otherwise the
+/// first of the newest segments that follow one another without a gap.
 fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     let log = log_dir(dir);
     let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
@@ -420,7 +419,7 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -
     merged.seek_first()?;
     while let Some(entry) = merged.entry() {
         let is_new = last.as_ref().is_none_or(|(key, _)| key != entry.key);
-        // A table that was merged away and its successor hold the same entries.
+        // A merged table that was not removed and its successor hold the same entries.
         let repeated = !is_new
             && last
                 .as_ref()

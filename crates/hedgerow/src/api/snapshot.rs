@@ -1,4 +1,4 @@
-//! Snapshots: the state of the whole database at one sequence number, for as long as it is wanted.
+//! Snapshots: the state of the whole database at one sequence number.
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -16,8 +16,8 @@ use crate::tree::partition::KeyBounds;
 
 /// The state of the database at one moment. Owned, `Send + Sync`, cheap to clone.
 ///
-/// While it lives, merges keep the versions that it sees and the tables of keyspaces cleared or
-/// dropped since: `stats` tells how many snapshots are open.
+/// While it lives, merges keep the versions that it sees, and the tables of keyspaces that are
+/// cleared or dropped stay. `stats` reports the number of open snapshots.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -52,12 +52,12 @@ impl Snapshot {
         })))
     }
 
-    /// The sequence number that it reads at.
+    /// The sequence number at which it reads.
     pub fn number(&self) -> u64 {
         self.0.seqno.0
     }
 
-    /// How long ago it was taken.
+    /// The time since it was taken.
     pub fn age(&self) -> Duration {
         self.0
             .engine
@@ -67,7 +67,7 @@ impl Snapshot {
             .saturating_sub(self.0.taken)
     }
 
-    /// The value of a key then.
+    /// The value of a key at the snapshot.
     ///
     /// # Errors
     /// As [`Keyspace::get`]; `InvalidArgument` if the keyspace is of another database or was made
@@ -83,7 +83,7 @@ impl Snapshot {
         )
     }
 
-    /// Whether a key had a value then.
+    /// Returns true if the key had a value at the snapshot.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -99,7 +99,7 @@ impl Snapshot {
         Ok(found.is_some())
     }
 
-    /// The values of several keys then, in their order.
+    /// The values of several keys at the snapshot, in the order of `keys`.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -111,7 +111,7 @@ impl Snapshot {
         read::multi_get(&self.0.engine, self.state(keyspace)?, keys, self.0.seqno)
     }
 
-    /// The keys of a range then, with their values, from both ends.
+    /// Scans the keys of a range at the snapshot, with their values, from both ends.
     ///
     /// # Errors
     /// As [`Keyspace::scan`] and [`Snapshot::get`].
@@ -124,7 +124,7 @@ impl Snapshot {
         Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
     }
 
-    /// The keys with a prefix then, with their values, from both ends.
+    /// Scans the keys with a prefix at the snapshot, with their values, from both ends.
     ///
     /// # Errors
     /// As [`Keyspace::scan_prefix`] and [`Snapshot::get`].
@@ -133,7 +133,7 @@ impl Snapshot {
         Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
     }
 
-    /// All keys then, with their values, in the order in which they are stored.
+    /// Scans all keys at the snapshot, with their values, in the order in which they are stored.
     ///
     /// # Errors
     /// As [`Keyspace::scan_unordered`] and [`Snapshot::get`].
@@ -141,8 +141,8 @@ impl Snapshot {
         self.scan_unordered_from(keyspace, &ScanToken::default())
     }
 
-    /// All keys then behind the one where an earlier scan left off: scans of one snapshot together
-    /// visit every key of it once.
+    /// Resumes an unordered scan of this snapshot behind the last key of an earlier one. Scans of
+    /// one snapshot together visit each of its keys once.
     ///
     /// # Errors
     /// As [`Keyspace::scan_unordered_from`] and [`Snapshot::get`].

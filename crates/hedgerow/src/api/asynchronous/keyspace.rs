@@ -19,13 +19,12 @@ type Pairs = Vec<(Slice, Slice)>;
 
 /// # Asynchronous calls
 ///
-/// They are made by the workers of the database ([`Builder::workers`](crate::Builder::workers)), or by
-/// its background threads if it has none. See [`Pending`] for what becomes of a result. Of
-/// one thread's calls for one key each takes effect after those before it; synchronous calls do
-/// not wait for calls in queues.
+/// The workers of the database make these calls ([`Builder::workers`](crate::Builder::workers)), or
+/// its background threads if it has no workers. [`Pending`] describes the result. The calls of one
+/// thread for one key take effect in their order. Synchronous calls do not wait for queued ones.
 impl Keyspace {
-    /// As [`Keyspace::get`]. Answered at once if the value is in memory and nothing is in
-    /// the queue.
+    /// Gets as [`Keyspace::get`] does. Answers at once if the value is in memory and the queue is
+    /// empty.
     pub fn get_async(&self, key: impl AsRef<[u8]>) -> Pending<Option<Slice>> {
         self.begin_get(key.as_ref())
             .unwrap_or_else(|e| Pending::ready(Err(e)))
@@ -45,7 +44,8 @@ impl Keyspace {
         Ok(pending.at(worker, place))
     }
 
-    /// As [`Keyspace::multi_get`]: each worker reads its part, and the reads of each overlap.
+    /// Gets as [`Keyspace::multi_get`] does: each worker reads its part, and the reads of each
+    /// overlap.
     pub fn multi_get_async<K: AsRef<[u8]>>(&self, keys: &[K]) -> Pending<Vec<Option<Slice>>> {
         self.begin_gets(keys)
             .unwrap_or_else(|e| Pending::ready(Err(e)))
@@ -76,12 +76,13 @@ impl Keyspace {
         Ok(pending)
     }
 
-    /// As [`Keyspace::put`].
+    /// Puts as [`Keyspace::put`] does.
     pub fn put_async(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Pending<()> {
         self.put_async_with(key, value, Durability::Buffered)
     }
 
-    /// As [`Keyspace::put_with`]. One sync serves all writes that a worker takes together.
+    /// Puts as [`Keyspace::put_with`] does. One sync serves all writes that a worker takes
+    /// together.
     pub fn put_async_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -91,12 +92,12 @@ impl Keyspace {
         self.write_async(key.as_ref(), Some(value.as_ref()), durability)
     }
 
-    /// As [`Keyspace::delete`].
+    /// Deletes as [`Keyspace::delete`] does.
     pub fn delete_async(&self, key: impl AsRef<[u8]>) -> Pending<()> {
         self.delete_async_with(key, Durability::Buffered)
     }
 
-    /// As [`Keyspace::delete_with`].
+    /// Deletes as [`Keyspace::delete_with`] does.
     pub fn delete_async_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Pending<()> {
         self.write_async(key.as_ref(), None, durability)
     }
@@ -116,8 +117,8 @@ impl Keyspace {
         }
     }
 
-    /// Puts without anybody waiting for it: waits only while the queue is full. Whether all such
-    /// writes were made is told by [`Db::barrier`](crate::Db::barrier).
+    /// Puts without a future: waits only while the queue is full.
+    /// [`Db::barrier`](crate::Db::barrier) reports the errors of such writes.
     ///
     /// # Errors
     /// `InvalidArgument` for a key or value out of bounds, `Closed`.
@@ -125,7 +126,7 @@ impl Keyspace {
         self.write_later(key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Deletes as [`Keyspace::put_later`] puts.
+    /// Deletes without a future, as [`Keyspace::put_later`] puts.
     ///
     /// # Errors
     /// As [`Keyspace::put_later`].
@@ -133,7 +134,7 @@ impl Keyspace {
         self.write_later(key.as_ref(), None)
     }
 
-    /// As [`Keyspace::put_later`], but never waits.
+    /// Puts as [`Keyspace::put_later`] does, but never waits.
     ///
     /// # Errors
     /// As [`Keyspace::put_later`]; `WouldBlock` if the queue is full.
@@ -141,7 +142,7 @@ impl Keyspace {
         self.try_write_later(key.as_ref(), Some(value.as_ref()))
     }
 
-    /// As [`Keyspace::delete_later`], but never waits.
+    /// Deletes as [`Keyspace::delete_later`] does, but never waits.
     ///
     /// # Errors
     /// As [`Keyspace::try_put_later`].
@@ -159,7 +160,8 @@ impl Keyspace {
         workers(self.engine())?.try_push(&self.engine().scheduler, worker, task)
     }
 
-    /// As [`Keyspace::update`]. If `new` panics the result is `Cancelled`, and nothing is changed.
+    /// Updates as [`Keyspace::update`] does. If `new` panics, the result is `Cancelled` and nothing
+    /// is changed.
     pub fn update_async(
         &self,
         key: impl AsRef<[u8]>,
@@ -177,7 +179,7 @@ impl Keyspace {
     }
 
     /// The first `count` keys of a range with their values, in order. It sees every write that was
-    /// put into a queue before; the next page begins behind the last key.
+    /// queued before it. The next page begins behind the last key.
     pub fn scan_page_async<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -185,7 +187,7 @@ impl Keyspace {
     ) -> Pending<Pairs> {
         let cell = self.cell().clone();
         let extent = || Extent::of_range(&*cell.facts.order, &range);
-        // Order keys with ranges are the keys themselves.
+        // With ranges, the order keys are the keys themselves.
         let range = match self.check_takes_calls().and_then(|()| extent()) {
             Ok(extent) => extent.bounds,
             Err(error) => return Pending::ready(Err(error)),
@@ -209,14 +211,14 @@ impl Keyspace {
         })
     }
 
-    /// Which worker makes the calls for a key; `None` if the database's background threads do.
+    /// The worker that makes the calls for a key; `None` if the database's background threads do.
     pub fn worker(&self, key: impl AsRef<[u8]>) -> Option<usize> {
         let workers = self.engine().workers.get()?;
         let (_, worker) = self.route(key.as_ref()).ok()?;
         (!workers.is_pooled()).then_some(worker)
     }
 
-    /// `Closed` as soon as it is going to be dropped.
+    /// Returns `Closed` as soon as the keyspace is about to be dropped.
     fn check_takes_calls(&self) -> Result<()> {
         self.check_not_dropped()?;
         self.cell().check_not_dropping()
@@ -244,7 +246,7 @@ impl Keyspace {
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Result<(Task, usize)> {
-        // As `put` does: what is wrong with the call is told before what is wrong with the keyspace.
+        // As in `put`: an error of the arguments comes before an error of the keyspace.
         self.cell().facts.order.check(key)?;
         check_value(value.unwrap_or_default())?;
         self.engine().writer()?;
@@ -255,7 +257,7 @@ impl Keyspace {
     }
 }
 
-/// The values of several keys, as they come.
+/// The values of several keys, filled in as they arrive.
 struct Gathered {
     values: Result<Vec<Option<Slice>>>,
     missing: usize,
@@ -278,7 +280,7 @@ impl Gathered {
         let sender = all.sender.take();
         drop(all);
         if let Some(sender) = sender {
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             drop(sender.send(values));
         }
     }

@@ -1,14 +1,15 @@
-//! Asynchronous calls: tasks in the queues of workers, each of which owns some of every keyspace's
-//! partitions (Vitillo, "Parallel LSM tree", section 3.2), and the futures of their results.
+//! Asynchronous calls: tasks in the queues of workers, and the futures of their results. Each
+//! worker owns some partitions of every keyspace (Vitillo, "Parallel LSM tree", section 3.2).
 //!
-//! A client puts its task into the queue of the worker that owns the key's partition, partition `p` of a
-//! keyspace that of worker `p mod n`. There is no master. A worker takes what has gathered in its
-//! queue as one batch ([`run`]): one commit and reads that overlap, also with those of the next batch.
+//! A client puts its task into the queue of the worker that owns the key's partition: with `n`
+//! workers, worker `p mod n` owns partition `p`. There is no master. A worker takes all tasks of
+//! its queue as one batch ([`run`]): one commit, and reads that overlap, also with those of the
+//! next batch.
 //!
-//! What is promised:
-//! * Of one client's calls for one key, each has its effect after those made before it. A call
-//!   that finds the queue full keeps its place in line.
-//! * A get may be answered on the spot, from memory, if its worker has nothing to do.
+//! Guarantees:
+//! * The calls of one client for one key take effect in their order. A call that finds the queue
+//!   full keeps its place in line.
+//! * A get may be answered at once, from memory, if its worker is idle.
 //! * Every future ends: with a result, or with `Closed` when the database was closed before.
 //!
 //! Cost of a call: a copy of key and value, a lock of the queue, and waking the worker if it waits.
@@ -27,7 +28,7 @@ use crate::base::runtime::Workers;
 use crate::base::runtime::workers::Inbox;
 use crate::tree::engine::{Engine, Task, lock};
 
-/// How many tasks a queue accepts unless something else is asked for.
+/// The default number of tasks that a queue accepts.
 pub(crate) const QUEUE_TASKS_MAX: usize = 1024;
 
 /// Starts the workers of a database that has just been opened.
@@ -45,7 +46,7 @@ pub(crate) fn start(engine: &Arc<Engine>, count: usize, queue_tasks_max: usize) 
         queue_tasks_max,
         Arc::new(run),
     )?;
-    // Nobody else has the engine yet.
+    // No other thread has the engine yet.
     drop(engine.workers.set(workers));
     Ok(())
 }
@@ -62,8 +63,8 @@ fn workers(engine: &Engine) -> Result<&Workers<Task>> {
     engine.workers.get().ok_or_else(none)
 }
 
-/// Has `call` made when some workers have done everything they had been given before, on the thread of
-/// the one that comes last.
+/// Makes `call` when these workers have finished everything queued before it, on the thread of the
+/// last one.
 pub(crate) fn call_behind<T: Send + 'static>(
     engine: &Arc<Engine>,
     behind: &[usize],

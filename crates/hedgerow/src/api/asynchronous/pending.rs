@@ -12,11 +12,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::workers::is_worker;
 use crate::tree::engine::Engine;
 
-/// The result of an asynchronous call, which a worker of the database will have.
+/// The result of an asynchronous call, which a worker of the database provides.
 ///
-/// It is a future for any runtime, and can be waited for without one. The call goes on whether or
-/// not anybody looks at it. Dropped, a write that is in a queue is made all the same, and a get that
-/// was not begun is not; a call that is still in line, because the queue is full, is not made.
+/// It is a future for any runtime, and can be waited for without one. The call proceeds without
+/// being polled. Dropping it does not cancel a queued write. It cancels a get that has not begun,
+/// and a call that is still in line because the queue is full.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ enum State<T> {
         answer: oneshot::AsyncReceiver<Result<T>>,
         /// Not owned: a result that is waited for does not keep a database open.
         engine: Weak<Engine>,
-        /// The worker, and the place in line that the call is given up with.
+        /// The worker, and the place in line that is given up with the call.
         line: Option<(usize, Place)>,
     },
 }
@@ -55,7 +55,7 @@ impl<T> Pending<T> {
         }
     }
 
-    /// One that gets what is sent.
+    /// A result and the sender that provides it.
     pub(super) fn queued(engine: &Arc<Engine>) -> (oneshot::Sender<Result<T>>, Pending<T>) {
         let (sender, answer) = oneshot::async_channel();
         let state = State::Queued {
@@ -66,7 +66,7 @@ impl<T> Pending<T> {
         (sender, Pending { state })
     }
 
-    /// The same, whose call has this place in the queue of a worker.
+    /// Adds the call's place in the queue of a worker.
     pub(super) fn at(mut self, worker: usize, place: Place) -> Pending<T> {
         if let State::Queued { line, .. } = &mut self.state {
             *line = (place != Place::Accepted).then_some((worker, place));
@@ -74,7 +74,7 @@ impl<T> Pending<T> {
         self
     }
 
-    /// Whether the result is there.
+    /// Returns true if the result is there.
     pub fn is_ready(&self) -> bool {
         match &self.state {
             State::Ready(result) => result.is_some(),
@@ -84,9 +84,8 @@ impl<T> Pending<T> {
 
     /// Waits for the result on this thread.
     ///
-    /// # Errors
-    /// Those of the call; `Closed` if the database was closed before it was made; `InvalidArgument`
-    /// on the thread of a worker, which would wait for itself.
+    /// The errors of the call; `Closed` if the database was closed before the call was made;
+    /// `InvalidArgument` on the thread of a worker, which would wait for itself.
     pub fn wait(mut self) -> Result<T> {
         if is_worker() && !self.is_ready() {
             return Err(Error::invalid(

@@ -1,9 +1,10 @@
-//! The path of tasks: the writes of a batch become one commit, gets are read at the same time. While the device
-//! reads, the worker takes the next batch, so that a device with a queue always has many reads at once.
+//! The path of tasks. The writes of a batch become one commit; its gets are read at the same time.
+//! While the device reads, the worker takes the next batch, so that a device with a queue always
+//! has many reads at once.
 //!
-//! The order of tasks for one key is kept: a group of them, which is what is done together, has no get of a
-//! key that is written in it. Another task for such a key begins the next group. A get sees what there was when it
-//! began, so later groups need not wait for its reads; a call finds none under way.
+//! Tasks for one key run in order. A group (the tasks executed together) never holds both a get and
+//! a write of the same key; the second of them starts the next group. A get sees the state at its
+//! beginning, so later groups need not wait for its reads. A call finds no read under way.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,10 +20,10 @@ use crate::base::stats::OperationKind;
 use crate::paths::read::{Gets, View};
 use crate::tree::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write, lock};
 
-/// Keys and values of a commit made of tasks, in bytes, after which another one begins.
+/// The bytes of keys and values after which a commit made of tasks ends.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 
-/// Does all tasks of an inbox, until it is empty and everything is answered.
+/// Executes the tasks of an inbox until it is empty and every task is answered.
 pub(super) fn run(engine: &Arc<Engine>, inbox: &mut Inbox<'_, Task>) {
     let mut group = Group {
         engine: Handle::of_worker(engine),
@@ -50,7 +51,7 @@ pub(super) fn run(engine: &Arc<Engine>, inbox: &mut Inbox<'_, Task>) {
     }
 }
 
-/// What a function gives that is not ours; a panic of it is `Cancelled`.
+/// Calls a function of the user; its panic becomes `Cancelled`.
 pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -80,14 +81,14 @@ fn add(batch: &mut Batch, write: &Write) -> Result<()> {
     Ok(())
 }
 
-/// Tasks that are done together.
+/// Tasks that are executed together.
 struct Group<'e> {
     engine: Handle,
-    /// Of this group and of those before it.
+    /// The gets of this group and of those before it.
     gets: Gets<'e, (Arc<KeyspaceCell>, Answer<Option<Slice>>)>,
     writes: Vec<Write>,
     reads: Vec<(Access, Answer<Option<Slice>>)>,
-    /// Keys of the writes there were when a get was last accepted, and how many that were.
+    /// The keys of the first `writes_noted` writes: those present when a get was last accepted.
     written: HashSet<Id>,
     writes_noted: usize,
     read: HashSet<Id>,
@@ -142,7 +143,7 @@ impl Group<'_> {
             self.commit(writes);
         }
         let mut reads = std::mem::take(&mut self.reads);
-        // Each keyspace's together; the order of tasks does not matter within a group.
+        // By keyspace; the order of tasks does not matter within a group.
         reads.sort_by_key(|(access, _)| access.cell.facts.id);
         while let Some((first, _)) = reads.first() {
             let keyspace = first.cell.facts.id;
@@ -157,8 +158,8 @@ impl Group<'_> {
         self.bytes = 0;
     }
 
-    /// Writes everything as one commit. If that fails, nothing of it was written, and one task may be
-    /// the reason: then each is tried alone.
+    /// Writes everything as one commit. A failed commit wrote nothing, and one task may be the
+    /// reason; so each task is tried alone then.
     fn commit(&self, writes: Vec<Write>) {
         let durability = match writes.iter().any(|w| w.durability == Durability::Synced) {
             true => Durability::Synced,
@@ -183,7 +184,7 @@ impl Group<'_> {
         }
     }
 
-    /// What nobody waits for is kept until the next barrier, if it is an error.
+    /// Sends the result. An error without a receiver is kept until the next barrier.
     fn answer(&self, answer: Option<Answer<()>>, result: Result<()>) {
         match (answer, result) {
             (Some(answer), result) => answer.give(result),
@@ -216,7 +217,7 @@ impl Group<'_> {
         }
     }
 
-    /// Goes on with gets whose pages are there, and answers those that have ended.
+    /// Resumes the gets whose pages have arrived, and answers those that have ended.
     fn go_on(&mut self) {
         self.gets.go_on();
         for ((cell, answer), value) in self.gets.ended() {

@@ -1,5 +1,5 @@
-//! The bounds of what a database is opened with. Whatever is outside is refused before anything is read or written,
-//! with an error that names the option, its bounds and what was found.
+//! The bounds of a database's options. A value out of bounds is refused before anything is read or
+//! written. The error names the option, its bounds and the value found.
 
 use hedgerow_io::Background;
 
@@ -13,15 +13,15 @@ use crate::tree::wal::log::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 /// A slower limit would make a flush take weeks.
 const IO_BYTES_MIN: u64 = 4 << 10;
 const IO_BYTES_MAX: u64 = 1 << 40;
-/// The log is never shorter than the two segments that are in use while one follows another.
+/// The log has at least two segments, since two are in use while one follows another.
 const LOG_BYTES_MIN: u64 = 2 * SEGMENT_BYTES_MIN;
 const LOG_BYTES_MAX: u64 = 1 << 50;
 /// One thread may merge while another flushes.
 const THREADS_MIN: u64 = 2;
-/// More threads than this are of no use, and of some harm.
+/// More threads than this do harm.
 const THREADS_MAX: u64 = 1024;
 const QUEUE_TASKS_MAX: u64 = 1 << 20;
-/// Of each number of a device: the costs that are counted with them stay finite.
+/// The bounds of each number of a device; they keep all costs finite.
 const DEVICE_NUMBER_MIN: f64 = 1e-9;
 const DEVICE_NUMBER_MAX: f64 = 1e15;
 
@@ -74,7 +74,7 @@ mod tests {
     use crate::base::options::{Design, FilterSpec, KeyOrder, Layout, PolicySpec, PrefixRule};
     use crate::{Builder, Db, ErrorKind, LevelSpec};
 
-    /// A number of what is chosen, with its smallest and its largest value, as the error names it.
+    /// A numeric option with its bounds, named as in the error.
     struct Bounded {
         name: &'static str,
         min: u64,

@@ -1,4 +1,4 @@
-//! Gathering what `stats` tells from the parts of the engine.
+//! Gathers the statistics of all parts of the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -88,7 +88,7 @@ fn memory_stats(engine: &Engine) -> MemoryStats {
     }
 }
 
-/// All but its debt.
+/// All statistics but the debt.
 fn partition_stats(engine: &Engine, index: usize, tree: &SuperVersion) -> PartitionStats {
     let mut stats = PartitionStats {
         worker: engine.worker_of(index),

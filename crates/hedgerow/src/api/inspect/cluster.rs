@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::clusters;
 
-/// What a cluster's file says; all of it was checked.
+/// The contents of a cluster's file; all of it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cluster {
@@ -23,11 +23,11 @@ pub struct Cluster {
     pub keyspace: KeyspaceId,
     /// The partition.
     pub partition: PartitionId,
-    /// Of the hashes of keys.
+    /// The seed of the key hashes.
     pub hash_seed: u64,
-    /// Pages of 4 KiB.
+    /// The number of pages of 4 KiB.
     pub pages: u64,
-    /// What it has of each table.
+    /// The filters of each table.
     pub stripes: Vec<Stripe>,
 }
 
@@ -37,21 +37,21 @@ pub struct Cluster {
 pub struct Stripe {
     /// The table.
     pub table: TableId,
-    /// The first 32 bits of its first key's place in the order, and of the last one's.
+    /// The first 32 bits of the order positions of its first and last key.
     pub positions: (u32, u32),
-    /// How many of these name a column.
+    /// The number of these bits that name a column.
     pub column_bits: u8,
-    /// The bits of a key in the filter of its column.
+    /// The number of bits that a key sets in the filter of its column.
     pub probes: u8,
 }
 
 impl Cluster {
-    /// Reads the file of a cluster, in the directory `filters` of a database. Cost: as large as the file, in
-    /// memory too.
+    /// Reads the file of a cluster, in the directory `filters` of a database. Cost: memory of the
+    /// size of the file.
     ///
     /// # Errors
-    /// `Io` if it cannot be read, `InvalidArgument` if it has the name of another kind of file, `Corruption`,
-    /// `FormatVersion`.
+    /// `Io` if it cannot be read, `InvalidArgument` if it has the name of another kind of file,
+    /// `Corruption`, `FormatVersion`.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Cluster> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let number = clusters::cluster_number(&name).ok_or_else(|| {

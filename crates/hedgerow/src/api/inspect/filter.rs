@@ -11,7 +11,7 @@ use crate::design::merge_policy::shape::RunId;
 use crate::group_filter::multi_level_cuckoo::Mode;
 use crate::group_filter::probes::stored::{Opened, filter_number};
 
-/// What a filter's file says; all of it was checked.
+/// The contents of a filter's file; all of it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupFilter {
@@ -25,29 +25,29 @@ pub struct GroupFilter {
     pub keyspace: KeyspaceId,
     /// The partition.
     pub partition: PartitionId,
-    /// Of the hashes of keys.
+    /// The seed of the key hashes.
     pub hash_seed: u64,
-    /// The runs that it may be asked for, newest first, and their tables.
+    /// The runs that it answers for, newest first, and their tables.
     pub runs: Vec<(RunId, Vec<TableId>)>,
-    /// Bits of a fingerprint.
+    /// The number of bits of a fingerprint.
     pub fingerprint_bits: u8,
-    /// Buckets of four slots.
+    /// The number of buckets, of four slots each.
     pub buckets: u32,
-    /// Slots in use.
+    /// The number of slots in use.
     pub entries: u64,
-    /// Keys that are kept by their whole hash.
+    /// The number of keys that are kept by their whole hash.
     pub whole_hashes: usize,
     /// True if a key takes one slot, with its newest run and a bit for all older runs.
     pub unique: bool,
 }
 
 impl GroupFilter {
-    /// Reads the file of a filter, in the directory `filters` of a database. Cost: as large as the file, in
-    /// memory too.
+    /// Reads the file of a filter, in the directory `filters` of a database. Cost: memory of the
+    /// size of the file.
     ///
     /// # Errors
-    /// `Io` if it cannot be read, `InvalidArgument` if it has the name of another kind of file, `Corruption`,
-    /// `FormatVersion`.
+    /// `Io` if it cannot be read, `InvalidArgument` if it has the name of another kind of file,
+    /// `Corruption`, `FormatVersion`.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<GroupFilter> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let number = filter_number(&name).ok_or_else(|| {

@@ -12,8 +12,8 @@ use crate::tree::version::manifest;
 use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::reader::{Record, SegmentReader};
 
-/// The numbers of the segments of the database in `dir`, ascending. Those below the log's start (see
-/// [`Change::LogStart`]) hold nothing that is needed.
+/// The numbers of the segments of the database in `dir`, ascending. Segments below the log's start
+/// (see [`Change::LogStart`]) are no longer needed.
 ///
 /// # Errors
 /// `Io`.
@@ -26,7 +26,7 @@ pub fn segments(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// The directory of the log, as far as the manifest can be read.
+/// The directory of the log, by the readable part of the manifest.
 fn log_of(storage: &dyn Storage, dir: &Path) -> PathBuf {
     let edits = manifest::salvage(storage, dir);
     let mut places = edits.iter().flatten().filter_map(|change| match change {
@@ -54,7 +54,7 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogRecord {
-    /// Where it begins in the segment.
+    /// Its offset in the segment.
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
@@ -70,7 +70,7 @@ pub struct LogRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Operation {
-    /// The tree that it goes to; the manifest says whose it is.
+    /// The partition that it goes to; the manifest names the keyspace.
     pub partition: PartitionId,
     /// A put or a delete.
     pub kind: Kind,
@@ -80,18 +80,18 @@ pub struct Operation {
     pub value: Vec<u8>,
 }
 
-/// How a segment ends behind its last good record.
+/// The end of a segment behind its last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentEnd {
-    /// The segment was never begun: it is made ready, or its header is not of this segment.
+    /// The segment was never begun: it is preallocated, or its header is that of another segment.
     NotBegun,
-    /// With a seal: the log goes on in the next segment.
+    /// A seal: the log continues in the next segment.
     Sealed,
     /// Nothing was written behind the last record.
     Blank,
-    /// There are bytes that are no record of this segment: a record torn by a crash, or what a
-    /// recycled file held before.
+    /// There are bytes that are no record of this segment: a record torn by a crash, or the former
+    /// contents of a recycled file.
     Torn,
 }
 
@@ -120,21 +120,22 @@ impl Segment {
         self.number
     }
 
-    /// Every record of the segment is numbered from here on; `None` if it was not begun.
+    /// The number from which its records count; `None` if the segment was not begun.
     pub fn first_seqno(&self) -> Option<SeqNo> {
         self.reader.header().map(|header| header.first_seqno)
     }
 
-    /// Behind the last record read so far.
+    /// The position behind the last record read so far.
     pub fn reached(&self) -> LogPosition {
         self.reader.position()
     }
 
-    /// How the segment ends, once all records are read. Cost: reads the rest of the segment.
+    /// Returns how the segment ends, once all records are read. Cost: reads the rest of the
+    /// segment.
     ///
     /// # Errors
-    /// `Corruption` if something behind the end says that it was durable, so that it is no end but
-    /// damage; `Io`.
+    /// `Corruption` if bytes behind the end claim that the log was durable further, so that the end
+    /// is damage; `Io`.
     pub fn end(&mut self) -> Result<SegmentEnd> {
         if self.reader.header().is_none() {
             return Ok(SegmentEnd::NotBegun);

@@ -1,4 +1,4 @@
-//! The manifest: its records, and what they amount to.
+//! The manifest: its records, and the state that they amount to.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::{FILE_NAME, HEADER_BYTES};
 use crate::tree::version::state::State;
 
-/// What a manifest says.
+/// The contents of a manifest.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -18,13 +18,13 @@ pub struct Manifest {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// The records in order, the first one a snapshot. Where the file is damaged, or an edit does
-    /// not fit what came before it, there is an error with the offset instead.
+    /// The records in order, the first one a snapshot. A damaged record, or an edit that does not
+    /// fit the ones before it, is an error with its offset.
     pub records: Vec<Result<ManifestRecord>>,
-    /// The changes that make from nothing what all edits amount to; `None` after any error.
+    /// The changes that lead from nothing to the final state; `None` after any error.
     pub state: Option<Edit>,
-    /// Where the file ends with bytes that are no record: the end of the process, or of the machine,
-    /// interrupted an edit, which never happened.
+    /// The offset of trailing bytes that are no record: a crash of the process or the machine
+    /// interrupted this edit, so it never happened.
     pub torn: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ManifestRecord {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
@@ -43,8 +43,8 @@ pub struct ManifestRecord {
 /// Reads the manifest of the database in `dir`. Cost: reads the file, and holds it in memory.
 ///
 /// # Errors
-/// `Io` if there is none that can be read, `FormatVersion` if a later version wrote it. Damage is
-/// told inside.
+/// `Io` if no manifest can be read, `FormatVersion` if a later version wrote it. Damage is reported
+/// in the result.
 pub fn manifest(storage: &dyn Storage, dir: &Path) -> Result<Manifest> {
     let path = dir.join(FILE_NAME);
     let contents = manifest::read(storage, &path).map_err(|e| Error::io("read", &path, e))?;

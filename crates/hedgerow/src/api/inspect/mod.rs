@@ -1,10 +1,10 @@
-//! What the files of a database say, byte by byte: the manifest's edits, a table's pages and
+//! The contents of a database's files, byte by byte: the manifest's edits, a table's pages and
 //! entries, filters over several runs, the log's records.
 //!
-//! Nothing is opened as a database and nothing is locked or changed, so all of this works beside a
-//! writer and on a database that is damaged. Damage is an [`Error`](crate::base::error::Error) in its place, with
-//! file and offset, and reading goes on behind it where that makes sense. Everything is decoded by
-//! the engine's own decoders. The types follow the formats (`docs/format`) and change with them.
+//! Nothing is opened as a database, locked or changed. So all of this works beside a writer and on
+//! a damaged database. Damage is an [`Error`](crate::base::error::Error) in its place, with file
+//! and offset; reading continues behind it where possible. The engine's own decoders decode
+//! everything. The types follow the formats (`docs/format`) and change with them.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The parts of a table by themselves, for benches that measure them as papers do.
+//! Single parts of a table, for benches that measure them as papers do.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Of a table of blocks of this size, from the ascending order keys of each.
+    /// Builds the index of a table with blocks of this size, from the ascending order keys of each.
     ///
     /// # Errors
     /// None, unless there is a bug.
@@ -61,7 +61,7 @@ impl Index {
         })
     }
 
-    /// What it takes in the file, and about that in memory.
+    /// Its size in the file, and approximately in memory.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -75,17 +75,17 @@ impl Index {
     }
 }
 
-/// The hash of a key, of which filters are made.
+/// The hash of a key, as filters take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash(u128);
 
 impl Hash {
-    /// Of a key in a keyspace with this seed.
+    /// Hashes a key of a keyspace with this seed.
     pub fn of(key: &[u8], seed: u64) -> Hash {
         Hash(KeyHash::of(key, seed).0)
     }
 
-    /// By this filters over several runs are filled fastest.
+    /// The order in which filters over several runs are filled fastest.
     pub fn place(self) -> u64 {
         hash_of(KeyHash(self.0))
     }
@@ -103,10 +103,10 @@ enum Kind {
 }
 
 impl Filters {
-    /// For so many runs with so many different keys together.
+    /// Makes empty filters for at most `runs_max` runs with `entries` different keys together.
     ///
     /// # Errors
-    /// `InvalidArgument` for a filter whose bits are not said, and for too many keys.
+    /// `InvalidArgument` for a filter spec without a number of bits, and for too many keys.
     pub fn new(spec: FilterSpec, runs_max: usize, entries: u64) -> Result<Filters> {
         Ok(Filters(match spec {
             FilterSpec::Bloom { bits_per_key } => {
@@ -150,14 +150,14 @@ impl Filters {
                 probes.push(description.resident(TABLE, pages)?);
             }
             Kind::Shared(filter) => {
-                // As the engine does, which leaves the filter to those who read it.
+                // As in the engine, where readers keep the old filter.
                 *filter = filter.extend(keys.iter().map(|hash| hash.place()))?;
             }
         }
         Ok(())
     }
 
-    /// The runs that may hold each of some keys, as bits, the newest lowest.
+    /// The runs that may hold each key, as bits; the newest run is the lowest bit.
     ///
     /// # Errors
     /// None, unless there is a bug.
@@ -186,7 +186,7 @@ impl Filters {
         Ok(())
     }
 
-    /// The bytes that they take in memory.
+    /// Their size in memory in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Kind::Each(_, probes) => probes.iter().map(|probe| probe.memory_bytes()).sum(),

@@ -1,4 +1,4 @@
-//! A log that recovery refuses: what is in it that no table has.
+//! A log that recovery refuses, and its entries that no table has.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::reader::SegmentReader;
 
-/// Moves all of the log into the directory `lost` beside it, and reports what is missing with it. `state` is
-/// what the tables have.
+/// Moves the whole log into the directory `lost` beside it, and reports the entries missing with
+/// it. `state` describes the tables.
 pub(super) fn set_aside(
     storage: &dyn Storage,
     root: &Path,
@@ -46,13 +46,13 @@ pub(super) fn set_aside(
     Ok(())
 }
 
-/// What one segment has.
+/// The contents of one segment.
 struct Segment {
     path: PathBuf,
     first: SeqNo,
-    /// The number after the last record that can be read.
+    /// The number after the last readable record.
     next: SeqNo,
-    /// Those that no table has, and their smallest and largest key.
+    /// The entries that no table has, and their smallest and largest key.
     entries: u64,
     keys: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -118,9 +118,10 @@ fn segment(storage: &dyn Storage, number: u32, path: &Path, state: &State) -> Re
 }
 
 impl Segment {
-    /// What is lost with it. Behind the last record that can be read there may have been others: in the segment
-    /// that recovery refused, unless the one after it goes on with the next number; in any other, if the one after it begins
-    /// with a later one that no table has.
+    /// The entries lost with this segment. Unreadable records may follow the last readable one. In
+    /// the segment that recovery refused they do, unless the next segment begins with the next
+    /// number. In any other segment they do if the next segment begins with a later number that no
+    /// table has.
     fn missing(&self, next: Option<&Segment>, state: &State, refusal: &Error) -> Option<Missing> {
         let in_tables = state.trees.values().map(|tree| tree.flushed_through).max();
         let begins_later =

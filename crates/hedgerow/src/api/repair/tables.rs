@@ -1,4 +1,4 @@
-//! The tables that a repair finds: whole ones, and what is left of damaged ones.
+//! The tables that a repair finds: whole tables, and the readable parts of damaged ones.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -23,26 +23,26 @@ use crate::table::{Footer, Reader};
 use crate::tree::partition::tables_dir;
 use crate::tree::version::state::{Keyspace, State};
 
-/// What follows the name of a damaged table that is kept.
+/// The suffix of a damaged table that is kept.
 const DAMAGED: &str = ".damaged";
 
-/// What one damaged file does not give back.
+/// The entries missing from one damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
-    /// The file, where it is now.
+    /// The present path of the file.
     pub path: PathBuf,
     /// The keyspace, if it is known.
     pub keyspace: Option<String>,
-    /// How many entries are missing, old versions and tombstones included, if it is known.
+    /// The number of missing entries, old versions and tombstones included, if it is known.
     pub entries: Option<u64>,
-    /// The keys between which they were, in the order of the keyspace; nothing if nobody knows. A key at an end of a range may
-    /// itself lack versions.
+    /// The key ranges of the missing entries, in the order of the keyspace; empty if unknown. A key
+    /// at an end of a range may itself lack versions.
     pub ranges: Vec<RangeInclusive<Vec<u8>>>,
 }
 
 impl Missing {
-    /// Nobody knows what a file had.
+    /// A file whose contents are unknown.
     pub(super) fn unknown(path: PathBuf) -> Missing {
         Missing {
             path,
@@ -53,7 +53,7 @@ impl Missing {
     }
 }
 
-/// A table of which something can be read.
+/// A table that is readable, at least in part.
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) meta: TableMeta,
@@ -62,13 +62,13 @@ pub(super) struct Found {
 }
 
 enum Contents {
-    /// It reads without error from front to back.
+    /// The table reads without error from front to back.
     Whole(Arc<dyn Reader>, Arc<FilePages>),
     Damaged(Arc<Salvage>),
 }
 
 impl Found {
-    /// All that can be read of it.
+    /// An iterator over everything that is readable.
     pub(super) fn iter(&self) -> Box<dyn InternalIter> {
         match &self.contents {
             Contents::Whole(reader, pages) => reader.clone().iter(pages.clone()),
@@ -76,7 +76,7 @@ impl Found {
         }
     }
 
-    /// The page of a value out of line that its iterator named.
+    /// The page of an out-of-line value that the iterator named.
     pub(super) fn value(&self, page: PageId) -> Result<Page> {
         match &self.contents {
             Contents::Whole(_, pages) => pages.page(page),
@@ -87,10 +87,10 @@ impl Found {
     }
 }
 
-/// Moves all tables out of the way of recovery, which removes what no manifest names.
+/// Moves all tables away from recovery, which removes files that no manifest names.
 pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let (tables, lost) = (tables_dir(dir), dir.join(LOST));
-    // A place may have had none.
+    // A place may have had no tables.
     let created = storage.create_dir_all(&tables);
     created.map_err(|e| Error::io("create", &tables, e))?;
     for name in names(storage, &tables)? {
@@ -135,7 +135,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// A number that no table has, nor any file that is kept.
+/// A number above that of every table and every kept file.
 pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u64> {
     let mut next = 0;
     for lost in places.iter().map(|place| place.join(LOST)) {
@@ -147,7 +147,7 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
     Ok(next)
 }
 
-/// Removes the tables that were merged, but for damaged ones, which are kept.
+/// Removes the merged tables. Damaged ones are kept.
 pub(super) fn put_away(
     storage: &dyn Storage,
     tables: &[Found],
@@ -192,7 +192,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found
     })
 }
 
-/// What is left of a damaged table; what is missing goes to the report.
+/// Reads a damaged table, and reports its missing entries.
 fn salvage(
     storage: &dyn Storage,
     path: &Path,
@@ -228,7 +228,7 @@ fn salvage(
     })
 }
 
-/// What a damaged table does not give back, if it is anything.
+/// The entries missing from a damaged table; `None` if there are none.
 fn missing(
     path: PathBuf,
     known: &State,
@@ -268,7 +268,7 @@ fn missing(
     })
 }
 
-/// The name of a keyspace of which only tables are known.
+/// The name of a keyspace that is known from its tables only.
 pub(super) fn guessed_name(id: KeyspaceId) -> String {
     format!("keyspace-{}", id.0)
 }
