@@ -38,7 +38,7 @@ use crate::base::page::{Page, PageId, PageSource, Step, TableId};
 use crate::base::runtime::Priority;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::shape::{Group, GroupProbe, Run, RunId};
+use crate::design::merge_policy::shape::{Group, GroupProbe, RUNS_MAX, Run, RunId};
 use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
@@ -373,10 +373,13 @@ impl Addition {
     /// The filter that takes the place of one that lacks slots.
     fn larger(&self, base: &MultiLevelCuckoo, keys: Keys) -> Sizing {
         let wanted = base.load().saturating_add(keys.wanted);
+        // A group may have more runs than its level is to have while merges are late.
+        let runs = self.known.len() + self.runs.len();
         Sizing {
+            runs_max: self.sizing.runs_max.max(runs).min(RUNS_MAX),
             entries: with_growth(wanted, keys.coming),
             mode: base.mode(),
-            ..self.sizing
+            fingerprint_bits: self.sizing.fingerprint_bits,
         }
     }
 
