@@ -429,7 +429,10 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -
                 ValueSource::Inline(value) => output.add(&entry, value)?,
                 ValueSource::OutOfLine { page, .. } => {
                     let table = by_number.get(&page.table).ok_or_else(|| {
-                        Error::corruption(format!("a value is in table {}", page.table.0))
+                        Error::corruption(format!(
+                            "expected a value in an input table, found table {}",
+                            page.table.0
+                        ))
                     })?;
                     output.add(&entry, &table.value(page)?)?;
                 }

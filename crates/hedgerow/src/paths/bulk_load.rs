@@ -1,20 +1,19 @@
-//! The path of a bulk load: entries that come in the order of keys become tables at once, past the
-//! log and the memtables. Entries of an order that users do not know are put into it first
-//! (`sorting.rs`).
+//! The path of a bulk load: entries in key order become tables at once, past the log and the
+//! memtables. If users cannot know the key order, the load sorts the entries first (`sorting.rs`).
 //!
-//! The tables are written before anybody knows when the load will be committed: their entries have
-//! a number from its beginning, and the manifest says the one that counts
-//! ([`TableMeta::seqno_override`]). That one is taken at the end, when the tables are durable, and
-//! nothing behind it is published before they are in place. So the load is newer than everything
+//! The tables are written before the commit number of the load is known. Their entries have a
+//! number from its beginning, and the manifest has the number that counts
+//! ([`TableMeta::seqno_override`]). That number is taken at the end, when the tables are durable,
+//! and no larger number is published before they are in place. So the load is newer than everything
 //! published before and older than everything after.
 //!
-//! The order of steps at the end ([`put_in_place`]) is what this relies on:
-//! * What is numbered below the load is in tables below it, so that newer stays above older (P1):
-//!   memtables are flushed first, once without holding anybody up and once, for what was written
-//!   meanwhile, while those who write wait for publication.
+//! The load relies on the order of steps at the end ([`put_in_place`]):
+//! * Entries with smaller numbers are in tables below the load's tables, so that newer stays above
+//!   older (P1). So memtables are flushed first: once without blocking writers, and once for the
+//!   writes made meanwhile, while writers wait for publication.
 //! * The log is durable up to the load's number before the edit that names its tables (I7).
-//! * One edit names the tables of all partitions, and no snapshot is taken between the moment when
-//!   they are in place and the one when they are published (I4).
+//! * One edit names the tables of all partitions, and no snapshot is taken between installing them
+//!   and publishing them (I4).
 //!
 //! Cost: every entry is written once; at the end a sync of the log and one of the manifest.
 
@@ -37,7 +36,7 @@ use crate::tree::engine::{Engine, KeyspaceState, lock};
 use crate::tree::partition::Partition;
 use sorting::Sorting;
 
-/// What a bulk load did.
+/// The outcome of a bulk load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BulkLoadReport {
@@ -49,15 +48,15 @@ pub struct BulkLoadReport {
     pub tables: u64,
 }
 
-/// A load under way. Dropped before it is finished, it leaves nothing behind.
+/// A load under way. Dropping it before it is finished leaves nothing behind.
 pub(crate) struct BulkLoad<'a> {
     engine: &'a Arc<Engine>,
     state: &'a KeyspaceState,
-    /// The number that the tables are written with.
+    /// The sequence number with which the tables are written.
     seqno: SeqNo,
     /// One for each partition.
     outputs: Vec<OutputTables<'a>>,
-    /// One for each partition, if entries come in another order than that of order keys.
+    /// One for each partition, if entries come in another order than order keys.
     sorting: Vec<Sorting<'a>>,
     /// As an order key; empty before the first.
     last_key: Vec<u8>,
@@ -93,7 +92,7 @@ impl<'a> BulkLoad<'a> {
         })
     }
 
-    /// Appends an entry, whose key must be above that of the one before if keys are sorted.
+    /// Appends an entry. In a sorted keyspace its key must be above the one before.
     pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
         let facts = &self.state.facts;
         facts.order.check(user_key)?;
@@ -125,8 +124,8 @@ impl<'a> BulkLoad<'a> {
         Ok(())
     }
 
-    /// Commits the entries, all at once; they are durable then. After an error none is there, but
-    /// for one that poisons: then it is known when the database has been opened again.
+    /// Commits all entries at once; they are durable then. After an error no entry is there. After
+    /// `Poisoned` this is unknown until the database is opened again.
     pub(crate) fn finish(mut self) -> Result<BulkLoadReport> {
         let engine = self.engine;
         for (sorting, output) in self.sorting.drain(..).zip(&mut self.outputs) {
@@ -158,7 +157,7 @@ impl<'a> BulkLoad<'a> {
     }
 }
 
-/// Makes durable tables part of their trees, and visible.
+/// Adds durable tables to their trees, and publishes them.
 fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>)]) -> Result<()> {
     let loaded: Vec<_> = loaded.iter().filter(|(_, t)| !t.is_empty()).collect();
     let partitions: Vec<_> = loaded.iter().map(|(p, _)| Arc::clone(p)).collect();

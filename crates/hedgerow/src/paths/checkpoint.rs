@@ -1,10 +1,10 @@
 //! Checkpoints: a copy of the database at one number, made of links.
 //!
-//! All memtables are sealed at one number and flushed, and nothing sealed later is until the trees
-//! are held, so that they hold exactly what was written before the number. No keyspace is cleared or dropped
-//! meanwhile. Their files, which stay
-//! while they are held, are linked (copied across file systems). The manifest comes last: a copy without one is
-//! not a database, so that a crash in the middle leaves nothing that opens.
+//! All memtables are sealed at one number and flushed. Memtables sealed later are not flushed until
+//! the checkpoint holds the trees, so the trees have exactly the writes before the number. No
+//! keyspace is cleared or dropped meanwhile. Files of held trees stay; they are linked, or copied
+//! across file systems. The manifest comes last: a copy without one is not a database, so a crash
+//! in the middle leaves nothing that opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,9 +58,9 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
         let synced = storage.sync_dir(made);
         synced.map_err(|e| Error::io("sync", made, e))?;
     }
-    // Its log begins empty.
+    // The log of the copy begins empty.
     state.log_start = 0;
-    // All of it is in one directory.
+    // All files of the copy are in one directory.
     state.gather();
     state.closed = None;
     Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
@@ -73,10 +73,9 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What everything written so far amounts to, and nothing written later, with the trees that it
-/// names.
+/// The state that has every write made so far and no later one, with the trees that it names.
 fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
-    // Most of it without holding anybody up.
+    // Most of the work, without blocking writers.
     let (at, partitions) = write::seal_database(engine, false)?;
     flush::wait_for(engine, &partitions, at)?;
     let _one = lock(&engine.whole_trees);

@@ -1,5 +1,5 @@
-//! How a get finds its answer, told step by step. The lookup is that of [`crate::paths::read`] itself, with
-//! an observer that writes down what it hears: it counts in the statistics as any other get does.
+//! Explains step by step how a get finds its answer. The lookup is that of [`crate::paths::read`],
+//! with an observer that records each step; it counts in the statistics like any other get.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::table::{GetState, Lookup, Table};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::memtable::Memtable;
 
-/// What a get of one key did, in the order in which it did it.
+/// The steps of a get of one key, in order.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -38,24 +38,24 @@ use crate::tree::memtable::Memtable;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// Which of the keyspace's trees the key lives in, counted from 0.
+    /// The index of the tree that the key lives in.
     pub partition: usize,
-    /// How many trees the keyspace has.
+    /// The number of trees of the keyspace.
     pub partitions: usize,
     /// The worker that makes asynchronous calls for the key, and its queue now.
     pub worker: Option<WorkerStats>,
-    /// The memtables asked, newest first.
+    /// The memtables probed, newest first.
     pub memtables: Vec<MemtableAsked>,
-    /// The filters over several runs asked, by level, before any of its runs is.
+    /// The filters over several runs probed, by level. A level's filters come before its runs.
     pub group_filters: Vec<GroupFilterAsked>,
-    /// The runs asked, by level, in each newest first. None if a memtable answered.
+    /// The runs probed, by level, and newest first within a level. None if a memtable answered.
     pub runs: Vec<RunAsked>,
-    /// What the get gives: `None` if there is no entry, or if the newest is a tombstone.
+    /// The result of the get: `None` if there is no entry, or if the newest is a tombstone.
     pub value: Option<Slice>,
 }
 
 impl Explanation {
-    /// The entry that answered, the last that was found.
+    /// The entry that answered: the last one found.
     pub fn found(&self) -> Option<FoundEntry> {
         let in_memtables = self.memtables.iter().filter_map(|asked| asked.found);
         in_memtables
@@ -63,12 +63,13 @@ impl Explanation {
             .last()
     }
 
-    /// The tables asked, in order.
+    /// The tables probed, in order.
     pub fn tables(&self) -> impl Iterator<Item = &TableAsked> {
         self.runs.iter().filter_map(|run| run.table.as_ref())
     }
 
-    /// The pages asked for, cached or not: those of filters over several runs, then those of tables, in order.
+    /// The pages requested, cached or not, in order: first those of filters over several runs, then
+    /// those of tables.
     pub fn pages(&self) -> impl Iterator<Item = &PageAsked> {
         let filters = self.group_filters.iter();
         let of_filters = filters.filter_map(|filter| filter.page.as_ref());
@@ -76,7 +77,7 @@ impl Explanation {
     }
 }
 
-/// An entry that a memtable or a table gave as the newest of the key.
+/// The newest entry of the key in a memtable or a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundEntry {
@@ -86,7 +87,7 @@ pub struct FoundEntry {
     pub kind: Kind,
 }
 
-/// A memtable that was asked. Cost: no I/O.
+/// A memtable that was probed. Cost: no I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemtableAsked {
@@ -98,8 +99,8 @@ pub struct MemtableAsked {
     pub found: Option<FoundEntry>,
 }
 
-/// A filter over several runs of the group that the key belongs to. Cost: none, or a page of a cluster that is not in
-/// memory.
+/// A filter over several runs of the key's group. Cost: none, or one page of a cluster that is not
+/// in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupFilterAsked {
@@ -107,14 +108,14 @@ pub struct GroupFilterAsked {
     pub level: usize,
     /// The group within the level, from 0.
     pub group: usize,
-    /// How many runs of the group may hold the key after its answer, those that it does not cover
-    /// among them.
+    /// The number of runs of the group that may hold the key after its answer, including runs that
+    /// it does not cover.
     pub runs_left: usize,
-    /// The page asked for.
+    /// The page requested.
     pub page: Option<PageAsked>,
 }
 
-/// A run of the group that the key belongs to. Cost: none, if no table's bounds hold the key.
+/// A run of the key's group. Cost: none if no table's bounds hold the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunAsked {
@@ -122,13 +123,13 @@ pub struct RunAsked {
     pub level: usize,
     /// The group within the level, from 0.
     pub group: usize,
-    /// The run within the group, 0 the newest.
+    /// The index of the run within the group; 0 is the newest.
     pub run: usize,
-    /// The one table whose bounds hold the key, if there is one.
+    /// The one table whose bounds hold the key, if any.
     pub table: Option<TableAsked>,
 }
 
-/// A table that was asked.
+/// A table that was probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableAsked {
@@ -138,40 +139,41 @@ pub struct TableAsked {
     pub number: u64,
     /// The keys of its first and of its last entry.
     pub bounds: (Vec<u8>, Vec<u8>),
-    /// It had not been read from since the database was opened, so that its footer, and its index
-    /// and filter if they are to be resident, were read first: a few reads that are not among `pages`.
+    /// True if this was the table's first read since the database was opened. Then its footer was
+    /// read first, and its index and filter if they are to be resident: a few reads that are not in
+    /// `pages`.
     pub opened: bool,
-    /// What its filter said.
+    /// The answer of its filter.
     pub filter: FilterAnswer,
-    /// The pages asked for.
+    /// The pages requested.
     pub pages: Vec<PageAsked>,
     /// The key's newest entry in it, which ends the lookup.
     pub found: Option<FoundEntry>,
 }
 
-/// What the filter of a table said of a key.
+/// The answer of a table's filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterAnswer {
     /// The table has no filter.
     Missing,
-    /// The key is not there, for certain.
+    /// The key is certainly not there.
     No,
-    /// The key may be there. If the table then has no entry of it, that was a false positive.
+    /// The key may be there. If the table has no entry of it, this was a false positive.
     Maybe,
 }
 
-/// A page that a table asked for.
+/// A page that a table requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageAsked {
-    /// What it holds.
+    /// The class of its contents.
     pub class: PageClass,
-    /// Where it begins in the table's file.
+    /// Its offset in the table's file.
     pub offset: u64,
-    /// Its stored bytes, with its trailer.
+    /// Its stored size in bytes, with its trailer.
     pub bytes: u32,
-    /// It was in the page cache; else it was read from the file: one read.
+    /// True if it was in the page cache; otherwise one read fetched it from the file.
     pub cached: bool,
 }
 
@@ -202,18 +204,18 @@ pub(crate) fn explain(
     })
 }
 
-/// What was heard so far.
+/// The steps observed so far.
 struct Trace<'a> {
     order: &'a dyn Order,
     memtables: Vec<MemtableAsked>,
     group_filters: Vec<GroupFilterAsked>,
-    /// Of the filter that has not answered yet.
+    /// The page of the filter that has not answered yet.
     probe_page: Option<PageAsked>,
     runs: Vec<RunAsked>,
 }
 
 impl Trace<'_> {
-    /// The table that is being asked, or has just answered.
+    /// The table that is being probed, or has just answered.
     fn table(&mut self) -> &mut TableAsked {
         let asked = self.runs.last_mut().and_then(|run| run.table.as_mut());
         asked.expect("a lookup names the table before what it asks of it")

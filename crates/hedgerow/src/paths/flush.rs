@@ -1,11 +1,10 @@
-//! The path of a flush: the oldest sealed memtable of a partition becomes tables of a new run in
+//! The path of a flush: writes the oldest sealed memtable of a partition to tables of a new run in
 //! level 0.
 //!
-//! The order of steps is what recovery relies on. The memtable is complete: everything numbered
-//! below its seal is published. Its tables are durable, and so is the log up to its last record,
-//! before the edit that installs them is logged: a crash may keep the edit only together with
-//! every commit that came before what is in the tables. Only then is the memtable dropped and the
-//! log let go.
+//! Recovery relies on the order of steps. The memtable is complete: everything numbered below its
+//! seal is published. Its tables, and the log up to its last record, are durable before the edit
+//! that installs the tables is logged. So a crash keeps the edit only together with every commit
+//! before the newest entry of the tables. Only then is the memtable dropped and the log released.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +26,7 @@ use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
 
-/// Has the sealed memtables of a partition flushed.
+/// Schedules flushes of the sealed memtables of a partition.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
     let engine_ref = Arc::downgrade(engine);
     engine.scheduler.submit(Priority::Flush, move || {
@@ -41,11 +40,11 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
     });
 }
 
-/// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at
-/// a time; another one that comes finds the flag set and leaves the work to the first.
+/// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at a
+/// time; another thread finds the flag set and leaves the work to the first.
 ///
-/// While level 0 has no room for another run nothing is flushed: the merge that makes room
-/// schedules this again when it ends.
+/// Flushes nothing while level 0 has no room for another run. The merge that makes room schedules
+/// this again when it ends.
 fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     loop {
         {
@@ -53,7 +52,8 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
                 return;
             }
-            // Looked at by the one thread that fills it: another may just have made the last run that has room.
+            // Checked by the one thread that fills level 0: another may just have added the last
+            // run that fits.
             work.flushing = !level0_is_full(partition);
             if !work.flushing {
                 drop(work);
@@ -90,14 +90,15 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     }
 }
 
-/// Whether level 0 has as many runs as a group can.
+/// Returns true if level 0 has as many runs as a group can have.
 pub(crate) fn level0_is_full(partition: &Partition) -> bool {
     let tree = partition.tree();
     let level0 = tree.version.levels.first();
     level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))
 }
 
-/// A merge of the partition ended: flushes that had no room in level 0 go on, or fail as it did.
+/// Called when a merge of the partition has ended. Flushes that had no room in level 0 resume, or
+/// fail with the error of the merge.
 pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: Option<&Error>) {
     if partition.tree().sealed.is_empty() {
         return;
@@ -127,7 +128,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// Whether there is a sealed memtable that no checkpoint or bulk load holds back.
+/// Returns true if there is a sealed memtable that no checkpoint or bulk load holds back.
 fn may_flush(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
@@ -147,7 +148,7 @@ pub(crate) fn failure(engine: &Engine) -> Option<Error> {
     })
 }
 
-/// Tries failed flushes again.
+/// Retries failed flushes.
 pub(crate) fn retry(engine: &Arc<Engine>) {
     for partition in engine.catalog.load().partitions.values() {
         if partition.work().flush_failure.take().is_some() {
@@ -156,7 +157,8 @@ pub(crate) fn retry(engine: &Arc<Engine>) {
     }
 }
 
-/// Nothing sealed later than [`Engine::flushes_held_at`] says is flushed until this is dropped.
+/// Holds back the flush of memtables sealed later than [`Engine::flushes_held_at`] until it is
+/// dropped.
 pub(crate) struct Held<'a>(pub(crate) &'a Arc<Engine>);
 
 impl Drop for Held<'_> {
@@ -171,7 +173,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Waits until everything that some partitions wrote below `at` is in tables.
+/// Waits until every write of these partitions with a number below `at` is in tables.
 pub(crate) fn wait_for(
     engine: &Arc<Engine>,
     partitions: &[Arc<Partition>],
@@ -194,7 +196,7 @@ pub(crate) fn wait_for(
                 || partition.is_dropped()
                 || engine.check_open().is_err()
         });
-        // What was cleared meanwhile needs no flush any more.
+        // A cleared partition needs no flush any more.
         if partition.is_dropped() {
             continue;
         }
@@ -209,8 +211,9 @@ pub(crate) fn wait_for(
     Ok(())
 }
 
-/// Flushes, on this thread, everything that some partitions wrote below `at`. For one who holds
-/// [`Engine::whole_trees`]: all threads of the pool may be waiting for that.
+/// Flushes every write of these partitions with a number below `at`, on this thread. For a caller
+/// that holds [`Engine::whole_trees`], because all threads of the pool may be waiting for that
+/// lock.
 ///
 /// # Errors
 /// As [`wait_for`]; `Conflict` if level 0 has no room.
@@ -223,7 +226,7 @@ pub(crate) fn carry_out(
         partition.work().flush_failure = None;
         while is_pending(partition, at) && !partition.is_dropped() {
             flush_all(engine, partition);
-            // Another thread may have been at it before.
+            // Another thread may be flushing already.
             let is_over = || !partition.work().flushing || engine.check_open().is_err();
             engine.scheduler.wait_until(is_over);
             engine.check_open()?;
@@ -242,20 +245,20 @@ pub(crate) fn carry_out(
     Ok(())
 }
 
-/// Whether a partition has memtables that were sealed by then.
+/// Returns true if a partition has memtables sealed at or before `at`.
 fn is_pending(partition: &Partition, at: SeqNo) -> bool {
     let tree = partition.tree();
     let mut sealed = tree.sealed.iter().filter_map(|it| it.sealed_at());
     sealed.any(|sealed| sealed <= at)
 }
 
-/// One memtable to tables.
+/// Flushes one memtable.
 fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> {
     let tree = partition.tree_owned();
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());
     };
-    // Sealed memtables take from the page cache, too.
+    // Sealed memtables take memory from the page cache, too.
     let _memory = engine.memory.merge();
     let began = engine.environment.clock.now();
     let sealed_at = memtable.sealed_at().expect("sealed memtables have a seal");
@@ -281,7 +284,7 @@ fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> 
     Ok(())
 }
 
-/// Writes a sealed memtable's tables and puts them in its place. Returns their entries and bytes.
+/// Writes a sealed memtable to tables and replaces it by them. Returns their entries and bytes.
 /// Everything up to `through` must be durable in the log.
 fn to_tables(
     engine: &Engine,
@@ -308,7 +311,8 @@ fn to_tables(
     installed.map(|()| written)
 }
 
-/// Writes a sealed memtable's tables; the edit puts them in its place. Recovery does this, too.
+/// Writes a sealed memtable to tables, and returns the edit that replaces it by them. Recovery does
+/// this, too.
 pub(crate) fn edit_for(
     engine: &Engine,
     partition: &Partition,
@@ -328,7 +332,7 @@ pub(crate) fn edit_for(
     Ok(edit)
 }
 
-/// Writes the entries that anybody can still see.
+/// Writes the entries that a reader can still see.
 fn write_tables(
     engine: &Engine,
     partition: &Partition,
@@ -350,7 +354,7 @@ fn write_tables(
             key.extend_from_slice(entry.key);
             first = false;
         }
-        // There may be older versions in tables: a tombstone stays.
+        // Tables may have older versions, so a tombstone stays.
         if retain.keep(is_new, entry.seqno, entry.tag, || false) {
             let crate::table::iter::ValueSource::Inline(value) = entry.value else {
                 unreachable!("memtables hold their values")

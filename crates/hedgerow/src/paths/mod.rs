@@ -1,4 +1,5 @@
-//! The paths: what a put, a get, a flush, a merge or a recovery does, each from top to bottom in one file.
+//! The paths: each operation (a put, a get, a flush, a merge, a recovery) from top to bottom in one
+//! file.
 
 pub(crate) mod bulk_load;
 pub(crate) mod checkpoint;

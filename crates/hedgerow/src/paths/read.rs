@@ -1,15 +1,16 @@
-//! The path of a read, top to bottom: one atomic load of memtables and version, then memtables,
-//! then groups newest first: filter, index, block, value.
+//! The path of a read, top to bottom: one atomic load of memtables and version, then the memtables,
+//! then the groups, newest first: filter, index, block, value.
 //!
-//! Tables answer as state machines that name the page they want to see ([`Step::Read`]), so the same
-//! lookup runs with one page at a time for a get and with many in flight ([`Gets`]) for a `multi_get` and for
-//! the calls in the queue of a worker: each goes on when its page is there, while the device reads others.
+//! Tables answer as state machines that name the page they need ([`Step::Read`]). So one lookup
+//! serves a get, with one page at a time, and [`Gets`], with many pages in flight, for a
+//! `multi_get` and for the calls in a worker's queue. Each of these resumes when its page arrives,
+//! while the device reads others.
 //!
-//! `explain` is a get with an [`Observer`] that writes down what it hears.
+//! `explain` is a get with an [`Observer`] that records the steps.
 //!
-//! Cost of a get: nothing but memory for what is in memtables; for the rest, at most one page per
-//! paged filter and index asked, and one data page in the table that answers (plus one per false
-//! positive of a filter). No lock but that of one set of the page cache, per page.
+//! Cost of a get: only memory for an entry in a memtable; otherwise at most one page per paged
+//! filter and index probed, and one data page in the table that answers (plus one per false
+//! positive of a filter). It takes one lock per page: that of a set of the page cache.
 
 mod gets;
 
@@ -32,23 +33,23 @@ use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::memtable::Memtable;
 use crate::tree::version::{SuperVersion, Version};
 
-/// What a lookup wants done with the value.
+/// The part of the value that a lookup needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     Value,
-    /// Whether there is one: values out of line are not read.
+    /// Only the existence of a value: out-of-line values are not read.
     Existence,
 }
 
-/// Hears how a lookup goes on. `()` hears nothing, and costs nothing.
+/// Observes the steps of a lookup. `()` ignores them at no cost.
 pub(crate) trait Observer {
-    /// A memtable was asked.
+    /// A memtable was probed.
     fn memtable(&mut self, _memtable: &Memtable, _found: Option<(SeqNo, Tag)>) {}
-    /// A run is to be asked, by the table whose bounds hold the key, if it has one.
+    /// A run is about to be probed, by the table whose bounds hold the key, if there is one.
     fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
-    /// The table wants a page, which is fetched next.
+    /// The table needs a page, which is fetched next.
     fn page(&mut self, _table: &Table, _id: PageId) {}
-    /// A filter over several runs of the group wants a page, which is fetched next.
+    /// A filter over several runs of the group needs a page, which is fetched next.
     fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
     /// A filter over several runs of the group has answered.
     fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
@@ -58,7 +59,7 @@ pub(crate) trait Observer {
 
 impl Observer for () {}
 
-/// Which run of a version: the `run`-th newest of its group.
+/// The place of a run in a version: the `run`-th newest run of its group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunPlace {
     pub(crate) level: usize,
@@ -77,7 +78,7 @@ pub(crate) fn get(
     get_observed(engine, state, user_key, seqno, want, &mut ())
 }
 
-/// As [`get`], told to an observer.
+/// Gets as [`get`] does, and reports each step to an observer.
 pub(crate) fn get_observed(
     engine: &Engine,
     state: &KeyspaceState,
@@ -124,8 +125,8 @@ pub(crate) fn get_observed(
     Ok(found)
 }
 
-/// The newest version of a key, if that is known without reading a file: `None` if it is not; the
-/// device has heard then of the page that is missing.
+/// The newest version of a key, if it is known without reading a file. Otherwise returns `None`,
+/// and has prefetched the missing page.
 #[allow(
     clippy::option_option,
     reason = "no answer, the answer that there is no value, a value"
@@ -236,9 +237,9 @@ fn in_memtables(
     Ok(None)
 }
 
-/// What was found is applied, but perhaps not published yet (invariant I20): who has seen it must
-/// find it in every scan and snapshot from now on, and the rest of its batch or bulk load in every
-/// get.
+/// Waits for the publication of an entry that is applied but perhaps not published yet (invariant
+/// I20). A reader that has seen it must find it in every later scan and snapshot, and the rest of
+/// its batch or bulk load in every get.
 #[inline]
 fn wait_until_published(engine: &Engine, seqno: SeqNo) {
     if seqno.0 > engine.publisher.published() {
@@ -246,7 +247,8 @@ fn wait_until_published(engine: &Engine, seqno: SeqNo) {
     }
 }
 
-/// Whether an entry gives its key a value; kinds that this version cannot interpret are an error.
+/// Returns true if an entry gives its key a value. Kinds that this version cannot interpret are an
+/// error.
 pub(crate) fn has_value(tag: Tag) -> Result<bool> {
     match tag.kind {
         Kind::Put => Ok(true),
@@ -260,7 +262,7 @@ pub(crate) fn has_value(tag: Tag) -> Result<bool> {
     }
 }
 
-/// What the tables of a version say of a key.
+/// The answer of a version's tables for a key.
 pub(crate) struct Answer {
     table: Arc<Table>,
     seqno: SeqNo,
@@ -269,8 +271,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A bulk load puts a table in place just before it publishes the table's number. No larger number of
-    /// the table would ever be published.
+    /// A bulk load installs a table just before it publishes the table's number. A larger number in
+    /// the table would never be published.
     #[cold]
     fn wait_until_published(&self, engine: &Engine) -> Result<()> {
         self.table.check_number(self.seqno)?;
@@ -278,7 +280,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The page of its value, if that is one of its own.
+    /// The page of its value, if the value has a page of its own.
     fn value_page(&self) -> Option<PageId> {
         match self.value {
             FoundValue::OutOfLine { page, .. } if self.tag.kind == Kind::Put => Some(page),
@@ -286,7 +288,8 @@ impl Answer {
         }
     }
 
-    /// Its value; `page` is that of [`Answer::value_page`], without which a value there is told as an empty one.
+    /// Its value. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
+    /// returned as an empty one.
     fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
         if self.seqno.0 > engine.publisher.published() {
             self.wait_until_published(engine)?;
@@ -323,7 +326,7 @@ fn read_value(
     answer.value(engine, page)
 }
 
-/// Who is being asked and may want a page.
+/// A filter or a table that is being probed and may need a page.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked<'a> {
     /// A filter over several runs of a group.
@@ -332,7 +335,7 @@ pub(crate) enum Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The file whose page it may want; none of a filter that is not a cluster, and in memory.
+    /// The file of the page that it may need. `None` for a filter in memory that is not a cluster.
     fn file(self) -> Option<&'a PagedFile> {
         match self {
             Asked::Table(table) => Some(table.pages()),
@@ -347,29 +350,29 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whoever reads the page hears that it will be needed.
+    /// Prefetches a page that will be needed.
     fn prefetch(self, id: PageId) {
         if let Some(file) = self.file() {
             file.prefetch(id);
         }
     }
 
-    /// The page if it is at hand.
+    /// The page, if it is cached.
     fn cached(self, id: PageId) -> Option<Page> {
         self.file()?.cached(id)
     }
 }
 
-/// A lookup on its way through the tables of a version: levels from 0, in each the group that the
-/// key belongs to, in it first the filters over several runs, then the runs that are left, newest
-/// first, in each the one table whose bounds hold the key.
+/// A lookup on its way through the tables of a version. It visits the levels from 0. In each level
+/// it visits the group of the key: first the filters over several runs, then the remaining runs,
+/// newest first. In each run it probes the one table whose bounds hold the key.
 pub(crate) struct TableLookup<'a> {
     version: &'a Version,
     query: Query<'a>,
     at: &'a mut Position,
 }
 
-/// How far a lookup has come, without the version that it is in.
+/// The position of a lookup, without its version.
 #[derive(Default)]
 pub(crate) struct Position {
     level: usize,
@@ -378,27 +381,27 @@ pub(crate) struct Position {
     state: GetState,
 }
 
-/// How far a lookup has come in a group.
+/// The position of a lookup in a group.
 struct GroupPosition {
     number: usize,
-    /// The runs that may hold the key and are still to be asked.
+    /// The runs that may hold the key and are still to be probed.
     runs: RunMask,
-    /// The run that is asked.
+    /// The run that is being probed.
     run: usize,
-    /// How many of the group's probes have answered.
+    /// The number of the group's filters that have answered.
     probed: usize,
 }
 
-/// Who of a group is being asked.
+/// The filter or table of a group that is being probed.
 #[derive(Clone, Copy)]
 enum AskedAt {
     Probe(usize),
-    /// A table of the run that is asked.
+    /// A table of the run that is being probed.
     Table(usize),
 }
 
 impl Position {
-    /// Who wants the page that the lookup waits for.
+    /// The filter or table that needs the page for which the lookup waits.
     fn asked<'a>(&self, version: &'a Version) -> Asked<'a> {
         let (Some(at), Some(asked)) = (&self.group, self.asked) else {
             panic!("a lookup that wants a page asks somebody for it");
@@ -416,20 +419,20 @@ impl<'a> TableLookup<'a> {
         TableLookup { version, query, at }
     }
 
-    /// Who asked for a page.
+    /// The filter or table that needs a page.
     pub(crate) fn asked(&self) -> Asked<'a> {
         self.at.asked(self.version)
     }
 
-    /// Fetches from memory what the filters on the way will look at, without waiting for it: each is somewhere else, and
-    /// one after the other each would be waited for. Cost: a search among the tables of each run without a filter over
-    /// several; one to five cache lines for each filter.
+    /// Prefetches the cache lines that every filter on the lookup path will probe, so that their
+    /// misses overlap instead of adding up. Cost: for each run without a filter over several runs,
+    /// a search among its tables; one to five cache lines for each filter.
     fn touch_filters(&self) {
         let Query { key, hash, .. } = self.query;
         for level in &self.version.levels {
             let group = &level.groups[level.group_for(key)];
             group.touch_probes(hash);
-            // Tables under a filter over several runs have none of their own.
+            // Tables under a filter over several runs have no filters of their own.
             if !group.probes.is_empty() {
                 continue;
             }
@@ -441,8 +444,8 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// Reads the page that is wanted. A filter over several runs whose page is damaged is done without: it is
-    /// made of the tables again, and they know the answer.
+    /// Reads the page that is needed. If the page of a filter over several runs is damaged, the
+    /// lookup skips the filter: the filter is rebuilt from the tables, and they know the answer.
     fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
         let page = self.asked().page(id);
         self.accept(page)
@@ -461,7 +464,7 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// Goes on until a page is wanted or the answer is there. `page` is the page wanted before.
+    /// Proceeds until it needs a page or has the answer. `page` is the page needed before.
     pub(crate) fn step(
         &mut self,
         stats: &Stats,
@@ -537,7 +540,7 @@ impl<'a> TableLookup<'a> {
         Ok(Step::Done(None))
     }
 
-    /// Who is to be asked next.
+    /// The filter or table to probe next.
     #[inline]
     fn next(&mut self, observer: &mut impl Observer) -> Option<AskedAt> {
         let (key, position) = (self.query.key, &mut *self.at);

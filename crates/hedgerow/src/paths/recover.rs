@@ -1,18 +1,21 @@
 //! Opening a database: lock, manifest, tables, log, in this order.
 //!
-//! Recovery reads the log twice. The first pass ([`survey::survey`]) changes nothing: it finds where the log
-//! ends and refuses damage. The second replays what is not in tables yet, flushing whenever the
-//! memtables are full, so that the budget holds, and merging runs of a level 0 that is full; at its end everything is in tables, one edit of the
-//! manifest names them all and says that the log begins with a new segment, and the old ones are
-//! free. A crash at any moment of it leaves the old log in force.
+//! Recovery reads the log twice. The first pass ([`survey::survey`]) changes nothing: it finds the
+//! end of the log and refuses damage. The second pass replays the writes that are not in tables
+//! yet. It flushes whenever the memtables are full, so that the budget holds, and merges runs of a
+//! full level 0. At its end everything is in tables. One edit of the manifest names all of them and
+//! begins the log with a new segment; then the old segments are free. A crash at any moment leaves
+//! the old log in force.
 //!
-//! The edit is one because nothing makes the log durable that an earlier process failed to sync:
-//! the system may have it in memory alone, whatever later syncs say. Tables of one partition that
-//! came into force before those of another would then outlive what the other lost.
+//! There is one edit because recovery does not make the log durable that an earlier process failed
+//! to sync: the system may have it in memory alone, whatever later syncs report. If the tables of
+//! one partition came into force before those of another, they could outlive writes that the other
+//! lost.
 //!
-//! How the end of the log is told from damage (design section 5): records are good up to the first
-//! bad one. If any later record, or the manifest's note of a clean close, says that the log was
-//! durable beyond that place, something durable is gone: `Corruption`. Otherwise the log ends there.
+//! Recovery tells the end of the log from damage as follows (design section 5). Records are good up
+//! to the first bad one. If a later record, or the manifest's note of a clean close, says that the
+//! log was durable beyond that place, durable data is gone: `Corruption`. Otherwise the log ends
+//! there.
 
 mod places;
 mod survey;
@@ -63,12 +66,12 @@ use crate::tree::wal::log::segment_number;
 use crate::tree::wal::reader::SegmentReader;
 use survey::{Survey, survey};
 
-/// How many commits may be under way at once.
+/// The maximum number of commits under way.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
-/// How often a read-only open tries again when a writer changes the files under it.
+/// The number of attempts of a read-only open when a writer changes the files under it.
 const READ_ONLY_ATTEMPTS: usize = 20;
 
-/// What a database is opened with.
+/// The options for opening a database.
 #[derive(Clone)]
 pub(crate) struct OpenOptions {
     pub(crate) environment: Environment,
@@ -86,7 +89,7 @@ pub(crate) struct OpenOptions {
     pub(crate) level_paths: Option<LevelPaths>,
 }
 
-/// Opens or creates.
+/// Opens the database, or creates it.
 pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     if options.read_only {
         return open_read_only(dir, options);
@@ -116,7 +119,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     };
     let places = places::choose(dir, options, &state)?;
     locks.extend(places::prepare(&**storage, dir, &state.places, &places)?);
-    // The log is where it was until a new one begins.
+    // The log stays where it was until a new one begins.
     state.places = Places {
         log: state.places.log,
         ..places.clone()
@@ -127,8 +130,8 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, places, Some(locks))?;
-    // The manifest as it was read may not have been durable, and what came before it may need them:
-    // only now there is a new one, which is.
+    // The manifest as it was read may not have been durable, and the state before it may need these
+    // files. Only now there is a new manifest, which is durable.
     let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
     let operations = replayed
         .and_then(|replayed| begin_new_log(&engine, &survey, replayed))
@@ -147,8 +150,8 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// Opens beside a writer, which may drop files and segments meanwhile: then everything is read
-/// again.
+/// Opens beside a writer. The writer may remove files and segments meanwhile; then everything is
+/// read again.
 fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let storage = &options.environment.storage;
     let (mut attempt, mut changes) = (0, 0);
@@ -189,9 +192,9 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         let after = manifest::replay(&**storage, dir)?;
         let is_changed = after.bytes != before.bytes || after.edits != before.edits;
         changes += usize::from(is_changed);
-        // Segments and filters that a writer made ahead go without an edit.
+        // A writer removes prepared segments and filters without an edit.
         let may_pass = is_changed || error.is_not_found() || error.kind() == ErrorKind::Conflict;
-        // A record that was being written when it was read is whole the next time.
+        // A record that was read while it was being written is whole the next time.
         if !may_pass && attempt >= 4 {
             return Err(error);
         }
@@ -210,7 +213,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     }
 }
 
-/// Why a directory without a manifest does not open: it is no database, or a damaged one.
+/// The error of opening a directory without a manifest: it is no database, or a damaged one.
 fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
     match refuse_leftovers(storage, dir) {
         Err(error) if error.kind() == ErrorKind::Corruption => error,
@@ -221,7 +224,7 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
     }
 }
 
-/// The places of a database whose manifest may be lost: then those that the caller names.
+/// The places of a database that is repaired. If the manifest is lost, those that the caller names.
 pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
     if known.places == Places::default() {
         return places::named(dir, options);
@@ -245,7 +248,7 @@ pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn Fil
     })
 }
 
-/// A directory with tables but without a manifest is not a new database.
+/// Refuses a directory with tables but without a manifest: it is not a new database.
 fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let tables = tables_dir(dir);
     let found = storage
@@ -262,8 +265,8 @@ fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
 
 // ---- building the engine ----
 
-/// Files that no edit ever named, and what dropped tables left behind, in all places; and the highest
-/// number of a file of a table or a filter.
+/// Finds files that no edit ever named, and the files of dropped tables, in all places. Also
+/// returns the highest number of a table or filter file.
 fn find_orphans(
     storage: &dyn Storage,
     root: &Path,
@@ -291,10 +294,10 @@ fn find_orphans(
         look(tables_dir(&dir), table_number, &|n| {
             named.contains(&(place, n))
         })?;
-        // Filters that fit nothing go when they are looked at.
+        // A filter that fits no table is removed when it is looked at.
         look(filters_dir(&dir), file_number, &|_| place == places.filters)?;
     }
-    // A log that was to begin elsewhere when a crash came.
+    // A log may have been about to begin elsewhere when a crash came.
     for (place, dir) in state.places.all(root) {
         let dir = log_dir(&dir);
         let files = storage.list(&dir);
@@ -388,7 +391,7 @@ fn assemble(
     Ok(engine)
 }
 
-/// The keyspaces of the manifest, with their trees. Cost: looks at each tree once.
+/// The keyspaces of the manifest, with their trees. Cost: visits each tree once.
 fn open_keyspaces(
     engine: &Engine,
     dir: &Path,
@@ -447,7 +450,7 @@ fn make_writer(
         .max(2 * segment_bytes);
     let next_seqno = SeqNo(survey.last.0 + 1);
     let log_dir = log_dir(&places.log_root(dir));
-    // It names all places before anything is put into them.
+    // The manifest names all places before any file is put into them.
     let manifest = VersionSet::create(storage.clone(), dir, state)?;
     let (log, tail) = Log::create(
         storage.clone(),
@@ -472,7 +475,7 @@ fn make_writer(
     })
 }
 
-/// The handles' shared part of a keyspace, over trees that `tree` gives.
+/// The shared part of a keyspace's handles, over the trees that `tree` returns.
 pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
@@ -513,18 +516,18 @@ pub(crate) fn open_keyspace(
 
 // ---- replay ----
 
-/// What came of the log.
+/// The outcome of replaying the log.
 #[derive(Default)]
 struct Replayed {
     operations: u64,
-    /// Puts it into tables.
+    /// The edit that puts its writes into tables.
     edit: Vec<Change>,
-    /// The tables that go with the edit.
+    /// The tables that this edit removes.
     replaced: Vec<Arc<Table>>,
 }
 
-/// Applies what is only in the log. Opened for writing, memtables are flushed whenever they are
-/// full, and at the end.
+/// Applies the writes that only the log has. When opened for writing, flushes memtables whenever
+/// they are full, and at the end.
 fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
@@ -569,7 +572,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
     Ok(replayed)
 }
 
-/// Moves memtables to tables.
+/// Flushes memtables during the replay.
 fn flush_replayed(
     engine: &Arc<Engine>,
     catalog: &Catalog,
@@ -594,7 +597,7 @@ fn flush_replayed(
 }
 
 /// Merges the two neighbouring runs of level 0 that are the smallest together. So level 0 takes any
-/// number of memtables, and an entry is rewritten about as often as that number has binary digits.
+/// number of memtables: with `n` of them, an entry is rewritten about log2(`n`) times.
 fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdit> {
     let tree = partition.tree_owned();
     let mut groups = tree.version.levels[0].groups.iter().enumerate();
@@ -619,7 +622,7 @@ fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdi
 }
 
 impl Replayed {
-    /// Puts an edit in force in memory; the manifest will know it with all others.
+    /// Applies an edit in memory; the manifest receives it together with all others.
     fn install(
         &mut self,
         engine: &Engine,
@@ -639,8 +642,8 @@ impl Replayed {
     }
 }
 
-/// Everything is in tables: the log begins anew, and the old segments are free. Returns how many operations
-/// the log had.
+/// Begins a new log when everything is in tables, and frees the old segments. Returns the number of
+/// operations in the old log.
 fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> Result<u64> {
     let writer = engine.writer()?;
     let mut edit = replayed.edit;

@@ -1,9 +1,9 @@
 //! Giving a keyspace another design while reads and writes run.
 //!
-//! The design is logged, then published as one pointer: plans, flushes and tables that begin from
-//! then on are of the new one; what runs goes on with the one that it began with. Trees come to the
-//! new shape by ordinary merges, a crash between two of which is like any other. Readers do not
-//! notice: a version of a tree says where its tables are, whatever the design.
+//! The design is logged, then published as one pointer. Plans, flushes and tables that begin later
+//! use the new design; running ones continue with the one that they began with. Ordinary merges
+//! bring the trees to the new shape, and a crash between two of them is like any other. Readers
+//! notice nothing: a version of a tree says where its tables are, whatever the design.
 //!
 //! Cost: one synced edit of the manifest.
 
@@ -17,7 +17,7 @@ use crate::paths::compaction;
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::version::edit::Change;
 
-/// Puts a design in force; nothing happens if it is the one there is.
+/// Puts a design in force. Does nothing if it is in force already.
 pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
     let facts = &cell.facts;
     design.check()?;
@@ -50,7 +50,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         partition.work().retuned_at = Some(now);
         compaction::schedule(engine, partition);
     }
-    // Before whoever asked for it goes on.
+    // Before the caller continues.
     engine.events.tell_all();
     Ok(())
 }

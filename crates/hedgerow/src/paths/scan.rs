@@ -1,11 +1,11 @@
-//! The path of a scan: the same sources as a read, merged in the order of keys and reduced to the
+//! The path of a scan: merges the same sources as a read in key order, and reduces them to the
 //! newest visible version of each key.
 //!
-//! A cursor holds the trees that it was opened on, so what it sees never changes: the state at one
-//! sequence number, of all partitions alike.
+//! A cursor holds the trees on which it was opened. So its view never changes: it is the state of
+//! all partitions at one sequence number.
 //!
-//! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for each memtable, a
-//! few cache misses); a step reads the next block of one run at every block's end.
+//! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for
+//! each memtable, a few cache misses). A step reads the next block of one run at every block's end.
 
 mod both_ends;
 mod unordered;
@@ -39,20 +39,21 @@ pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 
 /// The trees of a keyspace that may hold keys within some bounds, at one sequence number.
 ///
-/// Whoever reads it shares the view, and nothing that other threads count, too: a cursor is made for a seek.
+/// Readers of a view share it, but no counter that other threads use, since a cursor is made for
+/// each seek.
 pub(crate) struct View {
     pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
     covering: Covering,
-    /// Those of the partitions that are covered.
+    /// The trees of the covered partitions.
     trees: Vec<Arc<SuperVersion>>,
     seqno: SeqNo,
-    /// Keeps the snapshot registered that the view reads at, if there is one.
+    /// Keeps the snapshot of the view registered, if there is one.
     _snapshot: Option<Arc<SnapshotGuard>>,
 }
 
 impl View {
-    /// The present: everything published.
+    /// A view of the present: everything published.
     pub(crate) fn present(
         engine: &Handle,
         state: Arc<KeyspaceState>,
@@ -82,7 +83,7 @@ impl View {
         }
     }
 
-    /// The past: what a snapshot sees. It stays registered while the view lives.
+    /// A view of the past: the entries of a snapshot, which stays registered while the view lives.
     pub(crate) fn at(
         engine: &Handle,
         state: &Arc<KeyspaceState>,
@@ -102,7 +103,8 @@ impl View {
         }))
     }
 
-    /// Checks that an entry which the view does not see has a number that was given out (invariant I34).
+    /// Checks that an entry which the view does not see has a number that was given out (invariant
+    /// I34).
     #[cold]
     fn check_begun(&self, entry: &Entry<'_>) -> Result<()> {
         let begun = self.engine.publisher.begun();
@@ -122,8 +124,8 @@ impl View {
         Err(Table::culprit(tables, noticed))
     }
 
-    /// All entries in the order of keys, and how many sources are open at once: memtables and runs.
-    /// Nothing is read yet.
+    /// All entries in key order, and the number of sources (memtables and runs) open at once. Reads
+    /// nothing yet.
     fn entries(self: &Arc<View>) -> (Box<dyn InternalIter>, usize) {
         let trees = 0..self.trees.len();
         let Some(splits) = self.covering.splits.clone().filter(|_| trees.len() > 1) else {
@@ -156,7 +158,8 @@ impl View {
                 level,
                 run,
             };
-            // Groups follow one another, and so do their newest runs, those before them, and so on.
+            // Groups follow one another. So do their newest runs, their second newest runs, and so
+            // on.
             for run in 0..it.runs_max() {
                 let has_run = |group: &usize| it.groups[*group].runs.len() > run;
                 let mut groups = (0..it.groups.len()).filter(has_run);
@@ -172,7 +175,7 @@ impl View {
     }
 }
 
-/// The runs with the same number in the groups of a level of a tree.
+/// The runs with the same index in the groups of a level of a tree.
 #[derive(Clone)]
 struct RunOfLevel {
     view: Arc<View>,
@@ -195,7 +198,7 @@ impl RunOfLevel {
     }
 }
 
-/// One run of each of some groups of a level.
+/// One run of each of these groups of a level.
 struct GroupRuns {
     of_level: RunOfLevel,
     groups: Vec<usize>,
@@ -220,10 +223,10 @@ impl Parts for GroupRuns {
     }
 }
 
-/// Trees whose keys follow one another.
+/// Trees with consecutive key ranges.
 struct OrderedTrees {
     view: Arc<View>,
-    /// Where the trees of the whole keyspace meet.
+    /// The split keys of all trees of the keyspace.
     splits: Arc<[Vec<u8>]>,
 }
 
@@ -280,8 +283,8 @@ impl Parts for RunTables {
 
 /// A position among the keys of a keyspace, as they were when the cursor was opened.
 ///
-/// Starts before the first key: position it with a seek. After an error it is nowhere, and the same
-/// seek may be tried again.
+/// Starts before the first key: position it with a seek. After an error it has no position; the
+/// same seek may be tried again.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -303,47 +306,48 @@ impl Parts for RunTables {
 pub struct Cursor {
     view: Arc<View>,
     merged: Box<dyn InternalIter>,
-    /// A seek may wait for several pages: it looks into several runs, or up to a limit.
+    /// A seek may wait for several pages, because it looks into several runs or has a bound.
     prepares: bool,
-    /// Empty but within a seek.
+    /// Empty except within a seek.
     wanted: Wanted,
     /// The order key and value here; the value may still have to be read.
     key: Vec<u8>,
     value: Found,
-    /// The value here, if it is a page of its own and has been asked for.
+    /// The value here, once requested, if it is a page of its own.
     long_value: OnceCell<Slice>,
     at: At,
-    /// Steps that are not among the keyspace's operations yet.
+    /// Steps that are not counted in the keyspace's operations yet.
     steps: u64,
     pin: Pin,
 }
 
-/// Where the merged iterator stands, relative to the cursor's key.
+/// The position of the merged iterator relative to the cursor's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Nowhere,
-    /// On the visible version of the key: going forward skips its older ones.
+    /// On the visible version of the key: a step forward skips its older ones.
     OnKey,
     /// Before every version of the key.
     BeforeKey,
 }
 
 enum Found {
-    /// The current entry of the merged iterator holds it.
+    /// The value of the merged iterator's current entry.
     Here,
     Inline(Vec<u8>),
     OutOfLine(PageId, u32),
 }
 
-/// So often pages are read together for one seek: those of indexes, those of data, and none is left.
+/// The rounds in which a seek reads pages together: those of indexes, those of data, and the round
+/// that finds none left.
 const SEEK_ROUNDS: usize = 3;
-/// Steps of a cursor are counted so many at a time, and when it ends.
+/// The steps of a cursor are counted in multiples of this, and when it ends.
 const COUNTED_STEPS: u64 = 256;
-/// Roughly what one source of a cursor keeps in memory: a block.
+/// The approximate memory of one source of a cursor: a block.
 const SOURCE_BYTES: usize = 4 << 10;
 
 impl Cursor {
-    /// A cursor for users, who seek by user keys.
+    /// A cursor for users, with seeks by user keys.
     pub(crate) fn open(view: Arc<View>) -> Result<Cursor> {
         view.state.facts.order.check_ranges()?;
         Ok(Cursor::new(view))
@@ -367,8 +371,8 @@ impl Cursor {
         }
     }
 
-    /// One that goes forward only, and not beyond a bound of order keys, so that nothing is read behind
-    /// it.
+    /// A cursor that goes forward only, up to a bound of order keys, so that it reads nothing
+    /// behind the bound.
     fn to(view: Arc<View>, upper: &Bound<Vec<u8>>) -> Cursor {
         let mut cursor = Cursor::new(view);
         cursor.prepares |= *upper != Bound::Unbounded;
@@ -380,27 +384,27 @@ impl Cursor {
         cursor
     }
 
-    /// To the first key at or after `key`. True if there is one.
+    /// Moves to the first key at or after `key`. Returns true if there is one.
     ///
     /// # Errors
-    /// `Corruption`, `Io`; the cursor is nowhere then.
+    /// `Corruption`, `Io`; the cursor has no position then.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let mut scratch = Vec::new();
         let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
         self.seek_at(order_key)
     }
 
-    /// To the last key at or before `key`. True if there is one.
+    /// Moves to the last key at or before `key`. Returns true if there is one.
     ///
     /// # Errors
-    /// `Corruption`, `Io`; the cursor is nowhere then.
+    /// `Corruption`, `Io`; the cursor has no position then.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
         let mut scratch = Vec::new();
         let order_key = self.view.state.facts.order.borrow(key, &mut scratch);
         self.seek_at_or_before(order_key)
     }
 
-    /// The pages that a seek waits for are read together, and those of indexes before.
+    /// Reads the pages that a seek needs together: first those of indexes, then those of data.
     fn prepare(&mut self, order_key: &[u8]) {
         if !self.prepares {
             return;
@@ -419,7 +423,7 @@ impl Cursor {
         }
     }
 
-    /// To the first order key at or after this one. True if there is one.
+    /// Moves to the first order key at or after this one. Returns true if there is one.
     fn seek_at(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
         self.prepare(order_key);
@@ -427,7 +431,7 @@ impl Cursor {
         self.settle_forward(false)
     }
 
-    /// To the first order key strictly behind this one. True if there is one.
+    /// Moves to the first order key strictly behind this one. Returns true if there is one.
     fn seek_behind(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
         self.prepare(order_key);
@@ -437,7 +441,7 @@ impl Cursor {
         self.settle_forward(true)
     }
 
-    /// To the last order key at or before this one. True if there is one.
+    /// Moves to the last order key at or before this one. Returns true if there is one.
     fn seek_at_or_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
         self.prepare(order_key);
@@ -446,7 +450,7 @@ impl Cursor {
         self.settle_backward()
     }
 
-    /// To the last order key strictly before this one. True if there is one.
+    /// Moves to the last order key strictly before this one. Returns true if there is one.
     fn seek_before(&mut self, order_key: &[u8]) -> Result<bool> {
         self.count_seek()?;
         self.prepare(order_key);
@@ -454,7 +458,7 @@ impl Cursor {
         self.settle_backward()
     }
 
-    /// To the first key. True if there is one.
+    /// Moves to the first key. Returns true if there is one.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -464,7 +468,7 @@ impl Cursor {
         self.settle_forward(false)
     }
 
-    /// To the last key. True if there is one.
+    /// Moves to the last key. Returns true if there is one.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -474,10 +478,11 @@ impl Cursor {
         self.settle_backward()
     }
 
-    /// To the next key. True if there is one; false at once if the cursor is at none.
+    /// Moves to the next key. Returns true if there is one. Returns false at once if the cursor has
+    /// no position.
     ///
     /// # Errors
-    /// `Corruption`, `Io`; the cursor is nowhere then.
+    /// `Corruption`, `Io`; the cursor has no position then.
     #[allow(
         clippy::should_implement_trait,
         reason = "a cursor moves both ways and is no iterator"
@@ -493,10 +498,11 @@ impl Cursor {
         self.settle_forward(true)
     }
 
-    /// To the key before. True if there is one; false at once if the cursor is at none.
+    /// Moves to the key before. Returns true if there is one. Returns false at once if the cursor
+    /// has no position.
     ///
     /// # Errors
-    /// `Corruption`, `Io`; the cursor is nowhere then.
+    /// `Corruption`, `Io`; the cursor has no position then.
     pub fn prev(&mut self) -> Result<bool> {
         self.view.engine.check_open()?;
         self.count_step();
@@ -508,7 +514,7 @@ impl Cursor {
         self.settle_backward()
     }
 
-    /// The key here; `None` when the cursor is nowhere.
+    /// The key here; `None` if the cursor has no position.
     pub fn key(&self) -> Option<&[u8]> {
         let order = &self.view.state.facts.order;
         self.order_key().map(|key| order.decode(key))
@@ -518,8 +524,8 @@ impl Cursor {
         (self.at != At::Nowhere).then_some(self.key.as_slice())
     }
 
-    /// The value here; `None` when the cursor is nowhere. A long value is read at the first call and
-    /// kept while the cursor stays; others are where the cursor stands, and nothing is copied.
+    /// The value here; `None` if the cursor has no position. A long value is read at the first call
+    /// and kept while the cursor stays. Other values are returned without a copy.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -536,7 +542,7 @@ impl Cursor {
         }
     }
 
-    /// The value here, to be kept when the cursor moves on.
+    /// The value here, owned, so that it can be kept when the cursor moves.
     pub(crate) fn owned_value(&self) -> Result<Option<Slice>> {
         self.source()
             .map(|value| match value {
@@ -546,7 +552,7 @@ impl Cursor {
             .transpose()
     }
 
-    /// Where the value is; `None` when the cursor is nowhere.
+    /// The source of the value; `None` if the cursor has no position.
     fn source(&self) -> Option<ValueSource<'_>> {
         match &self.value {
             _ if self.at == At::Nowhere => None,
@@ -566,15 +572,15 @@ impl Cursor {
         Ok(self.view.engine.slice(value))
     }
 
-    /// No entry is here until one is found.
+    /// Clears the position until an entry is found.
     fn leave(&mut self) {
         self.at = At::Nowhere;
         self.value = Found::Here;
         self.long_value.take();
     }
 
-    /// Forward to the newest visible version of the next key that has a value; past what is left
-    /// of the key here if `beyond_key`.
+    /// Moves forward to the newest visible version of the next key that has a value. With
+    /// `beyond_key`, skips the remaining versions of the current key.
     fn settle_forward(&mut self, beyond_key: bool) -> Result<bool> {
         self.leave();
         let mut skip = beyond_key;
@@ -595,8 +601,8 @@ impl Cursor {
         Ok(false)
     }
 
-    /// Backward to the newest visible version of the key before that has a value. Going backward,
-    /// the versions of a key come oldest first, so the last visible one of a key is the one.
+    /// Moves backward to the newest visible version of the key before that has a value. Backward,
+    /// the versions of a key come oldest first, so the last visible one is the newest.
     fn settle_backward(&mut self) -> Result<bool> {
         self.leave();
         let mut candidate = None;
@@ -636,7 +642,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Cost: that of what threads share only once for many steps.
+    /// Counts a step. Cost: the shared counter is touched once per many steps.
     #[inline]
     fn count_step(&mut self) {
         self.steps += 1;
@@ -680,8 +686,8 @@ impl Drop for Cursor {
     }
 }
 
-/// Whether two keys, one of which follows the other, are one: such keys share their front more often than their
-/// last byte.
+/// Returns true if two neighbouring keys are equal. Compares the last byte first: neighbours share
+/// their front more often than their last byte.
 #[inline]
 fn is_same_key(a: &[u8], b: &[u8]) -> bool {
     a.last() == b.last() && a == b
@@ -696,7 +702,7 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// The table that a page belongs to, among those of the view.
+/// The table of a page, among those of the view.
 fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
     let found = view
         .trees
@@ -704,7 +710,7 @@ fn table_of(view: &View, page: PageId) -> Result<Arc<Table>> {
         .find_map(|tree| tree.version.table(page.table));
     found.map(|(_, table)| table.clone()).ok_or_else(|| {
         Error::corruption(format!(
-            "a value is in table {}, which is not there",
+            "expected a value in a table of the view, found table {}",
             page.table.0
         ))
     })

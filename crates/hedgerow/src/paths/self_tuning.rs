@@ -1,13 +1,13 @@
-//! Keyspaces that tune themselves: the advisor's design for what is asked of them, by [`retune`].
+//! Self-tuning keyspaces: puts the advisor's design for their operations in force, by [`retune`].
 //!
-//! Looked at behind a flush, on its thread, and when a database is opened, which is also when a
-//! keyspace that is only read comes to its turn. What decides is [`adoption`]; the flag and the design
+//! A keyspace is considered after a flush, on the flush's thread, and when the database is opened;
+//! a keyspace that is only read has its turn then. [`adoption`] decides. The flag and the design
 //! are in the manifest, so a crash is like any other.
 //!
-//! A tree's memory is the part of the budget that its data is of all data. Partitions are alike: the
-//! design is found for one of them.
+//! The memory of a tree is the share of the budget that its data is of all data. Partitions are
+//! assumed alike: the design is found for one of them.
 //!
-//! Cost: some ten milliseconds each time that operations are as many as half the entries.
+//! Cost: some ten milliseconds each time that the operations reach half the number of entries.
 //!
 //! [`adoption`]: crate::design::advisor
 
@@ -23,7 +23,7 @@ use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
 
-/// Says whether a keyspace tunes itself, durably.
+/// Turns self-tuning of a keyspace on or off, durably.
 pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result<()> {
     let facts = &cell.facts;
     let writer = engine.writer()?;
@@ -38,7 +38,7 @@ pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result
     Ok(())
 }
 
-/// Gives a keyspace that tunes itself another design, if it is time and would pay.
+/// Retunes a self-tuning keyspace, if it is its turn and the new design pays.
 pub(crate) fn consider(engine: &Arc<Engine>, partition: &Partition) {
     let facts = &partition.keyspace;
     if !facts.tunes_itself.load(Ordering::Acquire) {
@@ -104,7 +104,7 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
     }))
 }
 
-/// A design for another number of trees: its memtables are for all of them together.
+/// The design for another number of trees: its memtables are for all of them together.
 fn scaled(design: &Design, memtable_bytes: impl Fn(u64) -> u64) -> Design {
     Design {
         memtable_bytes: design.memtable_bytes.map(memtable_bytes),
@@ -112,7 +112,7 @@ fn scaled(design: &Design, memtable_bytes: impl Fn(u64) -> u64) -> Design {
     }
 }
 
-/// Whether there were enough operations since this was asked last.
+/// Returns true if there were enough operations since the last turn.
 fn is_turn(cell: &KeyspaceCell, entries: u64) -> bool {
     let counted = cell.facts.operations.counted().total();
     let looked_at = &cell.facts.looked_at;

@@ -1,4 +1,4 @@
-//! Reading everything that is stored and checking it.
+//! Reads and checks everything that is stored.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::reader::SegmentReader;
 
-/// How far a verification has come.
+/// The progress of a verification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyProgress {
@@ -21,25 +21,26 @@ pub struct VerifyProgress {
     pub total_bytes: u64,
 }
 
-/// What was verified: everything was as it should be.
+/// The amounts that were verified, without finding an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Entries in them.
+    /// The number of entries in them.
     pub entries: u64,
     /// The bytes of tables.
     pub bytes: u64,
-    /// Files of filters.
+    /// The number of filter files.
     pub filters: u64,
-    /// Records of the log.
+    /// The number of log records.
     pub log_records: u64,
-    /// Entries that only the log has: they are in no table yet.
+    /// The number of entries that only the log has: they are in no table yet.
     pub log_entries: u64,
 }
 
-/// Checks the manifest, every table of the current version and every file of its filters, and the durable part of the log.
+/// Checks the manifest, every table of the current version, every file of its filters, and the
+/// durable part of the log.
 pub(crate) fn verify(
     engine: &Arc<Engine>,
     go_on: &mut dyn FnMut(VerifyProgress) -> bool,
@@ -47,7 +48,7 @@ pub(crate) fn verify(
     engine.check_open()?;
     let mut report = VerifyReport::default();
     verify_manifest(engine)?;
-    // The trees are held, so that no file goes while it is read.
+    // The trees are held, so that no file is removed while it is read.
     let catalog = engine.catalog.load_full();
     let trees: Vec<_> = catalog
         .partitions
@@ -89,7 +90,7 @@ pub(crate) fn verify(
     Ok(report)
 }
 
-/// The manifest on disk describes what the engine works with.
+/// Checks that the manifest on disk describes the engine's state.
 fn verify_manifest(engine: &Engine) -> Result<()> {
     let Ok(writer) = engine.writer() else {
         return Ok(());
@@ -105,8 +106,8 @@ fn verify_manifest(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Every record below the durable position is there. Segments that are recycled meanwhile are
-/// passed over.
+/// Checks that every record below the durable position is there. Skips segments that are recycled
+/// meanwhile.
 fn verify_log(engine: &Engine) -> Result<u64> {
     let Ok(writer) = engine.writer() else {
         return Ok(0);

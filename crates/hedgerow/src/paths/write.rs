@@ -1,10 +1,10 @@
-//! The path of a write, top to bottom: admit, take numbers and a place in the log, copy the record
-//! there, apply it to the memtables, publish, and perhaps sync.
+//! The path of a write, top to bottom: admit it, take numbers and a place in the log, copy the
+//! record there, apply it to the memtables, publish it, and sync if asked.
 //!
-//! Only one step is a critical section ([`reserve`]): it hands out sequence numbers, the place in
-//! the log, and the memtables to write to, all in the same order. Copying, applying and syncing
-//! happen outside of it, by many threads at once. Publication puts them in order again: a commit
-//! becomes visible when everything with a smaller number has been applied.
+//! Only one step is a critical section ([`reserve`]): it assigns sequence numbers, the place in the
+//! log, and the memtables, all in the same order. Many threads copy, apply and sync outside of it
+//! at once. Publication restores the order: a commit becomes visible when everything with a smaller
+//! number has been applied.
 //!
 //! Cost of a put: two checksums and one copy of the record, one insertion into the memtable; no
 //! system call, and no I/O unless it is `Synced`.
@@ -46,23 +46,23 @@ impl WriteOp<'_> {
         order.borrow(self.user_key, scratch)
     }
 
-    /// What its entry takes in a memtable.
+    /// The size of its entry in a memtable.
     fn memtable_bytes(&self) -> usize {
         let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
         key_bytes + self.value.len() + ENTRY_OVERHEAD_BYTES
     }
 }
 
-/// What must still be so when the commit takes its numbers.
+/// The conditions that must still hold when the commit takes its numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Condition {
     /// The routing that the operations were made for.
     pub(crate) routing_epoch: u64,
-    /// No write to this stripe of keys after this number.
+    /// There is no write to this stripe of keys after this number.
     pub(crate) unchanged: Option<(usize, SeqNo)>,
 }
 
-/// How a commit ended that did not fail.
+/// The outcome of a commit that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Committed,
@@ -72,7 +72,7 @@ pub(crate) enum Outcome {
     Changed,
 }
 
-/// What a commit owns after the critical section.
+/// The resources of a commit after the critical section.
 struct Reserved {
     place: Reservation,
     first: SeqNo,
@@ -83,8 +83,8 @@ struct Reserved {
 }
 
 enum Memtables {
-    /// That of the tree. Nobody counts such looks at it: a count would be one more line of memory that
-    /// writers take from each other.
+    /// The memtable of the tree. Loaded without a reference count, which would be a contended cache
+    /// line.
     One(Guard<Arc<SuperVersion>>),
     Each(Vec<Arc<Memtable>>),
 }
@@ -98,7 +98,7 @@ impl Memtables {
     }
 }
 
-/// The stripe that a key's writes are counted with.
+/// The stripe in which a key's writes are counted.
 pub(crate) fn stripe(hash: KeyHash) -> usize {
     hash.high() as usize % STRIPES
 }
@@ -140,7 +140,7 @@ pub(crate) fn commit(
     if written.is_ok() {
         apply(ops, &reserved);
     }
-    // A failed commit lets its successors go on to find the log poisoned, instead of waiting.
+    // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);
     if let Some(filled) = written? {
@@ -162,7 +162,7 @@ pub(crate) fn commit(
     Ok(Outcome::Committed)
 }
 
-/// Holds the write back as long as the background work is behind.
+/// Delays the write while the background work is behind.
 fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     let memory = &engine.memory;
     if memory.begin_writing() {
@@ -181,7 +181,7 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// All memory of the memtables is in use: waits for a flush.
+/// Waits for a flush, because all memory of the memtables is in use.
 #[cold]
 fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
@@ -194,7 +194,7 @@ fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     let waited = engine.environment.clock.now().saturating_sub(began);
     engine.throttle.count(Pressure::Memtables, waited);
     match failure {
-        // The flushes are tried again by whoever writes next.
+        // The next writer retries the flushes.
         Some(error) if is_full() => {
             flush::retry(engine);
             Err(error)
@@ -203,7 +203,7 @@ fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     }
 }
 
-/// The critical section. Prepares a log segment, outside of it, when there is none.
+/// The critical section. If there is no log segment, prepares one outside of it.
 fn reserve(
     engine: &Arc<Engine>,
     writer: &Writer,
@@ -238,7 +238,7 @@ fn reserve(
             continue;
         };
         let Some(ticket) = engine.publisher.begin(last.0) else {
-            // Not inside: what holds up the others may need the lock.
+            // Outside the section, since the commits that hold the slots may need the lock.
             state.tail.give_back(place);
             drop(state);
             engine.publisher.wait_for_slot();
@@ -256,12 +256,12 @@ fn reserve(
     }
 }
 
-/// A sequence number without a record in the log. It is published when this is dropped; until then
-/// nothing behind it is.
+/// A sequence number without a record in the log. Dropping it publishes the number; no larger
+/// number is published before.
 pub(crate) struct UnloggedNumber<'a> {
     engine: &'a Engine,
     pub(crate) seqno: SeqNo,
-    /// Every record of a smaller number is before this place.
+    /// Every record with a smaller number lies before this position.
     pub(crate) log_end: LogPosition,
     ticket: Option<Ticket>,
 }
@@ -274,14 +274,14 @@ impl Drop for UnloggedNumber<'_> {
     }
 }
 
-/// Takes a number that no record of the log has.
+/// Takes a number without a log record.
 pub(crate) fn skip_number(engine: &Engine) -> Result<UnloggedNumber<'_>> {
     take_number(engine, |_| ())
 }
 
-/// Takes the number of a bulk load. What some partitions hold below it is sealed; what is sealed
-/// later is not flushed until the caller lets go of [`flush::Held`]. To `update` it is a write to
-/// every key.
+/// Takes the number of a bulk load. Seals the memtables of these partitions at it. Memtables sealed
+/// later are not flushed until the caller drops [`flush::Held`]. For `update`, the load counts as a
+/// write to every key.
 pub(crate) fn number_bulk_load<'a>(
     engine: &'a Arc<Engine>,
     partitions: &[Arc<Partition>],
@@ -298,8 +298,8 @@ pub(crate) fn number_bulk_load<'a>(
     })
 }
 
-/// The number of a clear or a drop. Nothing is routed until this is dropped, and nothing is published that
-/// has a larger number.
+/// The number of a clear or a drop. Until this is dropped, no write is routed and no larger number
+/// is published.
 pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
 
 impl Drop for Rerouting<'_> {
@@ -308,8 +308,8 @@ impl Drop for Rerouting<'_> {
     }
 }
 
-/// Takes the number of a clear or a drop: what is numbered below it has been routed to the trees that there are, all
-/// else waits. By one who holds [`Engine::whole_trees`].
+/// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
+/// present trees; all others wait. The caller holds [`Engine::whole_trees`].
 pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
     let number = take_number(engine, |at| {
         engine.rerouted_at.store(at.0, Ordering::Release);
@@ -318,7 +318,7 @@ pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
     number.map(Rerouting)
 }
 
-/// `inside` is called inside the critical section.
+/// Calls `inside` inside the critical section.
 fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
     let writer = engine.writer()?;
     loop {
@@ -341,7 +341,7 @@ fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNu
     }
 }
 
-/// Chooses the memtable of each operation, sealing those that are full.
+/// Chooses the memtable of each operation. Seals full memtables.
 fn assign(
     engine: &Arc<Engine>,
     writer: &Writer,
@@ -389,7 +389,8 @@ fn assign(
     Memtables::Each(chosen)
 }
 
-/// So many operations of a batch look for their places at the same time: memory has a queue, too.
+/// The number of operations of a batch that search for their places at the same time: memory has a
+/// queue, too.
 const PIECE: usize = 16;
 
 /// Copies the operations into their memtables.
@@ -420,7 +421,7 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
-    // A batch goes to few keyspaces, most often to one after another.
+    // A batch has few keyspaces, most often in consecutive operations.
     for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {
         let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::base::entry::Kind::Delete;
         let deletes = of_one.iter().filter(is_delete).count() as u64;
@@ -441,12 +442,12 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
 
 /// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
 pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
-    // Whoever dropped it has counted its memtables out.
+    // A dropped partition's memtables are already subtracted.
     if partition.is_dropped() {
         return false;
     }
     let bytes = partition.tree().active.reserved_bytes();
-    // Counted before anybody can find it sealed and take it from the count again.
+    // Added before another thread can find it sealed and subtract it again.
     engine.memory.sealed.fetch_add(bytes, Ordering::Relaxed);
     if !partition.seal(at, &engine.memory.pool) {
         engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
@@ -457,7 +458,8 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
     true
 }
 
-/// The active memtables of these partitions take what they may: the largest goes.
+/// Seals the largest memtable, because the active memtables of these partitions have reached their
+/// limit.
 fn seal_largest<'a>(
     engine: &Arc<Engine>,
     at: SeqNo,
@@ -469,8 +471,8 @@ fn seal_largest<'a>(
     }
 }
 
-/// Seals every memtable of some partitions at one number, which is returned: everything below it
-/// will be in tables once they are flushed.
+/// Seals every memtable of these partitions at one number, and returns it. Everything below it is
+/// in tables once they are flushed.
 pub(crate) fn seal_all<'a>(
     engine: &Arc<Engine>,
     partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
@@ -484,8 +486,8 @@ pub(crate) fn seal_all<'a>(
     Ok(at)
 }
 
-/// Seals every memtable of the database at one number. With `hold`, nothing sealed later is flushed
-/// until the caller takes [`Engine::flushes_held_at`] back.
+/// Seals every memtable of the database at one number. With `hold`, memtables sealed later are not
+/// flushed until the caller resets [`Engine::flushes_held_at`].
 pub(crate) fn seal_database(
     engine: &Arc<Engine>,
     hold: bool,
@@ -493,7 +495,7 @@ pub(crate) fn seal_database(
     let writer = engine.writer()?;
     let state = writer.commit();
     let at = state.next_seqno;
-    // Whatever has a smaller number was routed by this catalog or an earlier one.
+    // Every write with a smaller number was routed by this catalog or an earlier one.
     let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
     if hold {
         engine.flushes_held_at.store(at.0, Ordering::Release);
@@ -504,8 +506,8 @@ pub(crate) fn seal_database(
     Ok((at, partitions))
 }
 
-/// A new segment was begun: has the next one prepared, and flushes whoever keeps the oldest when
-/// the log is too long.
+/// Called when a new segment was begun. Has the next one prepared. If the log is too long, flushes
+/// the memtables that hold its oldest segment.
 fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
     engine.update_log_pressure(writer);
     if writer.log.live_bytes() > writer.log_bytes_max {

@@ -1,9 +1,9 @@
-//! Puts the entries of a load in the order of their order keys, where that is none that a user could
-//! give them in: in memory as long as they fit, else as sorted runs in files, merged at the end.
+//! Sorts the entries of a load by order key, for key orders that a user cannot know. Sorts in
+//! memory while the entries fit; otherwise writes sorted runs to files and merges them at the end.
 //!
-//! Cost: nothing beside the sorting while the entries fit the share of memory that merges have; else
-//! every entry is written and read once more. The files are named by no manifest: what a crash
-//! leaves of them is removed when the database is opened.
+//! Cost: only the sorting while the entries fit the memory share of merges; otherwise every entry
+//! is written and read once more. No manifest names these files: after a crash, the next open
+//! removes them.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN};
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 
-/// What an entry takes beside its bytes.
+/// The memory of an entry beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Place>();
 
-/// Where an entry is among the bytes in memory: the order key, then the value.
+/// The place of an entry among the bytes in memory: the order key, then the value.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     start: usize,
@@ -43,23 +43,23 @@ impl Place {
     }
 }
 
-/// The entries of one partition on their way into order.
+/// The entries of one partition while they are sorted.
 pub(super) struct Sorting<'a> {
     engine: &'a Arc<Engine>,
     partition: &'a Arc<Partition>,
     design: Arc<DesignInForce>,
-    /// The number of all entries.
+    /// The sequence number of all entries.
     seqno: SeqNo,
-    /// Entries in memory: their bytes, and where each is.
+    /// The entries in memory: their bytes, and the place of each.
     bytes: Vec<u8>,
     places: Vec<Place>,
     bytes_max: usize,
-    /// What did not fit: sorted runs of tables, which are removed with their last holder.
+    /// The spilled entries: sorted runs of tables, which are removed with their last holder.
     runs: Vec<Vec<Arc<Table>>>,
 }
 
 impl<'a> Sorting<'a> {
-    /// Keeps about so many bytes in memory.
+    /// Keeps about this many bytes in memory.
     pub(super) fn new(
         engine: &'a Arc<Engine>,
         partition: &'a Arc<Partition>,
@@ -79,7 +79,7 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// Adds an entry; those before it are spilled if there is no room for it.
+    /// Adds an entry. Spills the earlier ones if there is no room for it.
     pub(super) fn add(&mut self, order_key: &[u8], value: &[u8]) -> Result<()> {
         let entry_bytes = ENTRY_BYTES + order_key.len() + value.len();
         let held = self.bytes.len() + self.places.len() * ENTRY_BYTES;
@@ -96,7 +96,7 @@ impl<'a> Sorting<'a> {
         Ok(())
     }
 
-    /// Hands out all entries in order, each key once.
+    /// Passes on all entries in order, each key once.
     pub(super) fn drain(
         mut self,
         mut see: impl FnMut(&Entry<'_>, &[u8]) -> Result<()>,
@@ -131,7 +131,7 @@ impl<'a> Sorting<'a> {
         Ok(())
     }
 
-    /// Writes what is in memory as a run.
+    /// Writes the entries in memory as a run.
     fn spill(&mut self) -> Result<()> {
         let (engine, partition) = (self.engine, self.partition);
         let design = self.design.clone();
@@ -148,7 +148,7 @@ impl<'a> Sorting<'a> {
         Ok(())
     }
 
-    /// Sorts what is in memory, hands it out, and forgets it.
+    /// Sorts the entries in memory, passes them on, and drops them.
     fn drain_memory(&mut self, mut see: impl FnMut(&Entry<'_>, &[u8]) -> Result<()>) -> Result<()> {
         let (mut places, bytes) = (take(&mut self.places), take(&mut self.bytes));
         places.sort_unstable_by_key(|place| place.key(&bytes));
@@ -172,7 +172,12 @@ impl<'a> Sorting<'a> {
     fn table(&self, page: PageId) -> Result<&Arc<Table>> {
         let mut tables = self.runs.iter().flatten();
         let table = tables.find(|table| table.meta().id == page.table);
-        table.ok_or_else(|| Error::corruption(format!("a value is in table {}", page.table.0)))
+        table.ok_or_else(|| {
+            Error::corruption(format!(
+                "expected a value in an input table, found table {}",
+                page.table.0
+            ))
+        })
     }
 
     fn repeated(&self, order_key: &[u8]) -> Error {

@@ -1,9 +1,9 @@
-//! Which filter a table is written with: what the design asks for, divided among the levels of its
-//! tree as they are on average ([`occupancy`]) by [`crate::design::allocation`].
+//! Chooses the filter of a table that is written. [`crate::design::allocation`] divides the
+//! design's bits among the levels of the tree, by their average fill ([`occupancy`]).
 //!
-//! Where the design leaves the number of bits to the memory budget, a tree may have its part, by
-//! entries, of what [`crate::table::memory::Memory::filter_bits_per_key`] says. But not more than pays: a
-//! bit of filter saves reads of absent keys, the same bit of page cache reads of any key.
+//! If the design leaves the number of bits to the memory budget, a tree may use its share, by
+//! entries, of [`crate::table::memory::Memory::filter_bits_per_key`], but no more than pays: a bit
+//! of filter saves reads of absent keys, the same bit of page cache saves reads of any key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,13 +32,14 @@ use crate::design::planner::fitted_targets;
 /// The filters of the tables of a level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Allotted {
-    /// Bloom filters of so many bits per key, on average over the tables.
+    /// Bloom filters with this many bits per key, on average over the tables.
     Bloom(f64),
-    /// Cuckoo filters with fingerprints of so many bits.
+    /// Cuckoo filters with fingerprints of this many bits.
     Cuckoo(u8),
-    /// One filter for so many runs, with fingerprints of so many bits ([`crate::group_filter::probes`]).
+    /// One filter over several runs ([`crate::group_filter::probes`]): the bits of a fingerprint,
+    /// and the number of runs.
     Shared(u8, u32),
-    /// Clusters of so many bits per key ([`crate::group_filter::probes::clusters`]).
+    /// Clusters with this many bits per key ([`crate::group_filter::probes::clusters`]).
     Clustered(f32),
 }
 
@@ -50,7 +51,7 @@ impl Default for Allotted {
 }
 
 impl Allotted {
-    /// On average over the tables of the level.
+    /// The bits per key, on average over the tables of the level.
     pub(crate) fn bits_per_key(self) -> f64 {
         match self {
             Allotted::Bloom(bits) => bits,
@@ -63,7 +64,7 @@ impl Allotted {
         }
     }
 
-    /// Of the filters that tables have themselves.
+    /// The bits per key of the tables' own filters.
     fn bits_per_key_of_tables(self) -> f64 {
         match self {
             Allotted::Shared(..) | Allotted::Clustered(_) => 0.0,
@@ -83,7 +84,7 @@ impl Allotted {
 }
 
 impl Allotted {
-    /// Collects the hashes for a table's part of a cluster.
+    /// A builder for a table's part of a cluster.
     pub(crate) fn columns(self) -> Option<cluster::Builder> {
         match self {
             Allotted::Clustered(bits) => Some(cluster::Builder::new(bits)),
@@ -104,8 +105,9 @@ pub(crate) fn allot(
     by_level(engine, design, &summary, ln_theta)
 }
 
-/// The filters of what a merge of these tables writes, which are to suit the tree that it leaves behind,
-/// and make up for what others have too much or too little, but not for more than that.
+/// The filter for the output of this merge: the allotment of the tree as it will be after the
+/// merge, corrected for the bits that other tables have above or below theirs, and by no more than
+/// that difference.
 pub(crate) fn of_merge(
     engine: &Engine,
     partition: &Partition,
@@ -144,7 +146,7 @@ pub(crate) fn of_merge(
     Allotted::Bloom(bits.clamp(allotted - owed.max(0.0), allotted - owed.min(0.0)))
 }
 
-/// By how many bits the filter of a table is larger than what its level is allotted.
+/// The number of bits by which a table's filter exceeds the allotment of its level.
 fn excess_bits(filters: &[Allotted], placement: Placement, table: &TableMeta) -> f64 {
     let allotted = filters[usize::from(placement.level)].bits_per_key_of_tables();
     8.0 * (table.filter_bytes as f64 - allocation::table_bytes(allotted, table.entries))
@@ -173,7 +175,7 @@ fn by_level(
         _ => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
     };
     let runs_max = |level: usize| targets.get(level).map_or(1, |target| target.runs_max);
-    // Levels may name filters of their own; mostly they share one.
+    // Levels may have filter specs of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
     let filter = |level| match design.design.filter_at(level) {
         FilterSpec::None => Allotted::default(),
@@ -199,8 +201,8 @@ fn by_level(
     (0..depth).map(filter).collect()
 }
 
-/// So many entries of a tree are being written: steers what later tables have, so that all together
-/// have what is allotted to the levels that they are in.
+/// Called when `written` entries of a tree are being written. Steers the filters of later tables,
+/// so that all tables together have the bits allotted to their levels.
 pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInForce, written: u64) {
     let FilterSpec::Monkey { .. } = design.design.filter else {
         return;

@@ -1,10 +1,10 @@
-//! Carrying out one plan: read the inputs, keep what somebody can still see, write tables, log the
-//! edit.
+//! Carries out one plan: reads the inputs, keeps the entries that a reader can still see, writes
+//! tables, and logs the edit.
 //!
-//! The inputs are not read by way of the page cache, so that a merge does not push out what reads
-//! want; the outputs stay in the system's cache, where reads find them. Large merges are cut by key
-//! range over the free threads of the pool. The tables of a merge that fails are removed; the
-//! inputs stay until the edit is durable and nobody reads them.
+//! The inputs bypass the page cache, so that a merge does not evict pages that reads need. The
+//! outputs stay in the system's cache, where reads find them. Large merges are divided by key range
+//! over the free threads of the pool. The tables of a failed merge are removed. The inputs stay
+//! until the edit is durable and no reader needs them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -36,10 +36,10 @@ use crate::group_filter::probes::ahead;
 
 /// A merge is cut into pieces of at least this many output tables.
 const PIECE_TABLES_MIN: u64 = 2;
-/// How often, in entries, a merge asks whether to go on.
+/// The number of entries between two checks whether to continue.
 const CHECK_ENTRIES: u64 = 1024;
 
-/// Runs a plan to its edit. Returns the bytes of tables that it took.
+/// Carries a plan out up to its edit. Returns the bytes of the input tables.
 pub(crate) fn run(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
@@ -47,7 +47,7 @@ pub(crate) fn run(
     plan: &Plan,
 ) -> Result<u64> {
     match plan {
-        // Into another place a file comes only by being written there.
+        // A file moves to another place only by being rewritten there.
         Plan::Move { inputs, target, .. }
             if !leaves_its_place(engine, partition, inputs, target)? =>
         {
@@ -63,7 +63,7 @@ pub(crate) fn run(
     }
 }
 
-/// Whether tables are in another place than those of the level that they go to.
+/// Returns true if tables are in another place than that of their target level.
 fn leaves_its_place(
     engine: &Engine,
     partition: &Partition,
@@ -79,7 +79,7 @@ fn leaves_its_place(
     Ok(leaves)
 }
 
-/// The tables overlap neither each other nor anything below: they change their place and nothing else.
+/// Moves tables that overlap neither each other nor anything below: only their placement changes.
 fn move_down(
     engine: &Engine,
     partition: &Partition,
@@ -108,7 +108,7 @@ fn move_down(
     Ok(bytes)
 }
 
-/// What all pieces of a merge share.
+/// The facts that all pieces of a merge share.
 struct Merge {
     engine: Arc<Engine>,
     partition: Arc<Partition>,
@@ -118,7 +118,7 @@ struct Merge {
     inputs: Vec<Vec<Arc<Table>>>,
     by_id: BTreeMap<TableId, Arc<Table>>,
     snapshots: Vec<SeqNo>,
-    /// Entries are numbered up to this.
+    /// The largest number that an entry may have.
     published: SeqNo,
     target: Target,
     run: RunId,
@@ -160,13 +160,13 @@ fn merge(
     Ok(read_bytes)
 }
 
-/// Tables that were merged: the edit puts the new ones in the place of the others.
+/// The result of a merge: its edit replaces the inputs by the outputs.
 pub(crate) struct Merged {
     pub(crate) edit: TreeEdit,
     read_bytes: u64,
 }
 
-/// Writes what becomes of some tables. Recovery does this, too.
+/// Writes the outputs of a merge of these tables. Recovery does this, too.
 pub(crate) fn merge_tables(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
@@ -199,7 +199,7 @@ pub(crate) fn merge_tables(
         inputs: tables,
         by_id,
         snapshots: engine.snapshots.numbers(),
-        // After the snapshots, so that a bulk load which is put in place is published.
+        // Read after the snapshots, so that an installed bulk load is published.
         published: SeqNo(engine.publisher.published()),
         target: *target,
         run,
@@ -221,11 +221,11 @@ pub(crate) fn merge_tables(
     Ok(Merged { edit, read_bytes })
 }
 
-/// The tables of a piece, and how many entries it met.
+/// The tables of a piece, and the number of entries that it read.
 type PieceResult = Mutex<Option<Result<(Vec<TableMeta>, u64)>>>;
 
 impl Merge {
-    /// Merges piece by piece, in parallel; the tables in key order.
+    /// Merges piece by piece, in parallel. Returns the tables in key order.
     fn run_pieces(self: &Arc<Self>, read_bytes: u64) -> Result<Vec<TableMeta>> {
         let wanted = (read_bytes / (PIECE_TABLES_MIN * self.design.table_bytes))
             .clamp(1, self.engine.scheduler.merge_threads() as u64);
@@ -309,8 +309,8 @@ impl Merge {
         self.merge_range(lower, upper)
     }
 
-    /// How much of each input is read at once: the inputs of all merges that may run share the memory
-    /// of merges.
+    /// The bytes of each input that are read at once. The inputs of all merges that may run share
+    /// the memory of merges.
     fn stream_bytes(&self) -> usize {
         let merges = self.engine.scheduler.merge_threads_max() * self.inputs.len().max(1);
         let share = self.engine.memory.plan().merges as usize / 2 / merges;
@@ -360,7 +360,10 @@ impl Merge {
                     ValueSource::Inline(value) => output.add(&entry, value)?,
                     ValueSource::OutOfLine { page, .. } => {
                         let table = self.by_id.get(&page.table).ok_or_else(|| {
-                            Error::corruption(format!("a value is in table {}", page.table.0))
+                            Error::corruption(format!(
+                                "expected a value in an input table, found table {}",
+                                page.table.0
+                            ))
                         })?;
                         output.add(&entry, &table.read_page(page)?)?;
                     }
@@ -386,7 +389,8 @@ impl Merge {
         Table::culprit(self.by_id.values(), Error::corruption(noticed))
     }
 
-    /// The number up to which every reader sees all entries, if there is nothing older of any key.
+    /// The number up to which every reader sees all entries, if no key has an older entry
+    /// elsewhere.
     fn settled(&self) -> Option<SeqNo> {
         let keys = self.keys()?;
         let is_input = |id| self.by_id.contains_key(&id);
@@ -395,7 +399,7 @@ impl Merge {
         (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
     }
 
-    /// The tables of the level below the target's, which a too wide output would overlap.
+    /// The tables of the level below the target's, which a wide output would overlap.
     fn below(&self) -> Vec<Below> {
         let level = self.version.levels.get(self.target.level + 1);
         let Some((level, (lo, hi))) = level.zip(self.keys()) else {
@@ -420,8 +424,8 @@ impl Merge {
     }
 }
 
-/// The position of a merge among its entries. It checks their order and their numbers (invariant I34): a
-/// writer takes entries in order only, and a table holds published entries only.
+/// The position of a merge among its entries. It checks their order and their numbers (invariant
+/// I34): a writer takes entries in order only, and a table holds published entries only.
 struct Reached {
     key: Vec<u8>,
     /// The number of the last version of the key; `None` before the first version.
@@ -439,7 +443,7 @@ impl Reached {
         }
     }
 
-    /// Goes on to an entry. Returns true if its key is new, or a message that says what is wrong.
+    /// Advances to an entry. Returns true if its key is new, or a message that describes the error.
     #[inline]
     fn pass(&mut self, entry: &Entry<'_>) -> std::result::Result<bool, String> {
         let order = entry.key.cmp(&self.key);
@@ -466,7 +470,7 @@ fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
     })
 }
 
-/// The tables of an input, streamed so many bytes at a time.
+/// The tables of an input, streamed in pieces of this many bytes.
 pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
 
 impl Parts for Streamed {

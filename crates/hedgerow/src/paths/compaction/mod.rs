@@ -1,8 +1,9 @@
 //! Compaction: merging tables into deeper levels, in the background.
 //!
-//! What decides is pure: [`planner`] says which tables to merge, [`retain`] which of their entries
-//! to keep, [`output`] where to cut the result. [`job`] carries one plan out; this file asks for
-//! plans whenever a flush or a job has ended, and on a user's demand.
+//! The decisions are pure: [`planner`](crate::design::planner) selects the tables to merge,
+//! [`retain`] the entries to keep, [`output`] the places to cut the result. [`job`] carries out one
+//! plan. This file requests plans whenever a flush or a job has ended, and when a user asks for a
+//! compaction.
 
 pub(crate) mod filters;
 pub(crate) mod job;
@@ -34,7 +35,7 @@ use crate::design::planner::{
 };
 use crate::group_filter::probes;
 
-/// What a design wants of each level of a tree.
+/// The targets of a design for each level of a tree.
 pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
     fitted_targets(&*design.policy, summary)
@@ -48,8 +49,8 @@ fn limits(engine: &Engine, design: &DesignInForce) -> PlanLimits {
     }
 }
 
-/// Begins as many jobs of a tree as it needs and the pool has room for. Called when its shape, or
-/// what runs on it, has changed.
+/// Begins as many jobs of a tree as it needs and the pool has room for. Called when its shape or
+/// its running jobs have changed.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     while engine.check_open().is_ok() && !partition.is_dropped() {
         let Some(Next { design, plan, job }) = begin(engine, partition) else {
@@ -72,7 +73,7 @@ pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     warming::schedule(engine, partition);
 }
 
-/// Has the pool carry out a plan of a tree, whose job is among the running ones.
+/// Submits a plan of a tree to the pool. Its job is among the running ones.
 fn submit(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
@@ -98,8 +99,8 @@ fn submit(
     });
 }
 
-/// Carries out a plan whose job is among the running ones, and takes it from them. Returns the bytes of tables
-/// that it took.
+/// Carries out a plan whose job is among the running ones, and removes the job from them. Returns
+/// the bytes of the input tables.
 fn run(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
@@ -119,7 +120,7 @@ fn run(
     result
 }
 
-/// A plan, and the design that it was made for, which it is carried out with.
+/// A plan, and the design for which it was made and with which it is carried out.
 struct Next {
     design: Arc<DesignInForce>,
     plan: Plan,
@@ -138,9 +139,9 @@ fn begin(engine: &Engine, partition: &Partition) -> Option<Next> {
     Some(next)
 }
 
-/// What is to be done next to a tree. Levels change their numbers only while no job knows them; as
-/// long as that is waited for, nothing begins but merges out of level 0, and those only beside
-/// others, so that it comes to an end.
+/// The next plan of a tree. Levels change their numbers only while no job refers to them. While a
+/// shift waits for that, only merges out of level 0 begin, and only beside other jobs, so that the
+/// wait ends.
 fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
@@ -156,8 +157,8 @@ fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
     Some(Next { design, plan, job })
 }
 
-/// A change of the numbers of levels, or waiting for it, where the tree has not the depth that the
-/// design wants. Levels are taken away only when nothing runs anyway.
+/// The shift of level numbers, or the wait for it, if the tree does not have the depth of the
+/// design. Levels are removed only while nothing runs.
 fn shift_first(
     design: &DesignInForce,
     version: &Version,
@@ -171,7 +172,7 @@ fn shift_first(
     (version.depth() < design.policy.depth()).then_some(ManualStep::Wait)
 }
 
-/// Tells when a tree has come to the shape that another design asked for.
+/// Reports the end of a retune, when a tree has reached the shape of its new design.
 fn end_retune(engine: &Engine, partition: &Partition) {
     let began = {
         let mut work = partition.work();
@@ -207,7 +208,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// Takes a job from the running ones.
+/// Removes a job from the running ones.
 fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Option<&Error>) {
     {
         let mut work = partition.work();
@@ -225,7 +226,7 @@ fn end(engine: &Arc<Engine>, partition: &Partition, job: &RunningJob, error: Opt
     engine.scheduler.notify_progress();
 }
 
-/// Waits until level 0 of some trees is not so full of runs that writers would be held back for it.
+/// Waits until level 0 of these trees has few enough runs that writers are not delayed for it.
 pub(crate) fn wait_for_room(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
     for partition in partitions {
         let has_room = || {
@@ -249,8 +250,8 @@ pub(crate) fn wait_for_room(engine: &Arc<Engine>, partitions: &[Arc<Partition>])
     engine.check_open()
 }
 
-/// A place in a tree for tables that are newer than all it holds; no merge comes in the way of it
-/// while this lives.
+/// A place in a tree for tables that are newer than everything it holds. No merge interferes with
+/// it while this lives.
 pub(crate) struct Claim<'a> {
     partition: &'a Partition,
     pub(crate) target: Target,
@@ -264,8 +265,8 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Chooses a place for tables, at least one, in key order. What is still in memtables must be
-/// newer than they are.
+/// Chooses a place for tables, at least one, in key order. Entries still in memtables must be newer
+/// than theirs.
 ///
 /// # Errors
 /// `Conflict` when flushes and loads come faster than merges can make room for them.
@@ -286,7 +287,7 @@ pub(crate) fn claim<'a>(
             "level 0 has as many runs as it can have; try again when they have been merged",
         )
     })?;
-    // A new run of level 0 is in nobody's way, as that of a flush.
+    // A new run of level 0 conflicts with no merge, like that of a flush.
     let job = (target.level > 0).then(|| RunningJob {
         inputs: Vec::new(),
         top: 0,
@@ -303,7 +304,8 @@ pub(crate) fn claim<'a>(
     })
 }
 
-/// Tells the throttle how far merging of a tree is behind: writers are held back by the tree that is the furthest.
+/// Reports the merge debt of a tree to the throttle. The tree with the largest debt delays the
+/// writers.
 pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
     let fills = || {
         if partition.is_dropped() {
@@ -320,7 +322,7 @@ pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
     engine.scheduler.set_pressed(throttle.holds_back());
 }
 
-/// What a tree's merges still have to do.
+/// The merge debt of a tree.
 pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
     debt(
         &tree.version,
@@ -328,7 +330,7 @@ pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
     )
 }
 
-/// Waits until no tree of these needs a merge or a filter any more: for tests and tools.
+/// Waits until none of these trees needs a merge or a filter: for tests and tools.
 pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
     for partition in partitions {
         partition.work().merge_failure = None;
@@ -355,25 +357,25 @@ pub(crate) fn wait_until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>
                 break;
             }
         }
-        // The thread of the last job may not have come to it.
+        // The thread of the last job may not have done this yet.
         end_retune(engine, partition);
     }
     engine.check_open()
 }
 
-/// How far a manual compaction has come.
+/// The progress of a manual compaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactProgress {
     /// Bytes of tables rewritten or moved so far.
     pub done_bytes: u64,
-    /// About how many there will be: the bytes of the range when the compaction began, from every
-    /// level that is not the deepest once, and what they are merged into.
+    /// The approximate total: the bytes of the range when the compaction began, once for every
+    /// level but the deepest, and those that they are merged into.
     pub total_bytes: u64,
 }
 
-/// Brings everything of a key range to the deepest level, on this thread. `go_on` is told of every
-/// step and may end the work.
+/// Merges everything of a key range into the deepest level, on this thread. `go_on` receives the
+/// progress after every step, and may end the work.
 pub(crate) fn compact(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,

@@ -1,7 +1,7 @@
-//! Where the output of a flush or a merge is cut into tables: at the size that the design asks for,
-//! and earlier where a table would overlap too much of the level below its own, since merging it
-//! down would then be expensive; and, if that level is one run, at the end of the last table there that the table can
-//! reach, since a merge takes whole tables, of which one that reaches over an end of what goes down is merged for nothing.
+//! Cuts the output of a flush or merge into tables. A table ends (1) when it reaches the target
+//! size; (2) when it overlaps too many bytes of the next level, because merging it down would be
+//! expensive; (3) if the next level is a single run, at the last table boundary there that still
+//! fits, because a merge rewrites whole tables and a straddling one would be rewritten for nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,40 +32,41 @@ use super::filters::Allotted;
 use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
 use crate::group_filter::probes::clusters;
 
-/// A bulk load does not know how large it will be: it has tables for levels of so many groups at most.
+/// The maximum number of groups of a level for which a bulk load cuts its tables: it does not know
+/// its size in advance.
 const LOADED_RANGES_MAX: u32 = 64;
-/// How often a long output asks whether to go on and how fast.
+/// The number of bytes between two checks of a long output for its end and its rate.
 const PACE_BYTES: u64 = 128 << 10;
 
 /// A table of the level below the output: its largest key, and its size.
 pub(crate) type Below = (Vec<u8>, u64);
 
-/// The tables of one output, written one after another. What was written is removed if the output
-/// is dropped before it is finished.
+/// The tables of one output, written one after another. If it is dropped before it is finished, its
+/// files are removed.
 pub(crate) struct OutputTables<'a> {
     engine: &'a Engine,
     partition: &'a Partition,
     design: Arc<DesignInForce>,
     level: usize,
-    /// The level whose place the tables are written to.
+    /// The level in whose place the tables are written.
     level_of_place: usize,
     run: RunId,
     filter: Allotted,
     index: IndexSpec,
-    /// A table is cut when it keeps so many bytes in memory.
+    /// A table is cut when it keeps this many bytes in memory.
     held_bytes_max: usize,
     seqno_override: Option<SeqNo>,
     /// See [`TableOptions::settled`].
     pub(crate) settled: Option<SeqNo>,
-    /// Tables are cut at the borders of these ranges, and of those.
+    /// Tables are cut at the borders of both of these numbers of ranges.
     ranges: [u32; 2],
-    /// A table has at most so many bytes.
+    /// The maximum size of a table.
     table_bytes_max: u64,
     /// In key order; consumed as the output passes them.
     below: std::vec::IntoIter<Below>,
     next_below: Option<Below>,
     overlap_bytes: u64,
-    /// How many of them the current table has passed.
+    /// The number of tables below that the current table has passed.
     borders: u64,
     /// See [`aligns`].
     aligns: bool,
@@ -73,7 +74,7 @@ pub(crate) struct OutputTables<'a> {
     last_key: Vec<u8>,
     finished: Vec<TableMeta>,
     written: Vec<PathBuf>,
-    /// Of the finished tables, where their level has clusters.
+    /// The clusters of the finished tables, if their level has clusters.
     clusters: Vec<(TableId, Arc<StoredCluster>)>,
     complete: bool,
 }
@@ -88,7 +89,7 @@ struct Current<'a> {
 }
 
 impl<'a> OutputTables<'a> {
-    /// For a level of the tree as it is.
+    /// An output for a level of the tree as it is.
     pub(crate) fn new(
         engine: &'a Engine,
         partition: &'a Partition,
@@ -101,7 +102,7 @@ impl<'a> OutputTables<'a> {
         OutputTables::with(engine, partition, design, (level, run), filter, Vec::new())
     }
 
-    /// With this filter, cut where the tables below would be overlapped too much.
+    /// An output with this filter, cut where it would overlap too much of the tables below.
     pub(crate) fn with(
         engine: &'a Engine,
         partition: &'a Partition,
@@ -146,8 +147,9 @@ impl<'a> OutputTables<'a> {
         }
     }
 
-    /// The output of a bulk load, one of several that are written at the same time: each may keep so
-    /// many bytes in memory. All entries have this number, until the manifest gives them another.
+    /// The output of a bulk load, one of several that are written at the same time; each may keep
+    /// this many bytes in memory. All entries have this number, until the manifest gives them
+    /// another.
     pub(crate) fn of_bulk_load(
         engine: &'a Engine,
         partition: &'a Partition,
@@ -157,7 +159,7 @@ impl<'a> OutputTables<'a> {
     ) -> Result<OutputTables<'a>> {
         let run = RunId(engine.writer()?.next_table().0);
         let filters = filters::allot(engine, partition, &design, &partition.tree().version);
-        // It will be put as deep as it can: where it is cut at the borders.
+        // The tables go as deep as possible, where they are cut at the borders.
         let filter = filters.last().copied().unwrap_or_default();
         let mut output =
             OutputTables::with(engine, partition, design, (0, run), filter, Vec::new());
@@ -222,7 +224,7 @@ impl<'a> OutputTables<'a> {
         Ok(())
     }
 
-    /// Finishes the last table and makes the names of all durable.
+    /// Finishes the last table, and makes the names of all tables durable.
     pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.finish_table()?;
         if !self.finished.is_empty() {
@@ -238,8 +240,8 @@ impl<'a> OutputTables<'a> {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Counts the tables below that lie wholly before `key`. Whether there are some more now whose ends are to be those of
-    /// the tables here.
+    /// Counts the tables below that lie wholly before `key`. Returns true if the current table has
+    /// newly passed some, and tables are aligned with those below.
     fn pass(&mut self, key: &[u8]) -> bool {
         let before = self.borders;
         while let Some((largest, bytes)) = &self.next_below {
@@ -257,7 +259,7 @@ impl<'a> OutputTables<'a> {
         let id = self.engine.writer()?.next_table();
         let place = self.engine.places.of_level(self.level_of_place);
         let path = self.engine.tables_dir(place).join(table_name(id));
-        // Also what fails to be created may have left a file.
+        // A failed create may have left a file, too.
         self.written.push(path.clone());
         let storage = &self.engine.environment.storage;
         let file = match self.engine.tables.read_mode {
@@ -312,7 +314,7 @@ impl<'a> OutputTables<'a> {
         Ok(())
     }
 
-    /// Nothing depends on a filter: if it cannot be written, it is made later, of the table.
+    /// Nothing depends on a filter: if it cannot be written, it is built later from the table.
     fn write_cluster(&mut self, id: TableId, columns: &cluster::Columns) -> Result<()> {
         let (engine, partition) = (self.engine, self.partition);
         match clusters::write_fresh(engine, partition, &self.design, columns) {
@@ -333,7 +335,7 @@ impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
         if !self.complete {
             for path in &self.written {
-                // What stays behind is removed when the database is opened again.
+                // A file that stays behind is removed when the database is opened again.
                 let _ = self.engine.environment.storage.remove(path);
             }
         }

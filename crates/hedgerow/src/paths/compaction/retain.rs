@@ -1,4 +1,4 @@
-//! Which versions and tombstones a merge may leave out.
+//! The rules for the versions and tombstones that a merge may leave out.
 //!
 //! Readers ask for a key at a number `s`: a live snapshot, or *now*, which is at or after every
 //! number in the merge's inputs. A snapshot taken while the merge runs is a *now*. Write `v`, `w`
@@ -17,12 +17,11 @@
 //! by rule 2.
 //!
 //! Rule 2. A Delete `d` is left out if every reader sees it (no snapshot `s < d`) and nothing older
-//! of its key is anywhere below the output.
-//! *Proof*: everything older in the inputs is left out by rule 1, since every `s >= d`. So after the
-//! merge a reader that would have ended at `d` finds nothing older at all, and nothing is what `d`
-//! says; operands newer than `d` apply to nothing in both cases. Something older cannot come to lie
-//! below later: running merges do not write there (rule P3 of the planner), and newer data only
-//! comes from above.
+//! of its key is anywhere below the output. *Proof*: everything older in the inputs is left out by
+//! rule 1, since every `s >= d`. So after the merge a reader that would have ended at `d` finds
+//! nothing older at all, and nothing is what `d` says; operands newer than `d` apply to nothing in
+//! both cases. Something older cannot come to lie below later: running merges do not write there
+//! (rule P3 of the planner), and newer data only comes from above.
 //!
 //! A RangeDelete is about other keys than its own: it is kept, and makes nothing else go.
 
@@ -47,9 +46,10 @@ impl Retain {
         }
     }
 
-    /// Whether the next entry has to be in the output. `nothing_older_below` is asked only for
-    /// tombstones that every reader sees: whether nothing of this key is in any table older than
-    /// the output, inputs apart ([`crate::design::merge_policy::shape::Shape::older_may_hold`]).
+    /// Returns true if the output must have the next entry. `nothing_older_below` is called only
+    /// for tombstones that every reader sees. It returns true if no table older than the output,
+    /// inputs apart, holds this key
+    /// ([`crate::design::merge_policy::shape::Shape::older_may_hold`]).
     pub(crate) fn keep(
         &mut self,
         key_is_new: bool,
@@ -76,7 +76,7 @@ impl Retain {
         !(tag.kind == Kind::Delete && seen_by_all && nothing_older_below())
     }
 
-    /// Whether a snapshot `s` has `from <= s < to`.
+    /// Returns true if a snapshot `s` has `from <= s < to`.
     fn is_read_within(&self, from: SeqNo, to: SeqNo) -> bool {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
         self.snapshots

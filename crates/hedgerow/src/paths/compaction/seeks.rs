@@ -1,9 +1,10 @@
-//! Merges that seeks pay for.
+//! Merges that are justified by seeks.
 //!
-//! A load ends with up to three runs in level 0 that are no reason for a merge: a get asks their filters
-//! and goes on, but a seek reads a page of each of them, for ever, if nobody writes any more. Here each such page
-//! counts as a part of what merging the runs into the level below costs; when that is paid, they are merged.
-//! A flush begins the count again, so that a tree which is written to is merged as its policy says.
+//! A load ends with up to three runs in level 0, which are no reason for a merge. A get probes
+//! their filters and passes on, but every seek reads a page of each of them, forever if there are
+//! no more writes. So each such page counts towards the cost of merging the runs into the level
+//! below; when that cost is paid, they are merged. A flush restarts the count, so that a tree under
+//! writes is merged as its policy says.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,19 +17,20 @@ use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
-/// After so many seeks of a thread it looks.
+/// The number of seeks of a thread between two checks.
 pub(crate) const LOOK_EVERY: u64 = 1 << 10;
-/// So many bytes of a merge are paid by each run of level 0 that a seek asks: a page of it takes 50 to 100 us from
-/// a device that merges at several hundred megabytes per second. LevelDB has its reads pay the same.
+/// The bytes of a merge that one seek pays for each run of level 0 that it probes: a page takes 50
+/// to 100 us on a device that merges at several hundred megabytes per second. LevelDB charges reads
+/// the same.
 const PAID_BYTES: u64 = 16 << 10;
 
-/// Looks whether the seeks on these partitions have paid for a merge of one of them.
+/// Checks if the seeks on these partitions have paid for a merge of one of them.
 #[cold]
 pub(crate) fn look(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usize>) {
     if engine.writer().is_err() {
         return;
     }
-    // Of trees that are asked one by one, each has a part of the seeks.
+    // If the trees are probed one by one, each has a share of the seeks.
     let share = state.partitions.len() / asked.len().max(1);
     let seeks = state.facts.operations.get(OperationKind::Seeks) / share.max(1) as u64;
     for partition in state.partitions[asked].iter().filter(|it| !it.is_dropped()) {
@@ -41,7 +43,7 @@ pub(crate) fn look(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usi
     }
 }
 
-/// Enters the merge among the running ones, if it is paid for and nothing else is to be done.
+/// Enters the merge among the running ones, if it is paid for and there is no other work.
 fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
     let mut work = partition.work();
     let tree = partition.tree();
@@ -67,14 +69,14 @@ fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
     if read_bytes(version, &plan) > paid.saturating_mul(PAID_BYTES) {
         return None;
     }
-    // If it fails, it is to be paid again.
+    // If the merge fails, it has to be paid again.
     work.seeks_since = Some((newest, seeks));
     let job = RunningJob::of(version, &plan);
     work.running.extend(job.clone());
     Some(Next { design, plan, job })
 }
 
-/// What a merge reads, and about what it writes.
+/// The bytes that a merge reads, and approximately writes.
 fn read_bytes(version: &Version, plan: &Plan) -> u64 {
     let Plan::Merge { inputs, .. } = plan else {
         return 0;

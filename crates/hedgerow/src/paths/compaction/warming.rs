@@ -1,7 +1,8 @@
-//! Filling the page cache after writes. Merges replace tables whose blocks were cached, and a load has
-//! nothing cached at all: once nobody writes and nothing is left to merge, the blocks of the last level are read
-//! into what room the cache has, from tables that this process wrote, which most likely are in the system's
-//! cache still. Not by the merges themselves: a load would take memory that its write-back needs.
+//! Fills the page cache after writes. Merges replace tables whose blocks were cached, and a load
+//! has cached nothing. So once there are no writes and nothing is left to merge, the blocks of the
+//! last level are read into the free room of the cache. They come from tables that this process
+//! wrote, which most likely are still in the system's cache. The merges themselves do not do this:
+//! a load would take memory that its write-back needs.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use crate::tree::engine::{Engine, lock};
 use crate::tree::partition::Partition;
 use crate::tree::version::SuperVersion;
 
-/// So many blocks are read before it asks whether to go on.
+/// The number of blocks between two checks whether to continue.
 const STEP_BLOCKS: usize = 64;
-/// About what they take.
+/// The approximate size of these blocks.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// Begins where nothing else is to be done. Called when a tree needs no merge any more: it is remembered until the
-/// time has come, so that trees in which nothing happens cost nothing.
+/// Begins warming if there is no other work. Called when a tree needs no merge any more. The tree
+/// is remembered until the time comes, so that idle trees cost nothing.
 pub(super) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     lock(&engine.to_warm).insert(partition.id);
-    // Whether anybody writes shows when the memory is divided again.
+    // Dividing the memory again shows if there are writes.
     engine.memory.balance();
     if !is_time(engine) {
         return;
@@ -35,7 +36,7 @@ pub(super) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         }
         {
             let mut work = partition.work();
-            // The end of a merge comes here again.
+            // The end of a merge calls this again.
             if work.warming || !work.running.is_empty() {
                 continue;
             }
@@ -50,11 +51,11 @@ pub(super) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             loop {
                 let engine = engine_ref.upgrade();
                 let Some(engine) = engine else { return };
-                // What cannot be read is told to whoever asks for it.
+                // A read error is reported to the reader that needs the page.
                 let is_warm = warm(&engine, &partition, &tree).unwrap_or(true);
                 let mut work = partition.work();
                 let now = partition.tree_owned();
-                // Who changed the tree meanwhile left it to this job.
+                // A change of the tree meanwhile left the warming to this job.
                 if !is_warm || Arc::ptr_eq(&now.version, &tree.version) {
                     work.warming = false;
                     if !is_warm {
@@ -73,7 +74,7 @@ fn is_time(engine: &Engine) -> bool {
     !memory.is_being_written() && memory.cache.has_room(STEP_BYTES) && engine.check_open().is_ok()
 }
 
-/// Whether a tree has tables that were written by this process and not looked at yet.
+/// Returns true if a tree has tables that this process wrote and that are not warmed yet.
 fn lacks_blocks(engine: &Engine, partition: &Partition) -> bool {
     let Ok(writer) = engine.writer() else {
         return false;
@@ -85,7 +86,7 @@ fn lacks_blocks(engine: &Engine, partition: &Partition) -> bool {
         .any(|(_, table)| table.meta().id >= from)
 }
 
-/// Reads what there is to read of this tree, until it is not the time any more: then it is false.
+/// Reads the blocks of this tree. Returns false if the time for warming ended before.
 fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<bool> {
     let last = tree.version.tables().map(|(at, _)| at.level).max();
     let first = engine.writer()?.first_table;

@@ -1,6 +1,6 @@
-//! Gets that are under way at the same time, of any keyspaces of a database: the path of [`get`](super::get), which
-//! stops where a page is missing and goes on when it is there, while the device reads others. A get sees
-//! what there is when it begins; what is written later it does not see, however long it takes.
+//! Concurrent gets, of any keyspaces of a database. Each takes the path of [`get`](super::get),
+//! stops where a page is missing and resumes when the page arrives, while the device reads others.
+//! A get sees the state at its beginning, and no later write, however long it takes.
 //!
 //! ```text
 //! begin: memtables -> [ ready ] -- go_on: a step each -> ended
@@ -8,8 +8,9 @@
 //!                         +--- wait ---- [ awaited ]
 //! ```
 //!
-//! Used by one thread. Cost beside that of a get: a page that several want is read once; the keys of a piece are
-//! asked in step, so that memory fetches for all of them what the next step looks at.
+//! Used by one thread. Cost beside that of each get: a page that several gets need is read once.
+//! The keys of a piece proceed in step, so that one step prefetches the memory of the next for all
+//! of them.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -27,20 +28,23 @@ use crate::table::paged_file::PagedFile;
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::SuperVersion;
 
-/// While fewer gets than this wait for pages, more may begin: what keeps a device with a queue busy.
+/// New gets may begin while fewer than this wait for pages: enough to keep a device with a queue
+/// busy.
 const IN_FLIGHT: usize = 64;
-/// So many of those that begin go on together: memory has a queue, too, and the device reads for them while the next
-/// begin.
+/// The number of beginning gets that proceed together: memory has a queue, too. The device reads
+/// for them while the next ones begin.
 const PIECE: usize = 16;
 
-/// A keyspace as gets that begin together see it: up to one number, each tree as it is when it is first asked.
+/// The view of a keyspace for gets that begin together: up to one number, each tree as it is at its
+/// first probe.
 pub(crate) struct View<'s> {
     state: &'s KeyspaceState,
     seqno: SeqNo,
     trees: Vec<Option<Rc<Tree>>>,
 }
 
-/// Counted once for all gets of a view: threads would take turns at the count otherwise.
+/// Its reference is counted once for all gets of a view; otherwise threads would contend for the
+/// count.
 struct Tree(Arc<SuperVersion>);
 
 impl<'s> View<'s> {
@@ -59,18 +63,19 @@ impl<'s> View<'s> {
     }
 }
 
-/// See the module. `T` says whose a get is.
+/// See the module. `T` identifies the caller of a get.
 pub(crate) struct Gets<'k, T> {
     engine: &'k Engine,
-    /// Those that can go on, with the page that they wanted.
+    /// Gets that can proceed, with the page that they needed.
     ready: Vec<(Get<'k, T>, Option<Page>)>,
-    /// Those that want a page; empty but within `go_on`.
+    /// Gets that need a page; empty except within `go_on`.
     wanted: Vec<(Get<'k, T>, PageId)>,
-    /// Once there is something to read.
+    /// Present once there is something to read.
     reads: Option<Box<dyn Reads>>,
-    /// Pages that are being read, each once, by their tags, and who wants them; nobody wants those that are free.
+    /// Pages that are being read, each once, by their tags, with the gets that wait for them. A
+    /// free entry has no gets.
     awaited: Vec<(PageId, Vec<Get<'k, T>>)>,
-    /// How many gets wait for one of them.
+    /// The number of gets that wait for a page.
     waiting: usize,
     ended: Vec<(T, Result<Option<Slice>>)>,
 }
@@ -88,19 +93,19 @@ impl<'k, T> Gets<'k, T> {
         }
     }
 
-    /// Whether there may be more of them without too many waiting for pages.
+    /// Returns true if more gets may begin without too many waiting for pages.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting + PIECE <= IN_FLIGHT
     }
 
-    /// Those that have ended since they were last asked for.
+    /// The gets that have ended since the last call.
     pub(crate) fn ended(
         &mut self,
     ) -> impl Iterator<Item = (T, Result<Option<Slice>>)> + use<'_, 'k, T> {
         self.ended.drain(..)
     }
 
-    /// Begins a get of a valid key: the memtables are asked at once, the tables in a while.
+    /// Begins a get of a valid key: probes the memtables at once, the tables later.
     pub(crate) fn begin(
         &mut self,
         view: &mut View<'_>,
@@ -139,7 +144,7 @@ impl<'k, T> Gets<'k, T> {
         }
     }
 
-    /// Goes on with all that need not wait for a page.
+    /// Resumes all gets that need not wait for a page.
     pub(crate) fn go_on(&mut self) {
         let cache = &self.engine.memory.cache;
         while !self.ready.is_empty() {
@@ -150,7 +155,7 @@ impl<'k, T> Gets<'k, T> {
                     Err(error) => self.ended.push((get.to, Err(error))),
                 }
             }
-            // Memory hears of all pages before the first is looked at.
+            // Prefetches all pages before the first one is looked at.
             let mut wanted = std::mem::take(&mut self.wanted);
             wanted.iter().for_each(|(_, id)| cache.prefetch_set(*id));
             wanted.iter().for_each(|(_, id)| cache.prefetch_page(*id));
@@ -189,7 +194,7 @@ impl<'k, T> Gets<'k, T> {
         self.waiting += 1;
     }
 
-    /// Waits until one of the pages is there that are being read; false if there are none.
+    /// Waits until one of the pages being read arrives. Returns false if none is being read.
     pub(crate) fn wait(&mut self) -> bool {
         let Some((tag, read)) = self.reads.as_mut().and_then(|reads| reads.next()) else {
             return false;
@@ -214,7 +219,7 @@ impl<'k, T> Gets<'k, T> {
     }
 }
 
-/// A get that has asked the memtables, and how far it has come.
+/// A get that has probed the memtables, and its position.
 struct Get<'k, T> {
     tree: Rc<Tree>,
     /// The order key.
@@ -222,7 +227,7 @@ struct Get<'k, T> {
     hash: KeyHash,
     seqno: SeqNo,
     position: Position,
-    /// What it has found, while it waits for the page of its value.
+    /// Its answer, while it waits for the page of the value.
     answer: Option<Answer>,
     to: T,
 }
@@ -249,7 +254,7 @@ impl<T> Get<'_, T> {
         self.position.asked(&self.tree.0.version)
     }
 
-    /// The file whose page it wants.
+    /// The file of the page that it needs.
     fn file(&self) -> Option<&PagedFile> {
         match &self.answer {
             Some(answer) => Some(answer.table.pages()),
@@ -264,7 +269,7 @@ impl<T> Get<'_, T> {
         }
     }
 
-    /// Goes on until a page is wanted or the value is there. `page` is the page wanted before.
+    /// Proceeds until it needs a page or has the value. `page` is the page needed before.
     fn step(&mut self, engine: &Engine, page: Option<Page>) -> Result<Step<Option<Slice>>> {
         if let Some(answer) = self.answer.take() {
             return answer.value(engine, page).map(Step::Done);

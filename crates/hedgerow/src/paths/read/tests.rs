@@ -43,7 +43,7 @@ fn page_of(masks: &BTreeMap<u64, u64>) -> Vec<u8> {
     records.flatten().flat_map(u64::to_le_bytes).collect()
 }
 
-/// What such a page says of `hash`.
+/// The mask of `hash` on such a page.
 fn mask_in(page: &[u8], hash: KeyHash) -> u64 {
     let hash = hash.low().to_le_bytes();
     let record = page.chunks(RECORD).find(|record| record.starts_with(&hash));
@@ -67,7 +67,7 @@ impl crate::table::filter::Probe for Exact {
     }
 }
 
-/// Where a paged filter has its page from, and how often.
+/// The page of a paged filter, and the number of its reads.
 struct Pages(Vec<u8>, AtomicUsize);
 
 impl PageSource for Pages {
@@ -81,7 +81,7 @@ impl PageSource for Pages {
     }
 }
 
-/// What a lookup asked, by the places of runs.
+/// The probes of a lookup, by the places of runs.
 #[derive(Default)]
 struct Asks {
     runs: Vec<usize>,

@@ -1,10 +1,10 @@
-//! Which directories a database has when it is opened: those that the manifest knows, or those that the
-//! caller names now, and whether they are what they should be.
+//! The directories of a database at open: those that the manifest knows or that the caller names
+//! now. Checks that they are the right ones.
 //!
-//! A directory beside the database's own has a file `PLACE` with a mark that the manifest knows, too. So a disk that
-//! is not mounted, or is another one, is told before anything is missed; and a directory that was moved is
-//! found where it is named now. New directories are made when the manifest that names them is about
-//! to be written: nothing is put into them before.
+//! A directory beside the database's own has a file `PLACE` with a mark that the manifest knows,
+//! too. So a disk that is not mounted, or a wrong one, is reported before any file is missed. A
+//! moved directory is recognized at its new path. New directories are created when the manifest
+//! that names them is about to be written; no file is put into them before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,12 +23,12 @@ use crate::tree::version::places::{Place, Places};
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 
-/// The file that says whose a place is: sixteen hexadecimal digits and a line feed.
+/// The file that identifies a place: sixteen hexadecimal digits and a line feed.
 pub(crate) const MARK_FILE: &str = "PLACE";
 const MARK_BYTES: usize = 17;
 
-/// The places of a database that is being opened: those of the manifest, with the directories and for
-/// the purposes that are `wanted` now, if that is said.
+/// The places of a database that is being opened: those of the manifest, changed as `wanted`
+/// assigns them now, if it is given.
 pub(super) fn choose(root: &Path, options: &OpenOptions, state: &State) -> Result<Places> {
     let (storage, clock) = (&*options.environment.storage, &*options.environment.clock);
     let known = &state.places;
@@ -58,7 +58,7 @@ pub(super) fn choose(root: &Path, options: &OpenOptions, state: &State) -> Resul
     without_unused(places, state, storage, root)
 }
 
-/// The places for what is wanted, by the numbers of its directories.
+/// The assignment of places, by the numbers of the directories.
 fn assigned(
     wanted: &LevelPaths,
     numbers: &BTreeMap<&Path, u8>,
@@ -76,8 +76,8 @@ fn assigned(
     }
 }
 
-/// The directories that are named by whoever repairs a database without a manifest: those that have
-/// been places of one.
+/// The directories that the caller names for repairing a database without a manifest. Each must
+/// have been a place of a database.
 pub(super) fn named(root: &Path, options: &OpenOptions) -> Result<Places> {
     let Some(wanted) = &options.level_paths else {
         return Ok(Places::default());
@@ -102,8 +102,8 @@ pub(super) fn named(root: &Path, options: &OpenOptions) -> Result<Places> {
     Ok(assigned(wanted, &numbers, others))
 }
 
-/// Forgets places that have nothing, get nothing, and are not there any more. While they are there they stay: a
-/// crash may bring back files that were removed from them, which would look like another database's.
+/// Removes places that are empty, unused and no longer there. A place that is there stays: a crash
+/// may bring back files that were removed from it, and they would look like another database's.
 fn without_unused(
     mut places: Places,
     state: &State,
@@ -152,7 +152,7 @@ fn number_of(
     Ok(None)
 }
 
-/// Whether there are files of some database.
+/// Returns true if the directory has files of any database.
 fn is_used(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let has = |dir: &Path, is_one: fn(&str) -> bool| match storage.list(dir) {
         Ok(files) => Ok(files.iter().any(|file| is_one(&file.name))),
@@ -165,13 +165,13 @@ fn is_used(storage: &dyn Storage, dir: &Path) -> Result<bool> {
         || has(dir, |name| name == manifest::FILE_NAME)?)
 }
 
-/// Marks differ between places and databases.
+/// A new mark. Marks differ between places and databases.
 fn new_mark(clock: &dyn Clock, number: u8) -> u64 {
     let moment = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
     crate::base::entry::KeyHash::of(&[number], moment).low()
 }
 
-/// The mark of a directory; none if there is no such directory, or it was never a place.
+/// The mark of a directory. `None` if the directory does not exist or was never a place.
 fn read_mark(storage: &dyn Storage, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(MARK_FILE);
     let file = match storage.open(&path, ReadMode::Pread) {
@@ -185,12 +185,12 @@ fn read_mark(storage: &dyn Storage, dir: &Path) -> Result<Option<u64>> {
     let text = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'));
-    // What a crash left of one that was being written is none.
+    // A mark that was torn by a crash is none.
     Ok(text.and_then(|text| u64::from_str_radix(text, 16).ok()))
 }
 
-/// Makes the directories that are not there yet, and what is needed in them; the others must be what the
-/// manifest says. Takes their locks, since a copy of the database's own directory has the same places.
+/// Creates the missing directories and their contents. The others must match the manifest. Takes
+/// their locks, since a copy of the database's own directory has the same places.
 pub(super) fn prepare(
     storage: &dyn Storage,
     root: &Path,
@@ -216,7 +216,7 @@ pub(super) fn prepare(
     Ok(locks)
 }
 
-/// Whether all places that the manifest knows, as far as they are still needed, are there.
+/// Checks that all places that the manifest knows, and that are still needed, are there.
 pub(super) fn check(
     storage: &dyn Storage,
     root: &Path,
@@ -236,8 +236,8 @@ pub(super) fn check(
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "expected a directory of the database {} at {}, found {found}: mount it, or say by level \
-                 paths where it is now",
+                "expected a directory of the database {} at {}, found {found}: mount it, or give its new \
+                 path in `level_paths`",
                 root.display(),
                 dir.display()
             ),
@@ -251,7 +251,8 @@ fn write_mark(storage: &dyn Storage, dir: &Path, mark: u64) -> Result<()> {
     let failed = |e| Error::io("write", &path, e);
     match storage.remove(&path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
-        // One that a crash left before the manifest knew of it.
+        // The removed file may be the mark of an interrupted open, which the manifest does not
+        // know.
         _ => {}
     }
     let mut file = storage.create(&path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The first pass over the log: where it ends, and whether what is there is damaged.
+//! The first pass over the log: finds its end, and checks it for damage.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::reader::{Record, SegmentReader};
 
-/// What the log holds.
+/// The extent of the log.
 pub(super) struct Survey {
     /// The directory of its segments.
     pub(super) dir: PathBuf,
     /// The segments that hold records, oldest first.
     pub(super) segments: Vec<u32>,
-    /// The number behind every segment file there is.
+    /// The number after that of the last segment file.
     pub(super) next_segment: u32,
-    /// Behind the last good record.
+    /// The position behind the last good record.
     pub(super) end: LogPosition,
     /// The number of the last operation, in the log or in tables.
     pub(super) last: SeqNo,
@@ -36,13 +36,12 @@ impl Survey {
     }
 }
 
-/// Reads the log without changing anything, and compares it and the tables that there are with what
-/// the manifest says.
+/// Reads the log without changing anything. Compares it and the existing tables with the manifest.
 pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     check_tables(storage, dir, state)?;
     let log = log_dir(&state.places.log_root(dir));
     let mut numbers = segments_in(storage, &log)?;
-    // Also where a log was to begin when a crash came.
+    // Also the place where a log was about to begin when a crash came.
     let mut highest = numbers.iter().max().copied();
     for (_, place) in state.places.all(dir) {
         highest = highest.max(segments_in(storage, &log_dir(&place))?.into_iter().max());
@@ -104,7 +103,7 @@ fn segments_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
     Ok(numbers.collect())
 }
 
-/// Follows the records to the first bad one; returns the index of the segment that it is in.
+/// Reads the records up to the first bad one. Returns the index of its segment.
 fn read_to_end(
     storage: &dyn Storage,
     numbers: &[u32],
@@ -160,7 +159,7 @@ fn read_to_end(
     Ok(numbers.len().saturating_sub(1))
 }
 
-/// The manifest knew every partition before the first write to it.
+/// Checks that the manifest knew the partition of every write.
 fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
     for op in record.ops() {
         let id = op?.partition;
@@ -174,8 +173,8 @@ fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Every table of the manifest is there. A manifest that has lost records may name tables that were
-/// merged away since, and may not name those that now hold their entries.
+/// Checks that every table of the manifest exists. A manifest that has lost records may name tables
+/// that were merged since, and may miss those that now hold their entries.
 fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
     let mut sizes = HashMap::new();
     for (place, dir) in state.places.all(dir) {
@@ -204,7 +203,7 @@ fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> 
     Ok(())
 }
 
-/// Nothing may say that the log was durable beyond its end.
+/// Checks that nothing says that the log was durable beyond its end.
 fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &State) -> Result<()> {
     let mut known_durable = state.closed.map(|(end, _)| end);
     for &number in numbers {
@@ -217,7 +216,8 @@ fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &St
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {
-        // Beside a writer: what is durable now may have been written since the end was looked for.
+        // Beside a writer, this record may have been written and made durable after the end was
+        // found.
         Some(durable) if durable > survey.end && is_damaged_at_end(storage, survey)? => {
             Err(Error::corruption(format!(
                 "expected a record of the log, which was durable up to segment {} offset {}",
@@ -232,7 +232,7 @@ fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &St
     }
 }
 
-/// Whether there is, still, no good record at the end of the log.
+/// Returns true if there is still no good record at the end of the log.
 fn is_damaged_at_end(storage: &dyn Storage, survey: &Survey) -> Result<bool> {
     let position = survey.end;
     let number = position.segment;

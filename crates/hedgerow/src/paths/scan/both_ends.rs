@@ -16,8 +16,8 @@ pub(super) type Pair = (Slice, Slice);
 /// The keys of a range, or of a prefix, with their values, from both ends. Made by `scan` and
 /// `scan_prefix`.
 ///
-/// An error ends the iteration from both ends, which cannot know any more where they would meet:
-/// it is given once more at every further call.
+/// An error ends the iteration from both ends, because their meeting point is unknown then. Every
+/// further call returns the error again.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -41,15 +41,15 @@ pub struct Scan {
     done: bool,
     error: Option<Error>,
     view: Arc<View>,
-    /// Of order keys.
+    /// The bounds are order keys.
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
-    /// What the keys have to have, if others may lie between the bounds.
+    /// The prefix that the keys must have, if other keys may lie between the bounds.
     prefix: Option<Vec<u8>>,
 }
 
 impl Scan {
-    /// Of a view that covers the bounds.
+    /// Scans a view that covers the bounds.
     pub(crate) fn new(view: Arc<View>, extent: Extent) -> Scan {
         let (lower, upper) = extent.bounds;
         Scan {
@@ -123,7 +123,7 @@ impl Scan {
         }
     }
 
-    /// Key and value where a cursor is, unless the key has another prefix.
+    /// The key and value at a cursor, unless the key has another prefix.
     fn pair(&self, cursor: Option<&Cursor>) -> Result<Option<Pair>> {
         let Some((cursor, key)) = cursor.and_then(|c| Some((c, c.key()?))) else {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Scan {
         Ok(cursor.owned_value()?.map(|value| (key, value)))
     }
 
-    /// One step from an end, unless the iteration is over.
+    /// Takes one step from an end, unless the iteration is over.
     fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
@@ -174,16 +174,16 @@ impl DoubleEndedIterator for Scan {
     }
 }
 
-/// What a scan visits.
+/// The keys that a scan visits.
 pub(crate) struct Extent {
-    /// Of order keys.
+    /// The bounds, as order keys.
     pub(crate) bounds: KeyBounds,
-    /// What the keys have to have, if others may lie between the bounds.
+    /// The prefix that the keys must have, if other keys may lie between the bounds.
     prefix: Option<Vec<u8>>,
 }
 
 impl Extent {
-    /// The keys of a range, which the order has to have.
+    /// The keys of a range. The key order must have ranges.
     pub(crate) fn of_range<K: AsRef<[u8]>>(
         order: &dyn Order,
         range: &impl RangeBounds<K>,
@@ -195,7 +195,7 @@ impl Extent {
         })
     }
 
-    /// The keys with a prefix, whatever lies between them.
+    /// The keys with a prefix; other keys may lie between them.
     pub(crate) fn of_prefix(order: &dyn Order, prefix: &[u8]) -> Result<Extent> {
         let group = order.group(prefix)?;
         let end = behind(&group);
@@ -205,7 +205,7 @@ impl Extent {
         })
     }
 
-    /// Everything behind an order key.
+    /// All keys behind an order key.
     pub(super) fn behind(order_key: Vec<u8>) -> Extent {
         Extent {
             bounds: (Bound::Excluded(order_key), Bound::Unbounded),
@@ -214,8 +214,8 @@ impl Extent {
     }
 }
 
-/// The order keys of a range of keys: of everything, or of an order that has ranges. Keys beyond
-/// the limits are refused.
+/// The order keys of a range of keys. The range is unbounded, or the key order has ranges. Refuses
+/// keys beyond the limits.
 pub(crate) fn range_bounds<K: AsRef<[u8]>>(
     order: &dyn Order,
     range: &impl RangeBounds<K>,
@@ -224,7 +224,7 @@ pub(crate) fn range_bounds<K: AsRef<[u8]>>(
         let bound = bound.map(AsRef::as_ref);
         if let Bound::Included(key) | Bound::Excluded(key) = bound {
             order.check_ranges()?;
-            // A bound may be empty, which no key is.
+            // A bound may be empty, a key may not.
             if !key.is_empty() {
                 order.check(key)?;
             }
@@ -238,7 +238,7 @@ pub(crate) fn range_bounds<K: AsRef<[u8]>>(
     Ok((encoded(range.start_bound())?, encoded(range.end_bound())?))
 }
 
-/// The first order key behind all that begin like this.
+/// The first order key behind all keys that begin with `group`.
 fn behind(group: &[u8]) -> Bound<Vec<u8>> {
     let mut end = group.to_vec();
     while let Some(last) = end.last_mut() {

@@ -1,4 +1,4 @@
-//! A scan of everything in the order in which it is stored, which can be left and resumed.
+//! A scan of all keys in stored order, which can be interrupted and resumed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::tree::partition::KeyspaceFacts;
 use super::both_ends::Pair;
 use super::{Extent, Scan, View};
 
-/// Where a scan of everything left off: bytes that may be kept and used at any later time, by any
+/// The position at which an unordered scan left off: bytes that may be kept and used later, by any
 /// process, for the same keyspace. The default is the beginning.
 ///
 /// ```text
@@ -51,14 +51,14 @@ impl ScanToken {
     }
 }
 
-/// Tells keyspaces apart, whose seeds differ.
+/// A check value of the keyspace; it differs between keyspaces because their seeds differ.
 fn check_of(facts: &KeyspaceFacts) -> u32 {
     let (order, parameter) = key_order::code(facts.layout.order);
     checksum::seeded(facts.seed ^ u64::from(parameter), &[order])
 }
 
 impl From<Vec<u8>> for ScanToken {
-    /// Of what [`ScanToken::as_bytes`] gave.
+    /// A token from the bytes of [`ScanToken::as_bytes`].
     fn from(bytes: Vec<u8>) -> ScanToken {
         ScanToken(bytes)
     }
@@ -66,8 +66,8 @@ impl From<Vec<u8>> for ScanToken {
 
 /// All keys with their values, in the order in which they are stored. Made by `scan_unordered`.
 ///
-/// An error ends the scan: it is given once more at every further call, and the token is that of
-/// the key before.
+/// An error ends the scan. Every further call returns the error again; the token is that of the key
+/// before it.
 pub struct UnorderedScan {
     scan: Scan,
     view: Arc<View>,
@@ -87,7 +87,8 @@ impl UnorderedScan {
         })
     }
 
-    /// Where it has come: a scan from there visits what is behind the last key that this one gave.
+    /// The position of this scan: a scan resumed there visits the keys behind the last one
+    /// returned.
     pub fn token(&self) -> ScanToken {
         if self.last.is_empty() {
             return self.begin.clone();

@@ -1,8 +1,8 @@
 use super::*;
 use crate::base::entry::Flags;
 
-/// What a read gives: the number of the final version (0 for nothing, 1 for the version below the
-/// output) and the operands on top of it.
+/// The result of a read: the number of the final version (0 for nothing, 1 for the version below
+/// the output) and the operands on top of it.
 type Answer = (u64, Vec<u64>);
 
 const BELOW: u64 = 1;
@@ -74,8 +74,8 @@ fn check(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) {
         let mut less = kept.clone();
         less.remove(index);
         let needed = answers(&less) != answers(&kept);
-        // Tombstones that somebody does not see stay even where they happen to say nothing: the
-        // rule does not look at what is older.
+        // A tombstone that some reader does not see stays, even if it hides nothing: the rule does
+        // not look at older versions.
         assert!(
             needed || *kind == Kind::Delete,
             "{seqno} is kept for nothing: {}",
