@@ -223,9 +223,10 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
     let (_, cluster) = clusters::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    let marks = vec![Some(()); cluster.stripes().len()];
     for i in 0..50_u128 {
         let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
-        cluster.ask(hash, None, |_| ())?;
+        cluster.ask(hash, None, &marks, |()| ())?;
     }
     let all = (0..cluster.stripes().len()).collect();
     let fetch = |id| {

@@ -35,11 +35,11 @@ pub(crate) struct Attached {
 impl Probe for Attached {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         let mut left = RunMask::all(self.count);
-        let asked = self.cluster.cluster.ask(hash, page, |stripe| {
-            if let Some(run) = self.runs[stripe] {
-                left = left.without(usize::from(run));
-            }
-        });
+        let absent_from = |run| left = left.without(usize::from(run));
+        let asked = self
+            .cluster
+            .cluster
+            .ask(hash, page, &self.runs, absent_from);
         Ok(match asked? {
             Step::Read(id) => Step::Read(id),
             Step::Done(()) => Step::Done(left),
@@ -127,7 +127,8 @@ fn place(version: &Version, id: TableId) -> Option<Place> {
     Some((usize::from(at.level), at.group as usize))
 }
 
-/// Has all groups ask these clusters, as far as they have tables of theirs.
+/// Has all groups ask these clusters, as far as they have tables of theirs. `pool` is in the order
+/// of numbers.
 pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
     let levels = version.levels.iter().enumerate();
     let places = levels.flat_map(|(at, level)| (0..level.groups.len()).map(move |it| (at, it)));
@@ -135,27 +136,16 @@ pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
     attach(version, &targets, pool);
 }
 
-/// Puts a new cluster into the groups that its tables are in, in place of others, as far as it knows their tables.
-pub(crate) fn replace(
-    version: &mut Version,
-    new: &Arc<StoredCluster>,
-    others: &[Arc<StoredCluster>],
-) {
-    let stripes = || new.cluster.stripes().iter().map(|stripe| stripe.table);
-    let targets: BTreeSet<Place> = stripes().filter_map(|id| place(version, id)).collect();
-    let known: BTreeSet<TableId> = stripes().collect();
-    let is_replaced = |it: &&Attached| {
-        let is_named = others.iter().any(|other| Arc::ptr_eq(other, &it.cluster));
-        is_named
-            && it
-                .stripes()
-                .all(|(_, id)| known.contains(&id) || place(version, id).is_none())
-    };
+/// Puts a new cluster into the groups of its tables, in place of other clusters of these tables.
+pub(crate) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
+    let stripes = new.cluster.stripes().iter();
+    let targets: BTreeSet<Place> = stripes.filter_map(|it| place(version, it.table)).collect();
     let groups = targets.iter().map(|at| &version.levels[at.0].groups[at.1]);
-    let here = groups
+    let others = groups
         .flat_map(|group| of_group(group))
-        .filter(|it| !is_replaced(it));
-    let pool = each_once(here.map(|it| it.cluster.clone()).chain([new.clone()]));
+        .map(|it| it.cluster.clone())
+        .filter(|it| it.name().0 != new.name().0);
+    let pool = each_once(others.chain([new.clone()]));
     attach(version, &targets, &pool);
 }
 
@@ -173,19 +163,23 @@ pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
     }
 }
 
-/// Has some groups ask these clusters and no others.
+/// Gives some groups these clusters and no others. The newest cluster of a table answers for it.
+/// `pool` is in the order of numbers.
 fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCluster>]) {
     for &place in targets {
         let group = group_mut(version, place);
         group.probes.retain(|probe| attached(probe).is_none());
     }
-    for cluster in pool {
+    let mut known = BTreeSet::new();
+    for cluster in pool.iter().rev() {
         let stripes = cluster.cluster.stripes();
         let mut here: BTreeMap<Place, Runs> = BTreeMap::new();
         for (stripe, it) in stripes.iter().enumerate() {
             let found = version.table(it.table);
             let found = found.map(|(at, _)| ((usize::from(at.level), at.group as usize), at.run));
-            if let Some((place, run)) = found.filter(|(place, _)| targets.contains(place)) {
+            if let Some((place, run)) = found.filter(|(place, _)| targets.contains(place))
+                && known.insert(it.table)
+            {
                 let runs = here
                     .entry(place)
                     .or_insert_with(|| Runs::new(stripes.len()));

@@ -378,6 +378,9 @@ pub(crate) struct Position {
     level: usize,
     group: Option<GroupPosition>,
     asked: Option<AskedAt>,
+    /// The page that a filter over several runs wanted last, and its content once it is read.
+    /// Filters of other levels may be in the same page.
+    probe_page: Option<(PageId, Option<Page>)>,
     state: GetState,
 }
 
@@ -495,8 +498,21 @@ impl<'a> TableLookup<'a> {
         page: Option<Page>,
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
-        let candidates = match probe.filter.candidates(self.query.hash, page.as_ref())? {
-            Step::Read(id) => return Ok(Step::Read(id)),
+        if let (Some((_, kept)), Some(page)) = (&mut self.at.probe_page, &page) {
+            *kept = Some(page.clone());
+        }
+        let hash = self.query.hash;
+        let mut answer = probe.filter.candidates(hash, page.as_ref())?;
+        if let (Step::Read(id), Some((kept_id, Some(kept)))) = (&answer, &self.at.probe_page)
+            && id == kept_id
+        {
+            answer = probe.filter.candidates(hash, Some(kept))?;
+        }
+        let candidates = match answer {
+            Step::Read(id) => {
+                self.at.probe_page = Some((id, None));
+                return Ok(Step::Read(id));
+            }
             Step::Done(candidates) => candidates,
         };
         stats.filter_probes.add(1);

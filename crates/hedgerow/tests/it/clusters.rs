@@ -67,8 +67,20 @@ fn assert_holds(keyspace: &Keyspace, expected: &Contents) {
     }
 }
 
+/// How many pages a get has to have, cached or not, of keys that are all there or all not.
+fn pages_per_get(keyspace: &Keyspace, keys: impl Iterator<Item = u64>, are_there: bool) -> f64 {
+    let (mut pages, mut gets) = (0, 0);
+    for i in keys {
+        let explanation = keyspace.explain(key(i)).unwrap();
+        assert_eq!(explanation.value.is_some(), are_there);
+        pages += explanation.pages().count();
+        gets += 1;
+    }
+    pages as f64 / f64::from(gets)
+}
+
 /// The targets of LSM-trie, and its I8: where the filters of the last level do not fit the memory, one page tells which of
-/// its runs holds a key, and one more is the key's. Counted are pages that gets had to have, cached or not.
+/// its runs holds a key, and one more is the key's.
 #[test]
 fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
     let disk = SimStorage::new(7);
@@ -99,21 +111,48 @@ fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
     let memory = db.stats().memory;
     assert!(memory.filters < 2 * keys * 7 / 10, "{memory:?}");
 
-    let pages_of = |keys: &mut dyn Iterator<Item = u64>| {
-        let (mut pages, mut gets) = (0, 0);
-        for i in keys {
-            let explanation = keyspace.explain(key(i)).unwrap();
-            assert_eq!(explanation.value.is_some(), i < 250_000);
-            pages += explanation.pages().count();
-            gets += 1;
-        }
-        pages as f64 / f64::from(gets)
-    };
-    let present = pages_of(&mut (0..keys).step_by(7));
-    let absent = pages_of(&mut (keys..2 * keys).step_by(7));
+    let present = pages_per_get(&keyspace, (0..keys).step_by(7), true);
+    let absent = pages_per_get(&keyspace, (keys..2 * keys).step_by(7), false);
     println!("{present} pages for a present key, {absent} for an absent one");
     assert!(present <= 2.05, "{present}");
     assert!((0.9..=1.06).contains(&absent), "{absent}");
+}
+
+/// With memory for a tenth of the filters a get reads one page for all levels that are not in
+/// memory, however full the levels are.
+#[test]
+fn one_page_tells_of_all_filters_that_are_not_in_memory() {
+    let disk = SimStorage::new(17);
+    let db = builder(&disk).memory_budget(1 << 20).open().unwrap();
+    let design = Design {
+        policy: "trie:8".parse().unwrap(),
+        filter: "cluster:16".parse().unwrap(),
+        compression: Compression::None,
+        block_bytes: 16 << 10,
+        table_bytes: Some(128 << 10),
+        memtable_bytes: Some(128 << 10),
+        ..Design::default()
+    };
+    let keyspace = hashed(&db, design);
+    for i in 0..1_300_000 {
+        keyspace.put(key(i), b"").unwrap();
+        if i < 600_000 || i % 100_000 != 99_999 {
+            continue;
+        }
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let filters = db.stats().memory.filters;
+        let of_all = filters as f64 / (2.2 * i as f64);
+        let present = pages_per_get(&keyspace, (0..=i).step_by(397), true);
+        let absent = pages_per_get(&keyspace, (i + 1..2 * i).step_by(397), false);
+        let levels = keyspace.stats().levels;
+        let entries: Vec<_> = levels.iter().map(|it| it.entries).collect();
+        println!(
+            "{entries:?}: {present:.3} pages for a present key, {absent:.3} for an absent one, \
+             {of_all:.3} of the filters in memory"
+        );
+        assert!(of_all <= 0.1 && present <= 2.05 && absent <= 1.1);
+    }
 }
 
 /// The pages of clusters that the keys of a call want are read together, and with those of tables: as many calls of

@@ -185,7 +185,12 @@ impl<'a> Feed<'a> {
                     all.push(Stream::new(stripes[stripe], number));
                 }
                 feed.cluster = Some(*cluster);
-                feed.extents = cluster.directory.extents().collect();
+                let wanted = || wanted.iter().map(|at| &stripes[*at]);
+                let start = wanted().map(|it| u64::from(it.first)).min();
+                let end = wanted().map(|it| u64::from(it.last)).max();
+                let is_needed = |it: &Extent| start < Some(it.end) && Some(it.start) <= end;
+                let extents = cluster.directory.extents();
+                feed.extents = extents.filter(is_needed).collect();
             }
         }
         Ok(feed)

@@ -155,13 +155,15 @@ impl Cluster {
         size_of::<Self>() + self.directory.memory_bytes() + self.pages.capacity()
     }
 
-    /// Tells which tables do not hold a key with this hash: by the places of their stripes. `page` is the
-    /// page that the answer before this one asked for.
-    pub(crate) fn ask(
+    /// Calls `absent_from` with the mark of each table that does not hold a key with this hash.
+    /// Stripes without a mark are left out. `page` is the page that the answer before this one
+    /// wanted. No page is wanted if no marked table covers the position.
+    pub(crate) fn ask<T: Copy>(
         &self,
         hash: KeyHash,
         page: Option<&Page>,
-        mut absent_from: impl FnMut(usize),
+        marks: &[Option<T>],
+        mut absent_from: impl FnMut(T),
     ) -> Result<Step<()>> {
         let position = position(hash);
         let Some(extent) = self.directory.extent_at(position) else {
@@ -170,13 +172,23 @@ impl Cluster {
         let bytes = match (self.resident_page(&extent), page) {
             (Some(bytes), _) => bytes,
             (None, Some(page)) => &page[..],
-            (None, None) => return Ok(Step::Read(self.page_id(&extent))),
+            (None, None) => {
+                let stripes = self.directory.stripes.iter().zip(marks);
+                let mut asked = stripes.filter(|(_, mark)| mark.is_some());
+                let is_there = asked.any(|(stripe, _)| stripe.covers(position));
+                return Ok(match is_there {
+                    true => Step::Read(self.page_id(&extent)),
+                    false => Step::Done(()),
+                });
+            }
         };
         let page = page::Decoded::new(bytes, &self.directory.stripes, &extent)?;
         page.at(position, |stripe, filter| {
             let probes = self.directory.stripes[stripe].probes;
-            if !small_bloom::may_hold(filter, hash.low(), probes) {
-                absent_from(stripe);
+            if let Some(mark) = marks[stripe]
+                && !small_bloom::may_hold(filter, hash.low(), probes)
+            {
+                absent_from(mark);
             }
         })?;
         Ok(Step::Done(()))

@@ -86,9 +86,10 @@ fn candidates(
         .map(|stripe| stripe.table.0)
         .enumerate()
         .collect();
+    let marks: Vec<_> = left.keys().copied().map(Some).collect();
     let (mut page, mut pages) = (None, 0);
     while let Step::Read(id) = cluster
-        .ask(hash, page.as_ref(), |stripe| {
+        .ask(hash, page.as_ref(), &marks, |stripe| {
             left.remove(&stripe);
         })
         .unwrap()

@@ -1,18 +1,24 @@
 //! Clusters of filters ([`crate::group_filter::cluster`]): how they are written with tables, and when several become one.
 //!
-//! A table's filters are written with the table, as a cluster of their own, so that nothing is ever asked without
-//! a filter. Where the filters of a level fit the memory ([`resident_levels`]) that is all: they stay apart, in memory, and are
-//! written once. Elsewhere a group has one large cluster, the *base*, whose pages are read, and the
-//! newest tables' clusters in memory, the *tail*. When the tail has more than a quarter as many runs as the base, both
-//! become the new base. So a pile of `k` runs is written when it has 1, 2, 3, 4, 6, 8, 11, 14, 18, 23, 29 of them: a filter is
-//! written five times, however high the pile gets; one page is read for all runs, and the tail takes a fifth of
-//! the memory of all filters, on average a tenth. Where not even the tail fits, it is a second cluster whose pages
-//! are read.
+//! A table's filters are written with the table, as a cluster of their own, so that every run has a
+//! filter from the start. If the filters of a level fit the memory ([`plan`]), they stay apart and
+//! in memory, and are written once. Deeper levels share clusters: a group and the groups of its
+//! range in deeper levels ([`unit`]) have one large cluster, the *base*, whose pages are read. The
+//! clusters of the newest tables, the *tail*, are in memory. When the tail has more than a quarter
+//! of the base's entries, both become the next base. A stack of `k` runs is written when it has 1,
+//! 2, 3, 4, 6, 8, 11, 14, 18, 23, 29 of them, so a filter is written five times for any `k`. A get
+//! reads one page for all runs of all these levels. The tail takes a fifth of the memory of all
+//! filters, on average a tenth. If memory has no room for a tail, the largest tails become bases
+//! once they have a sixteenth. A smaller tail without room is a second cluster whose pages are
+//! read.
 //!
 //! Runs that are gone are left out when the base is written again. Tables of which no cluster knows, because the
 //! design was another or a file is missing, are read.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod plan;
+mod unit;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,10 +29,10 @@ use crate::base::error::Result;
 use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::TableId;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::shape::{Group, RunId};
-use crate::group_filter::cluster::{Builder, Columns, Owner, STRIPES_MAX, Source};
+use crate::design::merge_policy::shape::{LEVELS_MAX, Level};
+use crate::group_filter::cluster::{Builder, Columns, Owner, Source};
 use crate::group_filter::clusters;
-use crate::group_filter::clusters::{Attached, Fetch, StoredCluster, cluster_number};
+use crate::group_filter::clusters::{Fetch, StoredCluster, cluster_number};
 use crate::table::Table;
 use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::tree::engine::Engine;
@@ -34,164 +40,103 @@ use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
 use super::stored::filters_dir;
-
-/// The tail has at most one run for so many of the base.
-const BASE_RUNS: usize = 4;
-/// What filters take beyond their bits: lengths, and the ends of pages.
-pub(crate) const OVERHEAD: f64 = 1.1;
-/// Of the memory of filters, what the levels that are kept in it may take; the rest is that of tails.
-pub(crate) const RESIDENT_SHARE: f64 = 0.75;
+pub(crate) use plan::{LevelFilters, Plan, RESIDENT_SHARE};
+use unit::{Finding, Member};
 
 /// What the clusters of a tree lack.
 pub(crate) enum Task {
     /// A cluster is damaged: nobody asks it, and its tables are read.
     Forget(Arc<StoredCluster>),
-    /// No cluster knows a table: its keys are read, for filters of so many bits per key.
-    Cover(Arc<Table>, f32),
-    /// Some clusters become one, of these of their stripes; it may stay in memory.
-    Gather(Vec<(Arc<StoredCluster>, Vec<usize>)>, bool),
-    /// The only cluster of a group leaves the memory.
+    /// No cluster knows a table: its keys are read.
+    Cover(Arc<Table>),
+    /// Some clusters become one, which may stay in memory.
+    Gather(Vec<Member>, bool),
+    /// A cluster leaves the memory.
     Page(Arc<StoredCluster>),
+    /// A cluster of a small level comes into memory.
+    Load(Arc<StoredCluster>),
 }
 
-/// The first thing that a tree's clusters lack.
-pub(super) fn next(engine: &Engine, design: &DesignInForce, version: &Version) -> Option<Task> {
-    let bits_at = |level| match design.design.filter_at(level) {
+/// The bits per key of a level with clusters.
+fn bits_at(design: &DesignInForce, level: usize) -> Option<f32> {
+    match design.design.filter_at(level) {
         FilterSpec::Cluster { bits_per_key } => Some(bits_per_key),
         _ => None,
-    };
-    let mut levels = (0..version.depth())
-        .filter_map(|level| Some((level, bits_at(level)?)))
-        .peekable();
-    levels.peek()?;
-    let targets = crate::paths::compaction::targets(design, version);
-    let resident = resident_levels(engine, design, version);
+    }
+}
+
+/// The first thing that a tree's clusters lack. If memory has no room for a cluster that belongs
+/// there, the largest tail leaves it.
+pub(super) fn next(engine: &Engine, design: &DesignInForce, version: &Version) -> Option<Task> {
+    let levels = clustered(design, version);
+    levels.first()?;
+    let plan = plan(engine, design, version);
+    let circumstances = circumstances(engine, plan);
+    let mut lacks_memory = false;
+    for unit in unit::units(version, &levels, plan) {
+        // A look at all tables takes longer than a small merge, and an edit changes few groups.
+        if unit.groups.iter().all(|it| it.is_idle(circumstances)) {
+            continue;
+        }
+        match unit.finding(|bytes| may_reside(engine, design, bytes + unit.reserve())) {
+            Finding::Due(task) => return Some(task),
+            Finding::LacksMemory => lacks_memory = true,
+            Finding::Nothing => {}
+        }
+        unit.groups
+            .iter()
+            .for_each(|it| it.note_idle(circumstances));
+    }
+    let units = lacks_memory.then(|| unit::units(version, &levels, plan));
+    let tails = units.into_iter().flatten().filter_map(|it| it.relief());
+    tails
+        .max_by_key(|(entries, _)| *entries)
+        .map(|(_, task)| task)
+}
+
+/// A number for all that decides what clusters lack, beside themselves.
+fn circumstances(engine: &Engine, plan: Plan) -> u64 {
     let damaged = engine.tables.damaged_clusters.load(Ordering::Relaxed);
-    levels
-        .filter(|(level, _)| targets.get(*level).is_some_and(|it| it.runs_max > 1))
-        .find_map(|(level, bits)| {
-            let stays_in_memory = level < resident;
-            // A look at all tables takes longer than a small merge, and an edit changes few groups.
-            let circumstances = 2 * damaged + u64::from(stays_in_memory);
-            let mut groups = version.levels[level].used_groups().map(|(_, group)| group);
-            groups.find_map(|group| {
-                if group.is_idle(circumstances) {
-                    return None;
-                }
-                let task = uncovered(group).map(|table| Task::Cover(table, bits));
-                let task = task.or_else(|| due(group, stays_in_memory));
-                if task.is_none() {
-                    group.note_idle(circumstances);
-                }
-                task
-            })
-        })
+    let filters = engine.memory.filters.load(Ordering::Relaxed);
+    let sixteenths = 16 * filters / engine.memory.plan().resident.max(1);
+    let levels = LEVELS_MAX as u64 + 1;
+    let levels = plan.resident as u64 * levels + plan.shared as u64;
+    (damaged << 32) + (sixteenths.min(0xFFFF) << 16) + levels
 }
 
-/// A table that is in no cluster and has no filter of its own.
-fn uncovered(group: &Group<Arc<Table>>) -> Option<Arc<Table>> {
-    let mut tables = group.runs.iter().flat_map(|run| &run.tables).peekable();
-    tables.peek()?;
-    let known: BTreeSet<TableId> = clusters::of_group(group)
-        .flat_map(Attached::stripes)
-        .map(|(_, table)| table)
-        .collect();
-    let lacks = |table: &&Arc<Table>| {
-        let meta = table.meta();
-        meta.filter_bytes == 0 && !known.contains(&meta.id)
-    };
-    tables.find(lacks).cloned()
-}
-
-/// A cluster of a group, and how many of its runs have tables in it.
-struct Member<'a> {
-    attached: &'a Attached,
-    stripes: Vec<usize>,
-    runs: usize,
-}
-
-impl Member<'_> {
-    fn is_resident(&self) -> bool {
-        self.attached.cluster.cluster.is_resident()
+/// The levels with clusters whose groups may have several runs.
+fn clustered(design: &DesignInForce, version: &Version) -> Vec<usize> {
+    let depth = version.depth();
+    if (0..depth).all(|level| bits_at(design, level).is_none()) {
+        return Vec::new();
     }
+    let targets = crate::paths::compaction::targets(design, version);
+    let is_asked = |level: &usize| {
+        let target = targets.get(*level);
+        bits_at(design, *level).is_some() && target.is_some_and(|it| it.runs_max > 1)
+    };
+    (0..depth).filter(is_asked).collect()
 }
 
-fn members(group: &Group<Arc<Table>>) -> Vec<Member<'_>> {
-    let runs: BTreeMap<TableId, RunId> = group
-        .runs
-        .iter()
-        .flat_map(|run| run.tables.iter().map(|table| (table.meta().id, run.id)))
-        .collect();
-    let member = |attached| {
-        let stripes = Attached::stripes(attached);
-        let known = stripes.filter_map(|(at, table)| Some((at, *runs.get(&table)?)));
-        let (stripes, runs): (Vec<_>, BTreeSet<_>) = known.unzip();
-        Member {
-            attached,
-            stripes,
-            runs: runs.len(),
+/// The plan for a tree, which has its part, by entries, of the memory of filters. A level is taken
+/// to be full when it has as many entries as a run of the next one.
+fn plan(engine: &Engine, design: &DesignInForce, version: &Version) -> Plan {
+    let level = |level: usize| {
+        let bits = f64::from(bits_at(design, level).unwrap_or_default());
+        let below = version.levels.get(level + 1).map(Level::summary);
+        let below = below.map_or(0.0, |it| it.entries as f64 / f64::from(it.runs.max(1)));
+        LevelFilters {
+            now: bits * version.levels[level].entries() as f64,
+            full: bits * below,
         }
     };
-    let members = clusters::of_group(group).map(member);
-    members.filter(|member| member.runs > 0).collect()
-}
-
-/// What is to become of the clusters of a group.
-fn due(group: &Group<Arc<Table>>, stays_in_memory: bool) -> Option<Task> {
-    let damaged = |it: &&Attached| it.cluster.is_damaged();
-    clusters::of_group(group).next()?;
-    if let Some(damaged) = clusters::of_group(group).find(damaged) {
-        return Some(Task::Forget(damaged.cluster.clone()));
-    }
-    let mut all = members(group);
-    if all.is_empty() || stays_in_memory && all.iter().all(Member::is_resident) {
-        return None;
-    }
-    all.sort_by_key(|member| std::cmp::Reverse((member.runs, member.stripes.len())));
-    let (base, tail) = all.split_first()?;
-    if tail.is_empty() {
-        let leaves = !stays_in_memory && base.is_resident();
-        return leaves.then(|| Task::Page(base.attached.cluster.clone()));
-    }
-    let tail_runs: usize = tail.iter().map(|member| member.runs).sum();
-    let tail_pages = tail.iter().filter(|member| !member.is_resident()).count();
-    let (chosen, stays) = if is_base_due(base.runs, tail_runs) {
-        (&all[..], stays_in_memory)
-    } else if tail_pages > 1 {
-        (tail, true)
-    } else {
-        return None;
-    };
-    let stripes: usize = chosen.iter().map(|member| member.stripes.len()).sum();
-    let gathered = chosen
-        .iter()
-        .map(|member| (member.attached.cluster.clone(), member.stripes.clone()));
-    (stripes <= STRIPES_MAX).then(|| Task::Gather(gathered.collect(), stays))
-}
-
-/// Whether base and tail become one.
-pub(crate) fn is_base_due(base_runs: usize, tail_runs: usize) -> bool {
-    tail_runs * BASE_RUNS > base_runs
-}
-
-/// How many levels, from 0, have all their clusters in memory: as many as fit the tree's part, by entries, of what the
-/// budget has for filters.
-fn resident_levels(engine: &Engine, design: &DesignInForce, version: &Version) -> usize {
-    match design.design.residency {
-        Residency::Resident => return usize::MAX,
-        Residency::Paged => return 0,
-        Residency::Auto => {}
-    }
+    let levels: Vec<_> = (0..version.depth()).map(level).collect();
     let bits = engine.memory.filter_bits_per_key() * RESIDENT_SHARE;
-    let mut left = bits * version.entries() as f64;
-    let fits = |level: &usize| {
-        if let FilterSpec::Cluster { bits_per_key } = design.design.filter_at(*level) {
-            let entries = version.levels[*level].summary().entries as f64;
-            left -= entries * f64::from(bits_per_key) * OVERHEAD;
-        }
-        left >= 0.0
-    };
-    (0..version.depth()).take_while(fits).count()
+    Plan::new(
+        &levels,
+        bits * version.entries() as f64,
+        design.design.residency,
+    )
 }
 
 /// Whether a cluster of so many bytes may be in memory, as long as it is small beside others.
@@ -203,14 +148,21 @@ fn may_reside(engine: &Engine, design: &DesignInForce, bytes: u64) -> bool {
     }
 }
 
-/// Writes the cluster of a table that was just written.
+/// Writes the cluster of a table that was just written for a level.
 pub(crate) fn write_fresh(
     engine: &Engine,
     partition: &Partition,
     design: &DesignInForce,
+    level: usize,
     columns: &Columns,
 ) -> Result<Arc<StoredCluster>> {
-    let is_resident = may_reside(engine, design, columns.bytes());
+    let plan = plan(engine, design, &partition.tree().version);
+    let reserve = if level < plan.resident {
+        0
+    } else {
+        plan.reserve
+    };
+    let is_resident = may_reside(engine, design, columns.bytes() + reserve);
     write(
         engine,
         partition,
@@ -247,30 +199,38 @@ fn write(
 impl Task {
     pub(super) fn run(&self, engine: &Engine, partition: &Partition) -> Result<()> {
         let design = partition.keyspace.design_owned();
-        let (new, others) = match self {
-            Task::Cover(table, bits) => {
-                let columns = columns_of(engine, partition, table, *bits)?;
-                (
-                    write_fresh(engine, partition, &design, &columns)?,
-                    Vec::new(),
-                )
+        let new = match self {
+            Task::Cover(table) => {
+                let tree = partition.tree_owned();
+                let place = tree.version.table(table.meta().id);
+                let level = place.map(|(at, _)| usize::from(at.level));
+                let bits = level.and_then(|level| Some((level, bits_at(&design, level)?)));
+                let Some((level, bits)) = bits else {
+                    return Ok(());
+                };
+                let columns = columns_of(engine, partition, table, bits)?;
+                write_fresh(engine, partition, &design, level, &columns)?
             }
-            Task::Gather(gathered, stays) => {
-                let others: Vec<_> = gathered.iter().map(|(it, _)| it.clone()).collect();
-                let sources = gathered
-                    .iter()
-                    .map(|(it, stripes)| Source::Cluster(&it.cluster, stripes.clone()));
+            Task::Gather(members, stays) => {
+                let sources = members.iter();
+                let sources =
+                    sources.map(|it| Source::Cluster(&it.cluster.cluster, it.stripes.clone()));
                 let sources: Vec<_> = sources.collect();
-                let fetch = Fetch::new(others.iter().map(|it| &**it));
-                let bytes = others.iter().map(|it| it.bytes()).sum();
-                let is_resident = *stays && may_reside(engine, &design, bytes);
+                let fetch = Fetch::new(members.iter().map(|it| &*it.cluster));
+                let bytes: u64 = members.iter().map(Member::bytes).sum();
+                let reserve = plan(engine, &design, &partition.tree().version).reserve;
+                let is_resident = *stays && may_reside(engine, &design, bytes + reserve);
                 match write(engine, partition, &sources, fetch, is_resident) {
                     // The next step is to forget it.
-                    Err(_) if others.iter().any(|it| it.is_damaged()) => return Ok(()),
-                    new => (new?, others),
+                    Err(_) if members.iter().any(|it| it.cluster.is_damaged()) => return Ok(()),
+                    new => new?,
                 }
             }
-            Task::Page(cluster) => (cluster.paged()?, vec![cluster.clone()]),
+            Task::Page(cluster) => cluster.paged()?,
+            Task::Load(cluster) => match cluster.resident() {
+                Err(_) if cluster.is_damaged() => return Ok(()),
+                new => new?,
+            },
             Task::Forget(cluster) => {
                 return install(engine, partition, |version| {
                     clusters::forget(version, cluster)
@@ -278,7 +238,7 @@ impl Task {
             }
         };
         install(engine, partition, |version| {
-            clusters::replace(version, &new, &others)
+            clusters::replace(version, &new)
         })
     }
 }
@@ -350,8 +310,8 @@ impl Found {
         found
     }
 
-    /// Gives the groups of a tree the clusters of their tables, and reads what is to be in memory: of small
-    /// levels all, of a large one all but the largest of each group.
+    /// Gives the groups of a tree the clusters of their tables, and reads those that are to be in
+    /// memory: all of small levels, and all but the largest of each other unit.
     pub(crate) fn attach(
         &mut self,
         engine: &Engine,
@@ -362,55 +322,22 @@ impl Found {
         let of_tree = self.0.remove(&(owner.keyspace, owner.partition));
         let mut own = of_tree.unwrap_or_default();
         own.retain(|cluster| cluster.owner == owner);
-        clusters::attach_all(version, &own);
-        let resident = resident_levels(engine, design, version);
+        clusters::attach_all(version, &clusters::each_once(own.into_iter()));
+        let plan = plan(engine, design, version);
+        let levels = clustered(design, version);
         let mut kept = Vec::new();
-        for (level, it) in version.levels.iter().enumerate() {
-            for group in &it.groups {
-                let mut all = members(group);
-                all.sort_by_key(|member| member.runs);
-                let bases = usize::from(level >= resident);
-                let tail = all.len().saturating_sub(bases);
-                kept.extend(all[..tail].iter().map(|it| it.attached.cluster.clone()));
-            }
+        for unit in unit::units(version, &levels, plan) {
+            let bases = usize::from(!unit.stays_in_memory);
+            let tail = unit.members().into_iter().skip(bases);
+            let tail = tail.filter(Member::is_own);
+            kept.extend(tail.map(|it| (it.cluster, unit.reserve())));
         }
-        for cluster in clusters::each_once(kept.into_iter()) {
-            if may_reside(engine, design, cluster.cluster.pages_bytes())
+        for (cluster, reserve) in kept {
+            if may_reside(engine, design, cluster.cluster.pages_bytes() + reserve)
                 && let Ok(resident) = cluster.resident()
             {
-                clusters::replace(version, &resident, &[cluster]);
+                clusters::replace(version, &resident);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The filters of a table are written with it, and when a base is made of those that it goes into: not more
-    /// often in a high pile than in a low one. At 2.3 bytes a key (`filter::cluster::tests::pile`) that
-    /// is 0.11 of an entry of 116 bytes.
-    #[test]
-    fn a_filter_is_written_as_often_in_a_high_pile_as_in_a_low_one() {
-        let (mut base, mut tail, mut written) = (0, 0, 0);
-        let mut bases = Vec::new();
-        for runs in 1..=64 {
-            (tail, written) = (tail + 1, written + 1);
-            if base == 0 {
-                // The first one only leaves the memory.
-                (base, tail) = (1, 0);
-            } else if is_base_due(base, tail) {
-                (base, tail) = (base + tail, 0);
-                written += base;
-                bases.push(base);
-            }
-            assert!(tail * 5 <= runs, "{tail} of {runs} runs are in memory");
-            assert!(
-                f64::from(written as u32) <= 5.5 * f64::from(runs as u32),
-                "{written} for {runs} runs"
-            );
-        }
-        assert_eq!(bases, [2, 3, 4, 6, 8, 11, 14, 18, 23, 29, 37, 47, 59]);
     }
 }

@@ -317,7 +317,7 @@ impl<'a> OutputTables<'a> {
     /// Nothing depends on a filter: if it cannot be written, it is built later from the table.
     fn write_cluster(&mut self, id: TableId, columns: &cluster::Columns) -> Result<()> {
         let (engine, partition) = (self.engine, self.partition);
-        match clusters::write_fresh(engine, partition, &self.design, columns) {
+        match clusters::write_fresh(engine, partition, &self.design, self.level, columns) {
             Ok(cluster) => self.clusters.push((id, cluster)),
             Err(error) => {
                 engine.check_open()?;

@@ -26,16 +26,20 @@ const RECORD: usize = 16;
 struct Exact {
     paged: bool,
     page: Vec<u8>,
+    id: PageId,
 }
 
-const PAGE: PageId = PageId {
-    table: TableId(u64::MAX),
-    handle: Handle {
-        offset: 0,
-        bytes: RECORD as u32,
-    },
-    class: PageClass::Filter,
-};
+/// The name of the page of the filter over these runs.
+fn page_id(places: &[usize]) -> PageId {
+    PageId {
+        table: TableId(u64::MAX),
+        handle: Handle {
+            offset: places[0] as u64,
+            bytes: RECORD as u32,
+        },
+        class: PageClass::Filter,
+    }
+}
 
 /// The page that says for each hash which runs hold it.
 fn page_of(masks: &BTreeMap<u64, u64>) -> Vec<u8> {
@@ -57,7 +61,7 @@ impl crate::table::filter::Probe for Exact {
         let mask = match (self.paged, page) {
             (false, _) => mask_in(&self.page, hash),
             (true, Some(page)) => mask_in(page, hash),
-            (true, None) => return Ok(Step::Read(PAGE)),
+            (true, None) => return Ok(Step::Read(self.id)),
         };
         Ok(Step::Done(RunMask(mask)))
     }
@@ -68,14 +72,14 @@ impl crate::table::filter::Probe for Exact {
 }
 
 /// The page of a paged filter, and the number of its reads.
-struct Pages(Vec<u8>, AtomicUsize);
+struct Pages(PageId, Vec<u8>, AtomicUsize);
 
 impl PageSource for Pages {
     fn page(&self, id: PageId) -> Result<Page> {
-        assert_eq!(id, PAGE);
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Page::filled(self.0.len(), |page| {
-            page.copy_from_slice(&self.0);
+        assert_eq!(id, self.0);
+        self.2.fetch_add(1, Ordering::Relaxed);
+        Page::filled(self.1.len(), |page| {
+            page.copy_from_slice(&self.1);
             Ok(())
         })
     }
@@ -154,11 +158,12 @@ impl Fixture {
         let page = page_of(&masks);
         let runs = &version.levels[0].groups[0].runs;
         let ids: Vec<RunId> = places.iter().map(|place| runs[*place].id).collect();
-        let pages = Arc::new(Pages(page.clone(), AtomicUsize::new(0)));
+        let id = page_id(places);
+        let pages = Arc::new(Pages(id, page.clone(), AtomicUsize::new(0)));
         let probe = GroupProbe {
             runs: ids.into(),
             outgrown: RunMask::NONE,
-            filter: Arc::new(Exact { paged, page }),
+            filter: Arc::new(Exact { paged, page, id }),
             pages: pages.clone(),
         };
         (probe, pages)
@@ -239,7 +244,7 @@ fn a_group_asks_its_probes_first_and_then_only_the_runs_they_leave() {
             }
         }
         assert_eq!(asked, lookups, "one run is asked for each key");
-        assert_eq!(older_pages.1.load(Ordering::Relaxed) > 0, paged);
+        assert_eq!(older_pages.2.load(Ordering::Relaxed) > 0, paged);
 
         let (found, asks) = fixture.get(&version, "absent");
         assert_eq!(found, None);

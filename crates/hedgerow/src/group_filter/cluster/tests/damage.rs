@@ -31,10 +31,11 @@ fn damaged_pages_are_errors_or_answers() {
                 *byte = next() as u8;
             }
         }
-        for _ in 0..50 {
-            let _ = damaged.ask(hash(next(), next()), None, |_| ());
-        }
         let all: Vec<_> = (0..whole.stripes().len()).collect();
+        let marks: Vec<_> = all.iter().copied().map(Some).collect();
+        for _ in 0..50 {
+            let _ = damaged.ask(hash(next(), next()), None, &marks, |_| ());
+        }
         let _ = assemble(&[Source::Cluster(&damaged, all)], no_fetch, |_| Ok(()));
     }
 }
