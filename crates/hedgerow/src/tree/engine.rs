@@ -1,9 +1,9 @@
-//! The state of an open database, on which the paths work: parts, and the locks between them.
+//! The state of an open database, which the paths use: its parts and their locks.
 //!
-//! Lock order: `whole_trees` → `manifest` → the list of snapshots → `commit` → a partition's `work` → a partition's
-//! replacing lock → the log's own. No lock but the first is held while waiting for a flush, a merge, a sync of the log
-//! or a publication (invariant I17); `manifest` alone is held during I/O, that of appending an
-//! edit.
+//! Lock order: `whole_trees` → `manifest` → the list of snapshots → `commit` → a partition's `work`
+//! → a partition's replacing lock → the log's own. Only the first may be held while waiting for a
+//! flush, a merge, a sync of the log or a publication (invariant I17). Only `manifest` is held
+//! during I/O: that of appending an edit.
 
 mod events;
 mod task;
@@ -42,13 +42,13 @@ use crate::tree::version::places::Places;
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::{Log, Tail};
 
-/// Writes that change the same stripe count as conflicting for `update`.
+/// The number of stripes of keys. Writes to one stripe count as conflicting for `update`.
 pub(crate) const STRIPES: usize = 4096;
 
-/// Everything an open database consists of.
+/// All parts of an open database.
 pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
-    /// Where its files are beside that.
+    /// The places of its files beside `dir`.
     pub(crate) places: Places,
     pub(crate) environment: Environment,
     pub(crate) memory: Arc<Memory>,
@@ -58,44 +58,45 @@ pub(crate) struct Engine {
     pub(crate) throttle: Throttle,
     pub(crate) rate_limiter: RateLimiter,
     pub(crate) events: Arc<Events>,
-    /// What reads and writes cost, for keyspaces that tune themselves.
+    /// The costs of reads and writes, for keyspaces that tune themselves.
     pub(crate) device: Device,
     pub(crate) catalog: ArcSwap<Catalog>,
-    /// Counts the changes after which a routed write has to be routed again, twice each: while one goes on it
-    /// is odd.
+    /// Counts the changes after which a routed write must be routed again, twice each: it is odd
+    /// during a change.
     pub(crate) routing_epoch: AtomicU64,
-    /// The number of the last of these changes.
+    /// The sequence number of the last of these changes.
     pub(crate) rerouted_at: AtomicU64,
     pub(crate) snapshots: SnapshotList,
     pub(crate) publisher: Publisher,
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
     pub(crate) closed: AtomicBool,
-    /// Memtables sealed at a later number are not flushed while a checkpoint is made, or a bulk load
-    /// put in place, at this one.
+    /// While a checkpoint is made or a bulk load installed at this number, memtables sealed at a
+    /// later one are not flushed.
     pub(crate) flushes_held_at: AtomicU64,
-    /// Held by whoever deals with whole trees: a checkpoint, the end of a bulk load, a clear, a drop.
+    /// Held by each operation on whole trees: a checkpoint, the end of a bulk load, a clear, a
+    /// drop.
     pub(crate) whole_trees: Mutex<()>,
     /// Trees whose blocks may be read into the page cache when there is time.
     pub(crate) to_warm: Mutex<BTreeSet<PartitionId>>,
-    /// Who does the asynchronous calls; set when it is open.
+    /// The workers of asynchronous calls; set when the database is open.
     pub(crate) workers: OnceLock<Workers<Task>>,
-    /// The clusters of tables that are written and not in a tree yet.
+    /// The clusters of tables that are written but not in a tree yet.
     pub(crate) fresh_clusters: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
-    /// The first error of a write that nobody waited for.
+    /// The first error of a write without a future.
     pub(crate) lost_error: Mutex<Option<Error>>,
-    /// Versions of trees without tables, by depth.
+    /// The versions of trees without tables, by depth.
     pub(crate) empty_versions: Mutex<BTreeMap<usize, Arc<Version>>>,
 }
 
-/// What every handle of the user holds. The database is closed when the last one goes, on the
-/// thread that drops it: background jobs hold the engine alone and only for as long as they run.
+/// The part that every handle of the user holds. The database is closed when the last handle is
+/// dropped, on the dropping thread. Background jobs hold the engine alone, and only while they run.
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<ClosesOnDrop>);
 
 struct ClosesOnDrop {
     engine: Arc<Engine>,
-    /// Not those of workers: they do not keep a database open.
+    /// False for the handles of workers, which do not keep a database open.
     is_of_user: bool,
 }
 
@@ -107,7 +108,7 @@ impl Handle {
         }))
     }
 
-    /// One that does not keep the database open.
+    /// A handle that does not keep the database open.
     pub(crate) fn of_worker(engine: &Arc<Engine>) -> Handle {
         Handle(Arc::new(ClosesOnDrop {
             engine: engine.clone(),
@@ -128,22 +129,22 @@ impl std::ops::Deref for Handle {
 impl Drop for ClosesOnDrop {
     fn drop(&mut self) {
         if self.is_of_user {
-            // Whoever wants to know of errors calls `close`.
+            // A caller that needs the errors calls `close`.
             let _ = self.engine.close();
         }
     }
 }
 
-/// What only a database opened for writing has.
+/// The parts of a database that is opened for writing.
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) log_bytes_max: u64,
     pub(crate) commit: Mutex<CommitState>,
-    /// The number of the latest write to each stripe of keys; stored under the commit's lock.
+    /// The number of the latest write to each stripe of keys; stored under the commit lock.
     pub(crate) stripes: Box<[AtomicU64]>,
     pub(crate) manifest: Mutex<VersionSet>,
     pub(crate) next_table: AtomicU64,
-    /// The first that was free when it was opened.
+    /// The first free table id when the database was opened.
     pub(crate) first_table: TableId,
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
@@ -151,15 +152,15 @@ pub(crate) struct Writer {
     pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
 }
 
-/// What the commit's short critical section guards.
+/// The state that the commit's short critical section guards.
 #[derive(Debug)]
 pub(crate) struct CommitState {
     pub(crate) next_seqno: SeqNo,
     pub(crate) tail: Tail,
 }
 
-/// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that whoever goes
-/// through them does so in the same order in every run of a simulation.
+/// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that every run of
+/// a simulation visits them in the same order.
 #[derive(Default, Clone)]
 pub(crate) struct Catalog {
     pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
@@ -186,23 +187,23 @@ impl KeyspaceState {
     }
 }
 
-/// What all handles of a keyspace share.
+/// The part that all handles of a keyspace share.
 pub(crate) struct KeyspaceCell {
     pub(crate) facts: Arc<KeyspaceFacts>,
     pub(crate) state: ArcSwap<KeyspaceState>,
     pub(crate) dropped: AtomicBool,
-    /// It is going to be dropped: no asynchronous call for it is taken on.
+    /// True if the keyspace is about to be dropped: no asynchronous call for it is accepted.
     pub(crate) dropping: AtomicBool,
 }
 
 impl KeyspaceCell {
-    /// `Closed` when the keyspace was dropped.
+    /// Returns `Closed` when the keyspace was dropped.
     #[inline]
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
         self.check_not(&self.dropped)
     }
 
-    /// `Closed` while it is being dropped.
+    /// Returns `Closed` while the keyspace is being dropped.
     pub(crate) fn check_not_dropping(&self) -> Result<()> {
         self.check_not(&self.dropping)
     }
@@ -218,8 +219,8 @@ impl KeyspaceCell {
 }
 
 impl KeyspaceState {
-    /// Bytes of a key: the bounds of tables are keys like any others, and nothing has to be read for
-    /// them. 0 if there are no tables.
+    /// The average bytes of a key, from the bounds of tables: these are keys like any others, and
+    /// need no read. 0 if there are no tables.
     pub(crate) fn key_bytes(&self) -> f64 {
         let (mut keys, mut bytes) = (0_u64, 0);
         for partition in &self.partitions {
@@ -233,13 +234,13 @@ impl KeyspaceState {
     }
 }
 
-/// Keeps a number registered, so that merges keep what is visible at it.
+/// Keeps a number registered, so that merges keep the versions visible at it.
 pub(crate) struct SnapshotGuard {
     pub(crate) engine: Handle,
     pub(crate) registration: Registration,
     pub(crate) seqno: SeqNo,
     pub(crate) taken: Duration,
-    /// The trees of that time: a keyspace cleared later still reads as it was.
+    /// The trees at that moment: a keyspace cleared later still reads as it was.
     pub(crate) catalog: Arc<Catalog>,
 }
 
@@ -250,14 +251,14 @@ impl Drop for SnapshotGuard {
 }
 
 impl Catalog {
-    /// The same with a keyspace added or its trees replaced.
+    /// This catalog with a keyspace added or its trees replaced.
     pub(crate) fn with(&self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Catalog {
         let mut catalog = self.without(cell.facts.id);
         catalog.add(cell, state);
         catalog
     }
 
-    /// Adds a keyspace that is not there.
+    /// Adds a keyspace that is not in the catalog.
     pub(crate) fn add(&mut self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) {
         let facts = &cell.facts;
         self.keyspaces.insert(facts.name.clone(), cell.clone());
@@ -267,7 +268,7 @@ impl Catalog {
         self.states.insert(facts.id, state.clone());
     }
 
-    /// The same without a keyspace.
+    /// This catalog without a keyspace.
     pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
         let mut catalog = self.clone();
         if let Some(state) = catalog.states.remove(&id) {
@@ -282,12 +283,12 @@ impl Catalog {
 }
 
 impl Engine {
-    /// Which worker makes the asynchronous calls for the keys of a partition.
+    /// The worker that makes the asynchronous calls for the keys of a partition.
     pub(crate) fn worker_of(&self, partition: usize) -> usize {
         partition % self.workers.get().map_or(1, |workers| workers.count())
     }
 
-    /// A worker, its partitions and its queue; nothing while the database is being opened.
+    /// A worker, its partitions and its queue; `None` while the database is being opened.
     pub(crate) fn worker_stats(&self, worker: usize) -> Option<WorkerStats> {
         let catalog = self.catalog.load();
         let partitions = catalog.partitions.values();
@@ -299,8 +300,8 @@ impl Engine {
         })
     }
 
-    /// What writing needs; `Unsupported` when opened for reading only, `Closed` after `close`,
-    /// `Poisoned` after a failed write of the log.
+    /// The parts needed for writing. `Unsupported` when opened for reading only, `Closed` after
+    /// `close`, `Poisoned` after a failed write of the log.
     #[inline]
     pub(crate) fn writer(&self) -> Result<&Writer> {
         self.check_open()?;
@@ -322,7 +323,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a routing that begins now is good for. Waits while trees are replaced.
+    /// The epoch for a routing that begins now. Waits while trees are replaced.
     #[inline]
     pub(crate) fn routing_epoch(&self) -> u64 {
         loop {
@@ -335,20 +336,21 @@ impl Engine {
         }
     }
 
-    /// Has the listener hear of an event, soon and where no lock is held: behind this job of the pool or another.
+    /// Queues an event for the listener, which is called soon and under no lock: after this job of
+    /// the pool or another.
     pub(crate) fn tell(&self, event: Event) {
         if self.events.put(event) {
             self.scheduler.submit(Priority::Log, || ());
         }
     }
 
-    /// Puts other keyspaces in place of those that there are.
+    /// Replaces the catalog.
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
         self.memory.set_trees(catalog.partitions.len());
         self.catalog.store(Arc::new(catalog));
     }
 
-    /// The version of a tree without tables: all that have the same depth share it.
+    /// The version of a tree without tables; trees of the same depth share it.
     pub(crate) fn empty_version(&self, depth: usize) -> Arc<Version> {
         let mut versions = lock(&self.empty_versions);
         let version = versions.entry(depth);
@@ -372,7 +374,7 @@ impl Engine {
         self.tables_dir(meta.path).join(table_name(meta.id))
     }
 
-    /// The table as the tree will hold it.
+    /// The table object for a tree.
     pub(crate) fn table(&self, meta: &TableMeta, facts: &KeyspaceFacts) -> Arc<Table> {
         let residency = facts.design().design.residency;
         Table::new(
@@ -383,8 +385,8 @@ impl Engine {
         )
     }
 
-    /// Logs an edit of a tree and then puts its result in place, as one step among all others that
-    /// change a tree. The files of tables that it removes go when nobody reads them any more.
+    /// Logs an edit of a tree and then installs its result, as one step among all changes of the
+    /// tree. The files of removed tables are deleted when they have no readers.
     ///
     /// If the manifest cannot be written, its state is unknown: writes are refused from then on.
     pub(crate) fn install(
@@ -396,7 +398,8 @@ impl Engine {
         self.install_with(partition, edit, flushed, |_| ())
     }
 
-    /// As [`Engine::install`]; `complete` adds to the version what its tables do not say: filters over them.
+    /// Installs as [`Engine::install`] does. `complete` adds the filters over the tables to the
+    /// version.
     pub(crate) fn install_with(
         &self,
         partition: &Partition,
@@ -421,7 +424,8 @@ impl Engine {
         }
         self.log_edit(writer, &mut manifest, changes)?;
         if flushed.is_some() {
-            // Before anybody can find the tables: who waits for the flush may look at the statistics next.
+            // Counted before the tables become visible: a thread that waits for the flush may read
+            // the statistics next.
             self.stats.flushes.add(1);
             self.stats.flush_entries.add(entries);
             self.stats.flush_bytes.add(bytes);
@@ -431,8 +435,9 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`Engine::install`], for tables that come into several trees together, and `publish`,
-    /// which makes what is in them visible: no snapshot is taken between the one and the other.
+    /// Installs as [`Engine::install`] does, for tables that come into several trees together.
+    /// `publish` makes their entries visible; no snapshot is taken between installing and
+    /// publishing.
     pub(crate) fn install_together(
         &self,
         mut edits: Vec<(&Partition, TreeEdit)>,
@@ -456,8 +461,9 @@ impl Engine {
         Ok(())
     }
 
-    /// The version that an edit makes of a tree's. The edit is told which sweeps are over then: they would
-    /// begin again when the database is opened. Under the manifest's lock.
+    /// The version that an edit makes of a tree's version. Adds the end of finished sweeps to the
+    /// edit; otherwise they would begin again when the database is opened. The caller holds the
+    /// manifest's lock.
     fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Version> {
         if partition.is_dropped() {
             return Err(Error::new(
@@ -475,7 +481,7 @@ impl Engine {
         Ok(version)
     }
 
-    /// Changes a version, which is a copy of the one before, as an edit says.
+    /// Applies an edit to `version`, which is a copy of `before`.
     pub(crate) fn apply(
         &self,
         before: &Version,
@@ -489,14 +495,15 @@ impl Engine {
         Ok(())
     }
 
-    /// The clusters that were written of tables, which are in no tree yet.
+    /// Takes the clusters of tables that are in no tree yet.
     fn take_fresh(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
         let mut fresh = lock(&self.fresh_clusters);
         tables.filter_map(|id| fresh.remove(&id)).collect()
     }
 
-    /// Removes tables that no edit has named, because what wrote them failed. After a failure that
-    /// poisons one may: then they stay, and go when the database is opened again.
+    /// Removes tables that no edit has named, because their flush or merge failed. After a failure
+    /// that poisons, an edit may have named them: then they stay, and are removed when the database
+    /// is opened again.
     pub(crate) fn remove_unnamed<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
         let tables: Vec<&TableMeta> = tables.into_iter().collect();
         drop(self.take_fresh(tables.iter().map(|meta| meta.id)));
@@ -507,7 +514,7 @@ impl Engine {
         }
     }
 
-    /// Makes an edit durable; rotates the manifest when it has grown. `NoSpace`, with nothing
+    /// Makes an edit durable. Rotates the manifest when it has grown. `NoSpace`, with nothing
     /// written, when the disk is full; `Closed` when the manifest has been closed meanwhile.
     pub(crate) fn log_edit(
         &self,
@@ -529,7 +536,7 @@ impl Engine {
         })
     }
 
-    /// How far a partition is flushed; `None` if it was dropped.
+    /// The number up to which a partition is flushed; `None` if it was dropped.
     pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
         self.catalog
             .load()
@@ -538,8 +545,8 @@ impl Engine {
             .map(|p| p.tree().flushed_through)
     }
 
-    /// Lets go of log segments that nothing needs any more. What fails here was not asked for by
-    /// anybody and is tried again behind the next flush; if it poisons, the next write says so.
+    /// Releases log segments that are no longer needed. A failure here concerns no caller, and the
+    /// next flush tries again; if it poisons, the next write reports it.
     pub(crate) fn release_log(&self) {
         let Ok(writer) = self.writer() else { return };
         let published = SeqNo(self.publisher.published());
@@ -559,17 +566,17 @@ impl Engine {
         }
     }
 
-    /// Tells the throttle how long the log is; at twice its limit writers wait.
+    /// Reports the length of the log to the throttle. Writers wait at twice its limit.
     pub(crate) fn update_log_pressure(&self, writer: &Writer) {
         let fill = writer.log.live_bytes() as f64 / (2 * writer.log_bytes_max) as f64;
         self.throttle.set(Pressure::Log, fill);
     }
 
-    /// Removes the files of obsolete tables that nobody reads any more, and their cached pages.
+    /// Removes the files of obsolete tables without readers, and their cached pages.
     pub(crate) fn remove_obsolete(&self) {
         let obsolete = std::mem::take(&mut *lock(&self.tables.graveyard));
         for file in &obsolete {
-            // What stays behind is removed when the database is opened again.
+            // A file that stays behind is removed when the database is opened again.
             let _ = self.environment.storage.remove(&file.path);
         }
         let bytes = obsolete.iter().map(|file| file.cached_bytes_max).sum();
@@ -577,7 +584,7 @@ impl Engine {
         self.memory.cache.forget(tables, bytes);
     }
 
-    /// The bytes of a page for the user: copied when short, else the page is pinned.
+    /// The bytes of a page for the user: copied when short; otherwise the page is pinned.
     pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
         let pins = Slice::pins(&bytes);
         let slice = Slice::from_page(bytes, &self.memory.pinned);
@@ -588,7 +595,8 @@ impl Engine {
     }
 }
 
-/// What was asked of a keyspace since the manifest was told; its trees are about of one size.
+/// The operations of a keyspace that the manifest does not have yet. Assumes that its trees are of
+/// about one size.
 fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change> {
     let facts = &partition.keyspace;
     let partitions = facts.layout.partitioning.count() as u64;
@@ -599,7 +607,7 @@ fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change
 }
 
 impl Writer {
-    /// The numbers below which ids may have been used.
+    /// The change that records the next free ids.
     pub(crate) fn counters(&self) -> Change {
         Change::Counters {
             next_table: self.next_table.load(Ordering::Relaxed),
@@ -626,8 +634,8 @@ pub(crate) fn log_dir(root: &Path) -> PathBuf {
     root.join("log")
 }
 
-/// The data behind every mutex of the engine is whole between statements, so that a panic
-/// elsewhere does not make it useless.
+/// Locks a mutex even if it is poisoned. The data behind every mutex of the engine is whole between
+/// statements, so a panic elsewhere does not make it useless.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! An open database: its trees, its log, its manifest, and who holds which of them.
+//! An open database: its trees, its log, its manifest, and the ownership of each.
 
 pub(crate) mod engine;
 pub(crate) mod memtable;

@@ -1,4 +1,4 @@
-//! The sequence numbers that open snapshots read at: what merges must keep.
+//! The sequence numbers of open snapshots, whose versions merges must keep.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,11 @@ use crate::base::entry::SeqNo;
 
 /// The open snapshots of a database.
 ///
-/// A snapshot is registered under the same lock under which its number is read, and a merge lists
-/// the snapshots under that lock, too. Everything in tables was published before the list was
-/// made (bulk loads are put in place and published under the lock), so a snapshot registered later reads at a number at or above all of it, and the rule of
-/// [`crate::paths::compaction::retain`] keeps what it needs without knowing it.
+/// A snapshot is registered under the lock under which its number is read, and a merge lists the
+/// snapshots under that lock, too. Everything in tables was published before the list was made,
+/// since bulk loads are installed and published under the lock. So a snapshot registered later
+/// reads at a number at or above all of it, and the rule of [`crate::paths::compaction::retain`]
+/// keeps its versions without knowing it.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotList {
     open: Mutex<Open>,
@@ -22,16 +23,17 @@ pub(crate) struct SnapshotList {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// By registration: the number, and when it was taken.
+    /// By registration: the number of the snapshot, and the time when it was taken.
     snapshots: BTreeMap<u64, (SeqNo, Duration)>,
 }
 
-/// A registration; hand it back with [`SnapshotList::release`].
+/// A registration. Return it with [`SnapshotList::release`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registration(u64);
 
 impl SnapshotList {
-    /// Registers a snapshot of everything published, and looks at what else belongs to that moment.
+    /// Registers a snapshot of everything published. Also returns the result of a function that is
+    /// called at that moment.
     pub(crate) fn register<T>(
         &self,
         publisher: &Publisher,
@@ -46,7 +48,7 @@ impl SnapshotList {
         (Registration(id), seqno, also())
     }
 
-    /// Does something between two snapshots: none is taken meanwhile, and no merge lists them.
+    /// Makes a change between two snapshots: meanwhile none is taken, and no merge lists them.
     pub(crate) fn while_none_is_taken(&self, change: impl FnOnce()) {
         let _open = self.lock();
         change();
@@ -64,7 +66,7 @@ impl SnapshotList {
         numbers
     }
 
-    /// How many are open, and when the oldest was taken.
+    /// The number of open snapshots, and the time when the oldest was taken.
     pub(crate) fn oldest(&self) -> (usize, Option<Duration>) {
         let open = self.lock();
         (

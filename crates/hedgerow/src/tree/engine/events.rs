@@ -1,9 +1,9 @@
-//! Telling the listener what happened.
+//! Delivers events to the listener.
 //!
-//! Events happen under locks, and a listener may call the database. So who has something to tell puts it
-//! in line ([`Events::put`]), and nobody but [`Events::tell_all`] calls the listener: behind jobs of the
-//! pool, in `retune`, and at the end of opening and closing, where no lock is held. One event at a time is told, in the order in
-//! which they were put in line.
+//! Events happen under locks, and a listener may call the database. So an event is queued
+//! ([`Events::put`]), and only [`Events::tell_all`] calls the listener: after jobs of the pool, in
+//! `retune`, and at the end of opening and closing, where no lock is held. Events are delivered one
+//! at a time, in the order of the queue.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::base::stats::{Event, Listener};
 
 use super::lock;
 
-/// The events that have not been told, and who is to hear of them.
+/// The events that are not delivered yet, and the listener.
 #[derive(Default)]
 pub(crate) struct Events {
     listener: Option<Listener>,
@@ -29,7 +29,7 @@ impl Events {
         }
     }
 
-    /// Puts an event in line. True if somebody has to call [`Events::tell_all`] for it.
+    /// Queues an event. Returns true if the caller must see to a call of [`Events::tell_all`].
     pub(super) fn put(&self, event: Event) -> bool {
         if self.listener.is_some() {
             lock(&self.line).push_back(event);
@@ -37,7 +37,8 @@ impl Events {
         self.listener.is_some()
     }
 
-    /// Tells what is in line; whoever does so already tells what comes meanwhile. Under no lock.
+    /// Delivers the queued events. If another thread is already delivering, that thread delivers
+    /// these, too. No lock may be held.
     pub(crate) fn tell_all(&self) {
         let Some(listener) = &self.listener else {
             return;
@@ -55,7 +56,7 @@ impl Events {
     }
 }
 
-/// A listener that panics must not keep later events from being told.
+/// A listener that panics must not keep later events from being delivered.
 struct Telling<'a>(&'a AtomicBool);
 
 impl Drop for Telling<'_> {

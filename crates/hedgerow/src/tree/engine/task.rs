@@ -1,4 +1,4 @@
-//! What is put into the queue of a worker.
+//! The tasks in the queue of a worker.
 
 use std::sync::Arc;
 
@@ -8,17 +8,18 @@ use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 
-/// What a worker is to do.
+/// A task of a worker.
 pub(crate) enum Task {
     /// Gets.
     Reads(Vec<(Access, Answer<Option<Slice>>)>),
     /// A put or a delete.
     Write(Write),
-    /// Anything else, behind everything before it and before everything behind it.
+    /// Any other call. It runs after everything queued before it and before everything queued after
+    /// it.
     Call(Call),
 }
 
-/// What a worker calls with the engine.
+/// A function that a worker calls with the engine.
 pub(crate) type Call = Box<dyn FnOnce(&Arc<Engine>) + Send>;
 
 /// A key of a keyspace.
@@ -28,12 +29,13 @@ pub(crate) struct Access {
     pub(crate) hash: KeyHash,
 }
 
-/// A put or a delete of a key of a keyspace; nobody may be waiting for it.
+/// A put or a delete of a key of a keyspace, with or without a receiver of the result.
 pub(crate) struct Write {
     pub(crate) cell: Arc<KeyspaceCell>,
     pub(crate) hash: KeyHash,
     pub(crate) tag: Tag,
-    /// The key, then the value: memory that another thread gives back is expensive, so there is one piece of it.
+    /// The key, then the value, in one piece of memory: freeing another thread's memory is
+    /// expensive.
     record: Vec<u8>,
     key_bytes: usize,
     pub(crate) durability: Durability,
@@ -72,21 +74,21 @@ impl Write {
         &self.record[self.key_bytes..]
     }
 
-    /// Of key and value.
+    /// The bytes of key and value.
     pub(crate) fn bytes(&self) -> usize {
         self.record.len()
     }
 }
 
-/// Where a result goes. Dropped, it tells that there will be none.
+/// The receiver of a result. Dropping it reports that there will be none.
 pub(crate) enum Answer<T> {
     One(oneshot::Sender<Result<T>>),
-    /// One of several results that are given together.
+    /// One of several results that are delivered together.
     Part(Box<dyn FnOnce(Result<T>) + Send>),
 }
 
 impl<T> Answer<T> {
-    /// Whether anybody waits for it.
+    /// Returns true if the receiver still waits.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Answer::One(sender) => !sender.is_closed(),
@@ -96,7 +98,7 @@ impl<T> Answer<T> {
 
     pub(crate) fn give(self, result: Result<T>) {
         match self {
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             Answer::One(sender) => drop(sender.send(result)),
             Answer::Part(give) => give(result),
         }

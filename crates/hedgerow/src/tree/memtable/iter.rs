@@ -6,8 +6,8 @@ use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::Result;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
-/// Iterates over a memtable, which it keeps in memory. Entries inserted after it was positioned
-/// may or may not be seen. `None` of one that was empty.
+/// Iterates over a memtable, which it keeps in memory. Entries inserted after it was positioned may
+/// or may not be seen. `None` for a memtable that was empty.
 pub(crate) struct MemtableIter(Option<Cursor>);
 
 impl MemtableIter {

@@ -1,8 +1,8 @@
 //! Memtables: the newest writes of one partition, in memory, in the order of tables.
 //!
-//! A partition has one active memtable and some sealed ones waiting to be flushed. Which one a
-//! commit writes to is decided inside the commit's critical section, so that every entry of a
-//! sealed memtable is numbered below its seal and every entry of a newer one at or above it.
+//! A partition has one active memtable and some sealed ones waiting to be flushed. The commit's
+//! critical section chooses the memtable of a write. So every entry of a sealed memtable is
+//! numbered below its seal, and every entry of a newer one at or above it.
 
 mod iter;
 
@@ -18,11 +18,12 @@ use crate::base::entry::{LogPosition, SeqNo, Tag};
 /// Smaller memtables are mostly in the cache of the processor that writes to them.
 const FAR_BYTES: u64 = 2 << 20;
 
-/// One memtable. Until something is announced it takes some words and no memory of the pool: there are as many as trees.
+/// One memtable. Before the first announcement it takes some words and no memory of the pool, since
+/// there are as many memtables as trees.
 pub(crate) struct Memtable {
     pool: Arc<ChunkPool>,
     contents: OnceLock<Box<Contents>>,
-    /// The first number that went to the next memtable.
+    /// The first number of the next memtable.
     sealed_at: OnceLock<SeqNo>,
 }
 
@@ -32,13 +33,13 @@ struct Contents {
     announced: Apart<Announced>,
 }
 
-/// What commits have announced, whether it is in the map yet or not. Stored inside their critical
+/// The sums of what commits have announced, in the map or not yet. Stored inside the critical
 /// section.
 #[derive(Default)]
 struct Announced {
     entries: AtomicU64,
     bytes: AtomicU64,
-    /// The end of the newest log record with an entry for here, packed.
+    /// The end of the newest log record with an entry in this memtable, packed.
     log_end: AtomicU64,
 }
 
@@ -72,14 +73,15 @@ impl Memtable {
         self.contents.get().map(|contents| &contents.map)
     }
 
-    /// A number of what was announced; 0 if nothing was.
+    /// A number of the announcements; 0 if there are none.
     #[inline]
     fn announced(&self, number: impl FnOnce(&Announced) -> &AtomicU64) -> u64 {
         let contents = self.contents.get();
         contents.map_or(0, |it| number(&it.announced).load(Ordering::Relaxed))
     }
 
-    /// The way to the place of a key, if it leads through memory that no cache of the processor holds.
+    /// Begins the search for the place of a key, if its path leads through memory that no cache of
+    /// the processor holds.
     pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8]) -> Option<Approach<'a>> {
         let is_far = self.reserved_bytes() >= FAR_BYTES;
         let map = self.map().filter(|_| is_far);
@@ -103,7 +105,8 @@ impl Memtable {
         MemtableIter::new(self.map().map(OrderedMap::cursor))
     }
 
-    /// No more entries will be announced: numbers from `at` on go to the next memtable.
+    /// Seals the memtable: no more entries are announced, and numbers from `at` on go to the next
+    /// one.
     pub(crate) fn seal(&self, at: SeqNo) {
         self.sealed_at.set(at).expect("a memtable is sealed once");
     }
@@ -112,28 +115,28 @@ impl Memtable {
         self.sealed_at.get().copied()
     }
 
-    /// The place up to which the log must be durable before tables made from this one may be
-    /// installed: else a crash could keep them and lose commits that came before.
+    /// The position up to which the log must be durable before tables of this memtable are
+    /// installed. Otherwise a crash could keep the tables and lose commits that came before.
     pub(crate) fn log_end(&self) -> LogPosition {
         LogPosition::unpacked(self.announced(|it| &it.log_end))
     }
 
-    /// Bytes announced: what the flush threshold looks at.
+    /// The bytes announced, which the flush threshold uses.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.announced(|it| &it.bytes)
     }
 
-    /// Nothing was ever announced.
+    /// Returns true if nothing was ever announced.
     pub(crate) fn is_empty(&self) -> bool {
         self.reserved_bytes() == 0
     }
 
-    /// Bytes of memory held.
+    /// The bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.map().map_or(0, |map| map.memory_bytes())
     }
 
-    /// Entries announced.
+    /// The number of entries announced.
     pub(crate) fn entries(&self) -> u64 {
         self.announced(|it| &it.entries)
     }

@@ -1,4 +1,4 @@
-//! What every partitioning must do.
+//! The requirements on every partitioning.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -71,7 +71,7 @@ fn a_scan_of_everything_visits_every_partition() {
     }
 }
 
-/// The bounds are at, below and above the places where partitions meet.
+/// The bounds are at, below and above the borders of partitions.
 #[test]
 fn bounds_are_covered_and_not_more_than_must_be() {
     let keys: Vec<_> = keys().collect();
@@ -100,7 +100,7 @@ fn bounds_are_covered_and_not_more_than_must_be() {
                 assert!(covered.contains(&partition), "{partitioning:?} {bounds:?}");
                 used[partition] = true;
             }
-            // Keys are dense: partitions between the first and the last of a range all have some.
+            // Keys are dense: every partition between the first and the last of a range has some.
             if matches!(partitioning, Partitioning::Range(_)) && used.contains(&true) {
                 let unused = used[covered.clone()].iter().filter(|used| !**used);
                 assert!(

@@ -1,4 +1,4 @@
-//! Trees by a hash of the key: even whatever the keys are, but every scan visits all of them.
+//! Trees by a hash of the key: even for any keys, but every scan visits all trees.
 
 use super::{Covering, KeyBounds, Router, scaled};
 use crate::base::entry::KeyHash;

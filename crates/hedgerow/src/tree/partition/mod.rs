@@ -1,4 +1,4 @@
-//! Partitions: one LSM-tree each, and the routers that say which tree a key lives in.
+//! Partitions, which are one LSM-tree each, and the routers that map keys to trees.
 
 #[cfg(test)]
 mod conformance;
@@ -36,20 +36,20 @@ use crate::tree::version::{SuperVersion, Version};
 #[derive(Clone)]
 pub(crate) struct Covering {
     pub(crate) partitions: Range<usize>,
-    /// Where the key ranges of a keyspace's trees meet, if they follow one another in order: then
-    /// what is in the trees is concatenated; otherwise it is merged.
+    /// The split keys of a keyspace's trees, if the trees follow one another in order. Then their
+    /// entries are concatenated; otherwise they are merged.
     pub(crate) splits: Option<Arc<[Vec<u8>]>>,
 }
 
 /// The bounds of a range of order keys.
 pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Which tree a key lives in. Fixed when a keyspace is created.
+/// Maps keys to trees. Fixed when a keyspace is created.
 pub(crate) trait Router: std::fmt::Debug + Send + Sync {
-    /// The tree of a user key, of which this is the hash.
+    /// The tree of a user key with this hash.
     fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
-    /// The trees that may hold keys within bounds of order keys, which user keys are where ranges of
-    /// them divide a keyspace.
+    /// The trees that may hold keys within bounds of order keys. In a keyspace that is divided by
+    /// key ranges, the order keys are the user keys.
     fn covering(&self, bounds: &KeyBounds) -> Covering;
 }
 
@@ -68,12 +68,12 @@ pub(crate) fn router(layout: &Layout, seed: u64) -> Box<dyn Router> {
     }
 }
 
-/// 16 bits of a hash as a number below that of partitions.
+/// Scales 16 bits of a hash to a number below `partitions`.
 fn scaled(bits: u16, partitions: u16) -> usize {
     ((u32::from(bits) * u32::from(partitions)) >> 16) as usize
 }
 
-/// What all partitions of a keyspace share: its layout, and the design in force.
+/// The facts that all partitions of a keyspace share: its layout, and the design in force.
 #[derive(Debug)]
 pub(crate) struct KeyspaceFacts {
     pub(crate) id: KeyspaceId,
@@ -84,12 +84,12 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) order: Box<dyn Order>,
     pub(crate) router: Box<dyn Router>,
     design: ArcSwap<DesignInForce>,
-    /// Bytes of the active memtables of all partitions, changed by every write.
+    /// The bytes of the active memtables of all partitions. Every write changes it.
     pub(crate) active: Apart<AtomicU64>,
     pub(crate) operations: OperationCounters,
-    /// It adopts the advisor's design.
+    /// True if the keyspace adopts the advisor's design.
     pub(crate) tunes_itself: AtomicBool,
-    /// How many operations had been counted when that was last looked for; 0 if it never was.
+    /// The operation count at the last check for a better design; 0 if there was none.
     pub(crate) looked_at: AtomicU64,
 }
 
@@ -119,12 +119,12 @@ impl KeyspaceFacts {
         self.design.load()
     }
 
-    /// The design now, for as long as a job goes on that began with it.
+    /// The present design, for a job that keeps it until its end.
     pub(crate) fn design_owned(&self) -> Arc<DesignInForce> {
         self.design.load_full()
     }
 
-    /// Whose clusters those of a partition are.
+    /// The owner that clusters of a partition name.
     pub(crate) fn owner(&self, partition: PartitionId) -> Owner {
         Owner {
             keyspace: self.id,
@@ -145,39 +145,42 @@ pub(crate) struct Partition {
     pub(crate) index: usize,
     pub(crate) keyspace: Arc<KeyspaceFacts>,
     tree: ArcSwap<SuperVersion>,
-    /// Held while the tree is replaced by a successor of itself.
+    /// Held while a new version of the tree replaces the old one.
     replacing: Mutex<()>,
     /// The number of the latest write; stored inside the commit's critical section.
     latest_write: OnceLock<Arc<Apart<AtomicU64>>>,
-    /// The log segment that knows of this partition.
+    /// The log segment in which this partition is registered.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
-    /// Held while a filter over the runs of a level below level 0 is replaced by one that knows more.
+    /// Held while a filter over the runs of a level below level 0 is replaced by one that covers
+    /// more.
     pub(crate) growing: Mutex<()>,
-    /// Dropped or cleared: no new work begins, its tables go when nobody holds them.
+    /// True if the partition was dropped or cleared: no new work begins, and its tables are removed
+    /// when they have no holders.
     dropped: AtomicBool,
 }
 
-/// What background jobs are doing to a tree.
+/// The state of a tree's background jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
-    /// What level 0 was, and how many seeks there had been, when that was last looked at.
+    /// The newest run of level 0, and the number of seeks, at the last look at level 0.
     pub(crate) seeks_since: Option<(RunId, u64)>,
-    /// When the tree was given another design, until it has the shape that this wants.
+    /// The time when the tree was given another design, until the tree has the shape of that
+    /// design.
     pub(crate) retuned_at: Option<Duration>,
     /// Steers the bits of filters.
     pub(crate) filters: Controller,
-    /// Filters over its runs are being built.
+    /// True while filters over its runs are being built.
     pub(crate) probing: bool,
-    /// Its blocks are being read into the page cache.
+    /// True while its blocks are being read into the page cache.
     pub(crate) warming: bool,
-    /// The first table that was not looked at for that.
+    /// The first table that warming has not visited.
     pub(crate) warmed: Option<TableId>,
-    /// Why the last flush failed, until it is tried again.
+    /// The error of the last flush, until it is tried again.
     pub(crate) flush_failure: Option<Error>,
-    /// Why the last merge failed, until it is tried again.
+    /// The error of the last merge, until it is tried again.
     pub(crate) merge_failure: Option<Error>,
 }
 
@@ -210,19 +213,19 @@ impl Partition {
         })
     }
 
-    /// Where the number of the latest write is.
+    /// The number of the latest write.
     #[inline]
     pub(crate) fn latest_write(&self) -> &Arc<Apart<AtomicU64>> {
         self.latest_write.get_or_init(Arc::default)
     }
 
-    /// The tree now, for the duration of one call.
+    /// The present tree, for the duration of one call.
     #[inline]
     pub(crate) fn tree(&self) -> Guard<Arc<SuperVersion>> {
         self.tree.load()
     }
 
-    /// The tree now, for as long as it is wanted.
+    /// The present tree, for as long as the caller holds it.
     pub(crate) fn tree_owned(&self) -> Arc<SuperVersion> {
         self.tree.load_full()
     }
@@ -232,7 +235,7 @@ impl Partition {
     }
 
     /// Seals the active memtable: numbers from `at` on go to a new one. Inside the commit's
-    /// critical section. False if there is nothing to seal.
+    /// critical section. Returns false if there is nothing to seal.
     pub(crate) fn seal(&self, at: SeqNo, pool: &Arc<ChunkPool>) -> bool {
         let _replacing = self
             .replacing
@@ -248,7 +251,7 @@ impl Partition {
         true
     }
 
-    /// Puts a version in place, and takes away the memtable whose entries it has.
+    /// Installs a version, and removes the memtable whose entries it has.
     pub(crate) fn install(&self, version: Arc<Version>, flushed: Option<(&Arc<Memtable>, SeqNo)>) {
         let _replacing = self
             .replacing
@@ -263,8 +266,8 @@ impl Partition {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// No new work begins; the tables' files are removed when nobody reads them any more. The edit
-    /// that drops the partition is durable.
+    /// Marks the partition dropped: no new work begins, and the files of its tables are removed
+    /// when they have no readers. The edit that drops the partition is already durable.
     pub(crate) fn mark_dropped(&self) {
         let _replacing = self
             .replacing

@@ -1,6 +1,6 @@
-//! Trees by a hash of the prefix of semi-sorted keys: the keys of one prefix live in one tree, so that a
-//! scan of them visits only that. As even as the prefixes are: one that has a large share of all keys
-//! makes its tree that much larger.
+//! Trees by a hash of the prefix of semi-sorted keys. The keys of one prefix live in one tree, so
+//! that a prefix scan visits only that tree. Trees are as even as the prefixes: a prefix with a
+//! large share of all keys makes its tree as large.
 
 use std::ops::Bound;
 
@@ -8,7 +8,8 @@ use super::{Covering, KeyBounds, Router, scaled};
 use crate::base::entry::KeyHash;
 use crate::base::key_order::SemiSorted;
 
-/// The low 16 bits of the prefix's hash, scaled to the number of partitions. Trees are ordered by the high ones.
+/// The low 16 bits of the prefix's hash, scaled to the number of partitions. Within a tree, the
+/// high bits order the keys.
 #[derive(Debug)]
 pub(crate) struct Prefix {
     pub(crate) partitions: u16,
@@ -38,7 +39,7 @@ impl Router for Prefix {
     }
 }
 
-/// The hash that all order keys within bounds begin with.
+/// The hash with which all order keys within bounds begin, if it is one.
 fn the_hash_of((lower, upper): &KeyBounds) -> Option<u64> {
     let (Bound::Included(lower) | Bound::Excluded(lower)) = lower else {
         return None;
@@ -55,7 +56,7 @@ fn the_hash_of((lower, upper): &KeyBounds) -> Option<u64> {
     is_one.then_some(hash)
 }
 
-/// The number that at most eight bytes begin, of which missing ones are zeros.
+/// The number whose first bytes are these, at most eight; missing bytes are zeros.
 fn number(bytes: &[u8]) -> Option<u64> {
     let mut padded = [0; 8];
     padded.get_mut(..bytes.len())?.copy_from_slice(bytes);

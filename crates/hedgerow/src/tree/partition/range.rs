@@ -1,5 +1,5 @@
-//! Trees by range of keys: a scan reads the trees of its range one after the other, but the trees are
-//! only as even as the keys that divide them.
+//! Trees by range of keys. A scan reads the trees of its range one after the other. The trees are
+//! only as even as the split keys.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::{Covering, KeyBounds, Router};
 use crate::base::entry::KeyHash;
 
-/// Tree `i` has the keys from the split before it, inclusive, to its own, exclusive.
+/// Tree `i` has the keys from split `i - 1` (inclusive) to split `i` (exclusive).
 #[derive(Debug)]
 pub(crate) struct Range {
-    /// The keys at which trees meet, ascending.
+    /// The split keys, ascending.
     pub(crate) splits: Arc<[Vec<u8>]>,
 }
 

@@ -3,7 +3,7 @@
 use super::{Covering, KeyBounds, Router};
 use crate::base::entry::KeyHash;
 
-/// Everything goes to partition 0.
+/// Routes every key to partition 0.
 #[derive(Debug)]
 pub(crate) struct Single;
 

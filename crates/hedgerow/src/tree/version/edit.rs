@@ -1,4 +1,4 @@
-//! Edits: what changes a database's description, one durable step at a time.
+//! Edits: the durable steps by which a database's description changes.
 
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::options::{Design, Layout};
@@ -11,7 +11,7 @@ use super::places::Places;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A keyspace with empty trees.
+    /// Creates a keyspace with empty trees.
     CreateKeyspace {
         /// Its number.
         id: KeyspaceId,
@@ -25,33 +25,33 @@ pub enum Change {
         seed: u64,
         /// Its trees, in the order in which keys are routed to them.
         partitions: Vec<PartitionId>,
-        /// How many levels its trees have.
+        /// The number of levels of its trees.
         depth: u8,
     },
-    /// A keyspace goes, with its trees.
+    /// Removes a keyspace with its trees.
     DropKeyspace {
         /// Its number.
         id: KeyspaceId,
     },
-    /// `clear`: the keyspace goes on with empty trees.
+    /// `clear`: the keyspace continues with empty trees.
     ReplacePartitions {
         /// Its number.
         id: KeyspaceId,
         /// The new trees.
         partitions: Vec<PartitionId>,
     },
-    /// A keyspace gets another design.
+    /// Gives a keyspace another design.
     SetDesign {
         /// Its number.
         id: KeyspaceId,
         /// The new design.
         design: Design,
     },
-    /// What was asked of a keyspace lately.
+    /// The recent operations of a keyspace.
     Operations {
         /// Its number.
         id: KeyspaceId,
-        /// All that is remembered.
+        /// All operations that are remembered.
         operations: Operations,
     },
     /// The entry counts of a keyspace since it got its design.
@@ -61,34 +61,34 @@ pub enum Change {
         /// The counts.
         written: Written,
     },
-    /// Whether a keyspace tunes itself.
+    /// Turns self-tuning of a keyspace on or off.
     SetSelfTuning {
         /// Its number.
         id: KeyspaceId,
-        /// It does.
+        /// True if the keyspace tunes itself.
         on: bool,
     },
-    /// The directories of the database, and what they are for.
+    /// The directories of the database, and their use.
     SetPlaces(Places),
-    /// A flush, a merge or a move changes the tables of a tree.
+    /// Changes the tables of a tree: a flush, a merge or a move.
     Tree(TreeEdit),
-    /// Numbers below these may have been used.
+    /// Ids below these may have been used.
     Counters {
-        /// Files of tables.
+        /// The id of the next table file.
         next_table: u64,
-        /// Keyspaces.
+        /// The id of the next keyspace.
         next_keyspace: u32,
-        /// Partitions.
+        /// The id of the next partition.
         next_partition: u32,
     },
     /// The log begins with another segment.
     LogStart {
-        /// Segments numbered below this hold nothing that is needed.
+        /// Segments numbered below this are no longer needed.
         segment: u32,
     },
     /// The database was closed.
     Closed {
-        /// The log ends here, durable.
+        /// The durable end of the log.
         end: LogPosition,
         /// The last sequence number.
         last: SeqNo,
@@ -129,16 +129,17 @@ impl Written {
         self.written = self.written.saturating_add(entries);
     }
 
-    /// Writes per ingested entry. `None` while fewer than [`Written::enough`] entries were ingested.
+    /// Writes per ingested entry. `None` while fewer than [`Written::enough`] entries were
+    /// ingested.
     pub fn entry_writes(&self) -> Option<f64> {
         let is_enough = self.ingested > 0 && self.ingested >= self.enough();
         is_enough.then(|| self.written as f64 / self.ingested as f64)
     }
 
-    /// The number of ingested entries from which on [`Written::entry_writes`] means something.
+    /// The number of ingested entries from which [`Written::entry_writes`] is meaningful.
     ///
-    /// A new design merges the initial entries once or twice. Spread over four times their number, those
-    /// merges add a quarter or a half to the writes of an entry.
+    /// A new design merges the initial entries once or twice. Spread over four times their number,
+    /// those merges add a quarter or a half to the writes of an entry.
     pub fn enough(&self) -> u64 {
         self.initial.saturating_mul(4)
     }

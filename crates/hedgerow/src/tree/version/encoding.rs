@@ -1,8 +1,9 @@
 //! The bytes of edits (`docs/format/manifest.md`).
 //!
-//! An edit is a list of changes, each a code and its sized body; every body ends with a list of
-//! tagged fields ([`crate::base::codec::fields`]), where later versions can add. Unknown codes, of changes
-//! and of options, are `FormatVersion`. Nothing allocates more than the bytes at hand justify.
+//! An edit is a list of changes, each a code and its sized body. Every body ends with a list of
+//! tagged fields ([`crate::base::codec::fields`]), to which later versions can add. Unknown codes
+//! of changes and options are `FormatVersion`. No allocation is larger than the bytes at hand
+//! justify.
 
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
@@ -20,7 +21,7 @@ use super::options_encoding::{decode_design, decode_layout, encode_design, encod
 use super::places::{Place, Places};
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 
-/// The codes of changes; never used again for something else.
+/// The codes of changes. A code is never reused.
 mod code {
     pub(super) const CREATE_KEYSPACE: u64 = 1;
     pub(super) const DROP_KEYSPACE: u64 = 2;
@@ -225,7 +226,7 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     Ok(change)
 }
 
-/// Directories are UTF-8, as names are.
+/// Directories are UTF-8, like names.
 fn encode_places(places: &Places, out: &mut Vec<u8>) {
     varint::put(out, places.others.len() as u64);
     for (number, place) in &places.others {
@@ -347,7 +348,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
     Ok(edit)
 }
 
-/// Pairs of a level and its groups, to the end.
+/// Pairs of a level and its number of groups, up to the end of the field.
 fn ranges(mut field: ByteReader<'_>) -> Result<Vec<(u8, u32)>> {
     let mut ranges = Vec::new();
     while field.remaining() > 0 {

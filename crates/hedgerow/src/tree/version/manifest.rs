@@ -2,12 +2,12 @@
 //!
 //! The first record is a snapshot; each later one is an edit. A new file is written beside the old
 //! one, made durable, and renamed over it, so that a crash leaves one or the other. Only the record
-//! being appended can be torn. Replay therefore ends at a bad record with nothing valid behind it,
-//! and reports any other bad record as `Corruption`. `docs/format/manifest.md` draws the bytes.
+//! being appended can be torn. So replay ends at a bad record with nothing valid behind it, and
+//! reports any other bad record as `Corruption`. `docs/format/manifest.md` draws the bytes.
 //!
-//! Used by one thread at a time. After a failed append nobody knows whether the edit is durable:
-//! the manifest takes no more edits, and neither the files that the edit adds nor those that it
-//! removes may be deleted.
+//! Used by one thread at a time. After a failed append it is unknown whether the edit is durable.
+//! Then the manifest takes no more edits, and neither the files that the edit adds nor those that
+//! it removes may be deleted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,11 @@ pub(crate) const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 12;
 /// Below this size rotation is not worth its two syncs.
 const ROTATE_BYTES_MIN: u64 = 1 << 20;
-/// Rotate when this many times larger than the snapshot at its front: at most a third more writing.
+/// The manifest is rotated when it is this many times larger than its first snapshot: at most a
+/// third more writing.
 const ROTATE_GROWTH: u64 = 4;
-/// What an append leaves free: it must not fail half way for want of space, since that poisons, and
-/// others may write at the same time. An edit takes some hundred bytes.
+/// The space that an append leaves free. An append must not fail half way for lack of space, since
+/// that poisons, and others may write at the same time. An edit takes some hundred bytes.
 const RESERVED_BYTES: u64 = 64 << 10;
 /// Mixed into the seeds of checksums, so that no other file's records verify.
 const SEED: u64 = u64::from_le_bytes(MAGIC);
@@ -55,8 +56,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Puts a manifest with one snapshot in place of the one in `dir`, if any. When this returns
-    /// it is durable; after an error the old or the new one is in place.
+    /// Replaces the manifest in `dir`, if any, by one with a single snapshot. It is durable when
+    /// this returns; after an error the old or the new one is in place.
     /// Cost: two syncs.
     pub(crate) fn create(storage: Arc<dyn Storage>, dir: &Path, snapshot: &Edit) -> Result<Self> {
         let file = write_new(&*storage, dir, snapshot)?;
@@ -74,7 +75,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `NoSpace` if there is hardly any room, with nothing written. After a failure of the write
-    /// itself, every later call is `Poisoned`: ask [`Manifest::is_poisoned`].
+    /// itself, every later call is `Poisoned`: see [`Manifest::is_poisoned`].
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         self.check_usable()?;
         let record = encode_record(edit, self.file.bytes())?;
@@ -88,11 +89,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// Starts over with a snapshot of what the edits so far amount to.
+    /// Starts over with a snapshot of the state that the edits lead to.
     ///
     /// # Errors
-    /// If the new file cannot be written the old one stays in use. If it cannot be put in place
-    /// for good, every later call is `Poisoned`.
+    /// If the new file cannot be written, the old one stays in use. If it cannot be put in place
+    /// durably, every later call is `Poisoned`.
     pub(crate) fn rotate(&mut self, snapshot: &Edit) -> Result<()> {
         self.check_usable()?;
         let file = write_new(&*self.storage, &self.dir, snapshot)?;
@@ -109,12 +110,12 @@ impl Manifest {
         self.file.bytes()
     }
 
-    /// Whether the file has grown so much that a snapshot is due.
+    /// Returns true if the file has grown so much that a snapshot is due.
     pub(crate) fn should_rotate(&self) -> bool {
         self.bytes() >= ROTATE_BYTES_MIN.max(ROTATE_GROWTH * self.snapshot_bytes)
     }
 
-    /// Whether a write has failed, so that nobody knows what the file says.
+    /// Returns true if a write has failed, so that the contents of the file are unknown.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -151,7 +152,7 @@ impl Manifest {
     }
 }
 
-/// What a manifest says.
+/// The contents of a manifest.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// The snapshot, then the edits since, in order; never empty.
@@ -168,7 +169,7 @@ impl Replay {
     }
 }
 
-/// Whether a directory has a manifest, which makes it a database.
+/// Returns true if a directory has a manifest, which makes it a database.
 pub(crate) fn exists(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let path = dir.join(FILE_NAME);
     match storage.size(&path) {
@@ -188,7 +189,8 @@ pub(crate) fn replay(storage: &dyn Storage, dir: &Path) -> Result<Replay> {
     replay_bytes(&contents).map_err(|e| e.at(&path, None))
 }
 
-/// The edits of a damaged manifest up to its first damage, for `repair`; none if there is none.
+/// The edits of a damaged manifest up to its first damage, for `repair`; empty if there is no
+/// manifest.
 pub(crate) fn salvage(storage: &dyn Storage, dir: &Path) -> Vec<Edit> {
     let Ok(contents) = read(storage, &dir.join(FILE_NAME)) else {
         return Vec::new();
@@ -235,7 +237,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Where the next record begins.
+    /// The offset of the next record.
     pub(crate) fn end(&self) -> usize {
         self.offset + RECORD_HEADER_BYTES + self.payload.len()
     }
@@ -254,12 +256,12 @@ pub(crate) fn records(contents: &[u8], offset: usize) -> impl Iterator<Item = Re
     std::iter::successors(at(offset), move |record| at(record.end()))
 }
 
-/// Where the next valid record behind a bad one at `offset` begins.
+/// The offset of the next valid record behind a bad one at `offset`.
 pub(crate) fn next_record(contents: &[u8], offset: usize) -> Option<usize> {
     (offset + 1..contents.len()).find(|&at| record_at(contents, at).is_some())
 }
 
-/// A bad record that cannot be a torn end.
+/// The error of a bad record that cannot be a torn end.
 pub(crate) fn skipped(offset: usize, later: usize) -> Error {
     Error::corruption(format!(
         "a record is damaged, but there is a valid one behind it, at offset {later}"
@@ -267,8 +269,8 @@ pub(crate) fn skipped(offset: usize, later: usize) -> Error {
     .at_offset(offset as u64)
 }
 
-/// The payload of the record at an offset, if there is a valid one. Header and payload have
-/// checksums of their own, so that looking for a record at every offset takes linear time.
+/// The payload of the record at an offset, if it is valid. Header and payload have separate
+/// checksums, so that searching for a record at every offset takes linear time.
 fn record_at(contents: &[u8], offset: usize) -> Option<&[u8]> {
     let (header, rest) = contents
         .get(offset..)?
@@ -312,7 +314,7 @@ fn encode_header(features: Features) -> Vec<u8> {
     out
 }
 
-/// Checks the front of a manifest.
+/// Checks the header of a manifest.
 pub(crate) fn decode_header(contents: &[u8]) -> Result<Features> {
     let damaged = |what: &str| Error::corruption(what).at_offset(0);
     let Some((covered, checksum)) = contents
@@ -345,7 +347,7 @@ fn write_new(
     let mut bytes = encode_header(Features::plain(VERSION));
     bytes.extend_from_slice(&encode_record(snapshot, HEADER_BYTES as u64)?);
     let write = || {
-        // A crash may have left one.
+        // A crash may have left a temporary file.
         match storage.remove(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -358,7 +360,7 @@ fn write_new(
     write().map_err(|e| Error::io("write", &path, e))
 }
 
-/// Replaces the manifest by the new one, for good.
+/// Replaces the manifest by the new one, durably.
 fn put_in_place(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let path = dir.join(FILE_NAME);
     storage

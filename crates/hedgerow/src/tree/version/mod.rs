@@ -1,5 +1,5 @@
-//! What a partition's tree consists of: immutable versions, the edits that lead from one to the
-//! next, and the manifest that keeps the edits.
+//! The parts of a partition's tree: immutable versions, the edits that lead from one to the next,
+//! and the manifest that keeps the edits.
 
 pub(crate) mod edit;
 pub(crate) mod encoding;

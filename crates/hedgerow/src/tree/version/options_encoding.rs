@@ -1,5 +1,5 @@
-//! The bytes of what can be chosen: layouts and designs. Codes are never used again for something
-//! else; unknown ones are `FormatVersion`.
+//! The bytes of options: layouts and designs. A code is never reused; unknown codes are
+//! `FormatVersion`.
 
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
@@ -23,13 +23,14 @@ mod policy {
     pub(super) const GARNERING_PAPER: u64 = 6;
     pub(super) const LEVELS: u64 = 7;
     pub(super) const TRIE: u64 = 8;
-    /// No policy: the whole design follows as a text.
+    /// No policy: the whole design follows as text.
     pub(super) const TEXT: u64 = 9;
 }
 
 /// Tags of the fields of [`Design`]. A version that ignores them derives the sizes.
 mod tag {
-    /// Of a design that does not have block-based tables: whoever ignored it would write other ones.
+    /// Present if the tables are not block-based: a version that ignored it would write other
+    /// tables.
     pub(super) const TABLE: u64 = 1;
     pub(super) const TABLE_BYTES: u64 = 2;
     pub(super) const MEMTABLE_BYTES: u64 = 4;
@@ -81,7 +82,7 @@ pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
     Ok(layout)
 }
 
-/// A design is the text that people read and write.
+/// Encodes a design as the text that people read and write.
 pub(crate) fn encode_design(design: &Design, out: &mut Vec<u8>) {
     varint::put(out, policy::TEXT);
     put_sized(out, design.to_string().as_bytes());
@@ -108,7 +109,7 @@ pub(crate) fn decode_design(reader: &mut ByteReader<'_>) -> Result<Design> {
     Ok(design)
 }
 
-/// A design as codes, as it was written before designs were texts.
+/// Decodes a design of codes, as written before designs were texts.
 fn decode_coded(code: u64, reader: &mut ByteReader<'_>) -> Result<Design> {
     let mut design = Design {
         policy: decode_policy(code, reader)?,
@@ -190,7 +191,7 @@ fn decode_level(reader: &mut ByteReader<'_>) -> Result<LevelSpec> {
     Ok(level)
 }
 
-/// Whether a level has one of its own.
+/// Returns true if a level has an option of its own.
 fn is_named(reader: &mut ByteReader<'_>, what: &str) -> Result<bool> {
     match reader.varint(what)? {
         0 => Ok(false),
@@ -244,7 +245,7 @@ fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
     }
 }
 
-/// Whether the number makes sense is checked with the whole design.
+/// Decodes a number. The whole design is checked later.
 fn f64_of(reader: &mut ByteReader<'_>, what: &str) -> Result<f64> {
     Ok(f64::from_bits(reader.u64(what)?))
 }

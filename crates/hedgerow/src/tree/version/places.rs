@@ -1,16 +1,17 @@
-//! Where the files of a database are, as the manifest remembers it. Pure.
+//! The directories of a database's files, as the manifest stores them. Pure.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The directories of a database. Place 0 is the one that it is opened by, with the manifest; tables say in
-/// which place they are.
+/// The directories of a database. Place 0 is the one by which it is opened, with the manifest; each
+/// table names its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Places {
-    /// Those beside place 0, by number. A number is not used again while a table names it.
+    /// The places beside place 0, by number. A number is not reused while a table names it.
     pub others: BTreeMap<u8, Place>,
-    /// From a level to another one, and the place that tables are written to; other levels have place 0.
+    /// The first level, the last level, and the place of the tables of these levels. Other levels
+    /// have place 0.
     pub levels: Vec<(u8, u8, u8)>,
     /// The place of the log.
     pub log: u8,
@@ -24,7 +25,7 @@ pub struct Places {
 pub struct Place {
     /// The directory; a relative one is under the database's.
     pub dir: String,
-    /// What is written in its file `PLACE`, by which it is known wherever it is.
+    /// The contents of its file `PLACE`, which identifies the directory wherever it is.
     pub mark: u64,
 }
 
@@ -39,7 +40,7 @@ impl Places {
             .map_or(0, |(.., place)| *place)
     }
 
-    /// The directory of a place of the database in `root`. One that is not known is looked for in `root`.
+    /// The directory of a place of the database in `root`. An unknown place is in `root`.
     pub(crate) fn dir(&self, root: &Path, place: u8) -> PathBuf {
         let other = self.others.get(&place);
         other.map_or_else(|| root.to_path_buf(), |other| root.join(&other.dir))
@@ -61,7 +62,7 @@ impl Places {
         self.dir(root, self.filters)
     }
 
-    /// As known, with the directories where its places are now.
+    /// These places, with the present directories of `now`.
     pub(crate) fn at(&self, now: &Places) -> Places {
         let mut moved = self.clone();
         for (number, place) in &mut moved.others {
@@ -72,7 +73,7 @@ impl Places {
         moved
     }
 
-    /// Whether something is written to a place from now on.
+    /// Returns true if files are written to a place from now on.
     pub(crate) fn uses(&self, place: u8) -> bool {
         self.log == place
             || self.filters == place

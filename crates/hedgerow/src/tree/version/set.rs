@@ -11,8 +11,8 @@ use super::edit::Edit;
 use super::manifest::Manifest;
 use super::state::State;
 
-/// Everything that is durably known of the database. Under one lock: edits are logged and applied
-/// one after another.
+/// The durable description of the database. Under one lock: edits are logged and applied one after
+/// another.
 #[derive(Debug)]
 pub(crate) struct VersionSet {
     manifest: Manifest,
@@ -30,15 +30,16 @@ impl VersionSet {
         Ok(VersionSet { manifest, state })
     }
 
-    /// Makes an edit durable. After a failure that poisons nothing more can be written; after any
-    /// other, nothing was.
+    /// Makes an edit durable. After a failure that poisons, nothing more can be written. After any
+    /// other failure, nothing was written.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         self.manifest.append(&edit)?;
         for change in &edit {
             self.state.apply(change)?;
         }
         if self.manifest.should_rotate() {
-            // A new file that cannot be written, on a full disk for one, leaves the old one in use.
+            // If the new file cannot be written, for example on a full disk, the old one stays in
+            // use.
             match self.manifest.rotate(&self.state.snapshot()) {
                 Err(error) if self.manifest.is_poisoned() => return Err(error),
                 _ => {}
@@ -47,7 +48,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Whether nobody knows what the manifest says.
+    /// Returns true if the contents of the manifest are unknown.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.manifest.is_poisoned()
     }

@@ -1,7 +1,8 @@
-//! What a database's edits amount to: plain maps, used when it is opened, repaired or copied. Pure.
+//! The state that a database's edits lead to: plain maps, used when it is opened, repaired or
+//! copied. Pure.
 //!
-//! An edit that does not fit what came before it is `Corruption`: the manifest is not what was
-//! written, or was written by a bug.
+//! An edit that does not fit the ones before it is `Corruption`: the manifest was changed, or
+//! written by a bug.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,15 +25,15 @@ pub(crate) struct Keyspace {
     pub(crate) layout: Layout,
     pub(crate) design: Design,
     pub(crate) seed: u64,
-    /// In the order in which keys are routed to them.
+    /// The partitions, in the order in which keys are routed to them.
     pub(crate) partitions: Vec<PartitionId>,
     /// The depth of new trees.
     pub(crate) depth: u8,
-    /// What was asked of it lately.
+    /// Its recent operations.
     pub(crate) operations: Operations,
     /// The entry counts since it got its design.
     pub(crate) written: Written,
-    /// It adopts the advisor's design.
+    /// True if it adopts the advisor's design.
     pub(crate) tunes_itself: bool,
 }
 
@@ -59,10 +60,10 @@ pub(crate) struct Tree {
     pub(crate) flushed_through: SeqNo,
     /// By level.
     pub(crate) draining: BTreeMap<u8, RunId>,
-    /// By level: into how many groups it is cut, if they are several.
+    /// The number of groups of each level that has several.
     pub(crate) ranges: BTreeMap<u8, u32>,
     pub(crate) depth: u8,
-    /// What the merge policy counts; 0 if it does not.
+    /// The depth that the merge policy counts; 0 if it counts none.
     pub(crate) nominal_depth: u8,
 }
 
@@ -70,24 +71,24 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct State {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, Keyspace>,
-    /// Of all keyspaces.
+    /// The names of all keyspaces.
     names: BTreeSet<String>,
     pub(crate) trees: BTreeMap<PartitionId, Tree>,
     /// The owner of each table of any tree.
     owners: BTreeMap<TableId, PartitionId>,
-    /// Above every number used so far, also where no `Counters` said so.
+    /// Above every id used so far, even without a `Counters` change.
     pub(crate) next_table: u64,
     pub(crate) next_keyspace: u32,
     pub(crate) next_partition: u32,
     pub(crate) log_start: u32,
-    /// Where the files are.
+    /// The directories of the files.
     pub(crate) places: Places,
-    /// Where the log ends and its last number, if the database was closed.
+    /// The end of the log and its last number, if the database was closed.
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
 }
 
 impl Tree {
-    /// Levels come or go under level 0: those below get other numbers.
+    /// Inserts or removes levels under level 0; the levels below get other numbers.
     fn shift(&mut self, depth: u8) -> Result<()> {
         let by = i16::from(depth) - i16::from(self.depth);
         let shifted = |level: u8| match u8::try_from(i16::from(level) + by) {
@@ -98,7 +99,7 @@ impl Tree {
                 self.depth
             ))),
         };
-        // What is left of a sweep of an empty level goes with it.
+        // A sweep of a removed level ends with the level.
         let sweeps = std::mem::take(&mut self.draining).into_iter();
         let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
         let draining = draining.collect();
@@ -114,7 +115,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Cuts a level into another number of groups.
+    /// Divides a level into another number of groups.
     fn regroup(&mut self, level: u8, ranges: u32) -> Result<()> {
         let others = self.ranges.iter().filter(|(other, _)| **other != level);
         check_ranges(ranges, others.map(|(_, ranges)| ranges).sum())?;
@@ -134,7 +135,7 @@ impl Tree {
 }
 
 impl State {
-    /// What some edits, the first of them a snapshot, amount to.
+    /// The state that edits lead to, the first of them a snapshot.
     pub(crate) fn replay(edits: &[Edit]) -> Result<State> {
         let mut state = State::default();
         for (i, edit) in edits.iter().enumerate() {
@@ -148,8 +149,8 @@ impl State {
         Ok(state)
     }
 
-    /// Begins the counts of the keyspaces that a snapshot has no counts of: those of an earlier version.
-    /// The snapshot's own tables are not ingested, but initial.
+    /// Begins the counts of keyspaces without counts in the snapshot, which an earlier version
+    /// wrote. The snapshot's own tables are initial, not ingested.
     fn count_from(&mut self, snapshot: &Edit) {
         let told = snapshot.iter().filter_map(|change| match change {
             Change::Written { id, .. } => Some(*id),
@@ -165,7 +166,7 @@ impl State {
         }
     }
 
-    /// Entries in the tables of a keyspace.
+    /// The number of entries in the tables of a keyspace.
     fn entries(&self, id: KeyspaceId) -> u64 {
         let partitions = self.keyspaces.get(&id).map(|it| &it.partitions);
         let trees = partitions.into_iter().flatten();
@@ -249,13 +250,13 @@ impl State {
         Ok(())
     }
 
-    /// What is known of a table.
+    /// The description of a table.
     pub(crate) fn table(&self, id: TableId) -> Option<&TableMeta> {
         let tree = self.trees.get(self.owners.get(&id)?)?;
         tree.tables.get(&id).map(|(_, meta)| meta)
     }
 
-    /// All files have come into the database's own directory.
+    /// Records that all files are in the database's own directory.
     pub(crate) fn gather(&mut self) {
         self.places = Places::default();
         let tables = self
@@ -265,7 +266,7 @@ impl State {
         tables.for_each(|(_, meta)| meta.path = 0);
     }
 
-    /// The edit that makes an empty state this one.
+    /// The edit that leads from an empty state to this one.
     pub(crate) fn snapshot(&self) -> Edit {
         let mut edit = Edit::new();
         if self.places != Places::default() {
@@ -295,7 +296,7 @@ impl State {
                 edit.push(Change::Tree(change));
             }
         }
-        // After the trees: replaying those counts their tables.
+        // After the trees, because replaying those counts their tables.
         for (&id, keyspace) in &self.keyspaces {
             let written = keyspace.written;
             if written != Written::default() {

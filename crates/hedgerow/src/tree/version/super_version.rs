@@ -1,4 +1,4 @@
-//! Memtables and version in one pointer: what a read needs, in one atomic load.
+//! The memtables and the version of a tree behind one pointer, which a read loads atomically.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use crate::tree::memtable::Memtable;
 
 use super::Version;
 
-/// Everything a tree holds at one moment.
+/// Everything that a tree holds at one moment.
 ///
-/// Whoever loads the pointer and *then* the published number, and finds the pointer unchanged,
-/// sees every entry up to that number: entries of a newer memtable would have changed the pointer,
-/// and what is in tables was published before they were installed (invariants I3 and I4).
+/// A reader that loads the pointer and *then* the published number, and finds the pointer
+/// unchanged, sees every entry up to that number. Entries of a newer memtable would have changed
+/// the pointer, and entries in tables were published before the tables were installed (invariants
+/// I3 and I4).
 pub(crate) struct SuperVersion {
     pub(crate) active: Arc<Memtable>,
     /// Newest first.

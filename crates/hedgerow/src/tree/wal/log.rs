@@ -1,18 +1,20 @@
 //! The log of a database being written: segments, the tail, syncs, recycling.
 //!
-//! One log serves all keyspaces and partitions, so that a batch over any of them is one record
-//! under one checksum, and so that what survives a crash is a prefix of the commit order.
+//! One log serves all keyspaces and partitions. So a batch over any of them is one record under one
+//! checksum, and a crash keeps a prefix of the commit order.
 //!
 //! * A commit reserves its place in the [`Tail`], inside the commit's critical section, and copies
 //!   its record there outside of it.
-//! * A segment that has no room for the next record ends with a *seal*: a record without
-//!   operations. Replay goes on to the next segment only behind a seal, so that a crash which lost
-//!   the end of one segment but kept the next cannot leave a hole in the order.
-//! * What is [`Filled`] begins to go to the device, a mebibyte at a time: the sync before a flush finds little to do.
-//! * [`Log::sync_through`] is shared: whoever finds no sync under way syncs for all who wait.
-//! * A segment knows the highest number that each partition wrote into it, and is retired when all
-//!   of these are flushed. Retired segments are renamed and used again; spares are prepared ahead,
-//!   so that a commit finds its next segment allocated.
+//! * A segment without room for the next record ends with a *seal*: a record without operations.
+//!   Replay continues in the next segment only after a seal. So a crash that lost the end of one
+//!   segment but kept the next cannot leave a hole in the order.
+//! * [`Filled`] parts of a segment are written to the device, a mebibyte at a time, so that the
+//!   sync before a flush finds little to do.
+//! * [`Log::sync_through`] is shared: a thread that finds no sync under way syncs for all waiting
+//!   threads.
+//! * A segment records the highest number that each partition wrote into it. It is retired when all
+//!   of these are flushed. Retired segments are renamed and reused. Spares are prepared ahead, so
+//!   that a commit finds its next segment allocated.
 //!
 //! Lock order: the commit's lock, then `segments`; `sync` is never held together with either.
 
@@ -33,20 +35,22 @@ use crate::base::stats::Counter;
 use super::record;
 use super::record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
-/// How far ahead of the records a segment is made ready. A sync may write all that was prepared, so
-/// it is not the whole segment.
+/// The bytes ahead of the records that are prepared in a segment. A sync may write all prepared
+/// bytes, so it is not the whole segment.
 const PREPARED_BYTES: u64 = 1 << 20;
-/// Syncs of less leave the segment's pages to the writers: the next records go to the same ones.
+/// A shorter sync leaves the segment's pages to the writers, since the next records go to the same
+/// pages.
 const WRITTEN_BACK_BYTES_MIN: u64 = 256 << 10;
-/// About so many bytes of segments are prepared ahead: a system that is busy with the writes of a
-/// flush takes some hundred milliseconds for it, and commits should not have to wait.
+/// The approximate bytes of segments that are prepared ahead. On a system that is busy with the
+/// writes of a flush, a preparation takes some hundred milliseconds, and commits should not wait
+/// for it.
 const SPARE_BYTES: u64 = 32 << 20;
-/// How many retired segments wait to be used again.
+/// The maximum number of retired segments that wait to be reused.
 const RETIRED_MAX: usize = 2;
 
-/// The smallest segment: room for a header and some records.
+/// The smallest segment has room for a header and some records.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
-/// The largest segment: a place in it is 32 bits, and a file is a multiple of 4 KiB.
+/// The largest segment: an offset in it has 32 bits, and a file is a multiple of 4 KiB.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = (4 << 30) - (4 << 10);
 
 /// The name of a segment's file.
@@ -62,7 +66,7 @@ pub(crate) fn segment_number(name: &str) -> Option<u32> {
         .ok()
 }
 
-/// A segment that holds records which may still be needed.
+/// A segment with records that may still be needed.
 #[derive(Debug)]
 pub(crate) struct LiveSegment {
     number: u32,
@@ -72,13 +76,14 @@ pub(crate) struct LiveSegment {
     pins: Mutex<Option<Pins>>,
 }
 
-/// The highest number that each partition wrote into a segment, of those that were not found flushed yet.
+/// The highest number that each partition wrote into a segment, without the partitions already
+/// found flushed.
 type Pins = Vec<(PartitionId, SeqNo)>;
 
-/// Where the next record goes. Part of the state that the commit's lock guards.
+/// The place of the next record. Part of the state that the commit's lock guards.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// Each commit looks at it for a moment, and counting those looks would cost more than they do.
+    /// Loaded briefly by each commit; a reference count would cost more than the load.
     segment: ArcSwap<LiveSegment>,
     number: u32,
     capacity_bytes: u64,
@@ -113,8 +118,8 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Has it written to the medium, but does not wait for that. A flush syncs the log first: all of a memtable's
-    /// records at once would keep the device from reads for as long as it takes to write them.
+    /// Starts writing it to the medium, without waiting. A flush syncs the log first: writing all
+    /// records of a memtable at once would block the device's reads for that time.
     pub(crate) fn write_back(self) {
         self.segment.file.write_back(self.range);
     }
@@ -131,7 +136,7 @@ impl Tail {
         }
     }
 
-    /// The number of the segment being written: a partition whose number differs has to be
+    /// The number of the segment being written. A partition with another number must be
     /// [`touched`](Tail::touch).
     pub(crate) fn segment_number(&self) -> u32 {
         self.number
@@ -145,12 +150,12 @@ impl Tail {
         }
     }
 
-    /// Remembers that a partition writes into this segment; `latest` will say its highest number.
+    /// Registers a partition that writes into this segment. `latest` will hold its highest number.
     pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<Apart<AtomicU64>>) {
         self.touched.push((partition, latest.clone()));
     }
 
-    /// Takes back the place that was taken last.
+    /// Returns the place that was taken last.
     pub(crate) fn give_back(&mut self, place: Reservation) {
         debug_assert!(
             place.end == self.offset && place.segment.number == self.number,
@@ -159,8 +164,8 @@ impl Tail {
         self.offset = place.offset;
     }
 
-    /// Takes the place for a record of so many payload bytes, if this segment has room for it and
-    /// for its seal.
+    /// Takes the place for a record with this many payload bytes, if the segment has room for it
+    /// and for the seal.
     pub(crate) fn reserve(&mut self, payload_bytes: usize) -> Option<Reservation> {
         let bytes = record::record_bytes(payload_bytes as u64);
         let with_seal = self.offset + bytes + RECORD_HEADER_BYTES as u64;
@@ -199,7 +204,7 @@ pub(crate) struct Log {
 #[derive(Debug, Default)]
 struct SyncState {
     under_way: bool,
-    /// The furthest position that anybody waits for.
+    /// The furthest position that a thread waits for.
     wanted: LogPosition,
 }
 
@@ -209,14 +214,14 @@ struct Segments {
     live: VecDeque<Arc<LiveSegment>>,
     /// Prepared, in the order of their numbers.
     spares: VecDeque<Arc<LiveSegment>>,
-    /// Files that hold nothing that is needed.
+    /// Files whose records are no longer needed.
     retired: Vec<(PathBuf, u64)>,
     next_number: u32,
 }
 
 impl Log {
     /// A log whose first segment is numbered `first_segment`, with everything before it durable.
-    /// `retired` are segment files that may be used again.
+    /// `retired` are segment files that may be reused.
     pub(crate) fn create(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -255,8 +260,9 @@ impl Log {
 
     // ---- writing ----
 
-    /// Goes on to the next prepared segment, for a record of so many payload bytes. False if there
-    /// is none that is large enough: [`Log::prepare_spare`], outside the commit's lock, then again.
+    /// Switches to the next prepared segment, for a record with this many payload bytes. Returns
+    /// false if no prepared segment is large enough. Then call [`Log::prepare_spare`] outside the
+    /// commit's lock, and try again.
     pub(crate) fn roll(
         &self,
         tail: &mut Tail,
@@ -267,7 +273,7 @@ impl Log {
             return Ok(false);
         };
         let seal = tail.take(RECORD_HEADER_BYTES as u64);
-        // What that fills, the next sync writes: it is less than a mebibyte.
+        // The next sync writes the part that this fills: it is less than a mebibyte.
         let _filled = self.write(&seal, b"", 0, next_seqno)?;
         let highest = tail
             .touched
@@ -280,8 +286,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies a record to its place. Outside every lock. Tells what it has filled, now and then: to be written
-    /// back by somebody who has the time.
+    /// Copies a record to its place. Outside every lock. Returns a filled part now and then, which
+    /// a thread with spare time writes back.
     pub(crate) fn write(
         &self,
         place: &Reservation,
@@ -326,13 +332,13 @@ impl Log {
         }))
     }
 
-    /// Everything before this is durable.
+    /// The position before which everything is durable.
     pub(crate) fn durable(&self) -> LogPosition {
         LogPosition::unpacked(self.durable.load(Ordering::Acquire))
     }
 
     /// Returns when everything before `position` is durable. Every record before it must have been
-    /// copied: the caller waited for its publication. Shared with all others who wait.
+    /// copied: the caller waited for its publication. All waiting threads share a sync.
     /// Cost: at most one sync of its own.
     pub(crate) fn sync_through(&self, position: LogPosition) -> Result<()> {
         let mut state = lock(&self.sync);
@@ -395,7 +401,7 @@ impl Log {
 
     // ---- failure ----
 
-    /// The error that every write gets after one of the log has failed.
+    /// Returns the error of every write after one write of the log has failed.
     pub(crate) fn check_poison(&self) -> Result<()> {
         match self.poison.get() {
             None => Ok(()),
@@ -406,8 +412,9 @@ impl Log {
         }
     }
 
-    /// Refuses all later writes: their state would be unknown. So is that of the write that failed:
-    /// its error is `Poisoned` like theirs, since `NoSpace` or `Io` would say that nothing happened.
+    /// Poisons the log: refuses all later writes, since their state would be unknown. The state of
+    /// the failed write is unknown, too. So its error is `Poisoned` like theirs; `NoSpace` or `Io`
+    /// would say that nothing happened.
     pub(crate) fn poison_with(&self, cause: Error) -> Error {
         let _ = self.poison.set(cause.clone());
         self.synced.notify_all();
@@ -416,20 +423,20 @@ impl Log {
 
     // ---- segments ----
 
-    /// Makes sure that a spare for a record of so many payload bytes is ready.
-    /// `NoSpace` when it cannot be allocated; nothing is lost by that.
+    /// Makes sure that a spare for a record with this many payload bytes is ready. `NoSpace` when
+    /// it cannot be allocated; nothing is lost then.
     pub(crate) fn prepare_spare(&self, payload_bytes: usize, next_seqno: SeqNo) -> Result<()> {
         self.prepare(payload_bytes, 1, next_seqno).map(|_| ())
     }
 
-    /// Makes sure that as many spares are ready as commits may use up before this is called again.
+    /// Makes sure that as many spares are ready as commits may use before the next call.
     pub(crate) fn prepare_spares(&self, next_seqno: SeqNo) -> Result<()> {
         let wanted = (SPARE_BYTES / self.segment_bytes).clamp(2, 4);
         while self.prepare(0, wanted as usize, next_seqno)? {}
         Ok(())
     }
 
-    /// Prepares one more spare unless there are so many; false if there are.
+    /// Prepares one more spare, unless there are `wanted` ones. Returns false if there are.
     fn prepare(&self, payload_bytes: usize, wanted: usize, next_seqno: SeqNo) -> Result<bool> {
         let _one = lock(&self.preparing);
         let (number, too_small, reused) = {
@@ -443,7 +450,7 @@ impl Log {
                 .then(|| segments.retired.iter().position(reusable))
                 .flatten()
                 .map(|i| segments.retired.swap_remove(i).0);
-            // Numbers have no gaps: spares too small for a huge record give theirs away.
+            // Numbers have no gaps: spares too small for a huge record give up theirs.
             let too_small = match all_fit {
                 true => VecDeque::new(),
                 false => std::mem::take(&mut segments.spares),
@@ -465,15 +472,15 @@ impl Log {
             };
             let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
             file.write_at(0, &header)?;
-            // Whatever an earlier life left at the place of the first record must not be taken for
-            // a record of this one by the next reader, checksum or not.
+            // The former bytes of the file at the place of the first record must not be taken for a
+            // record of this segment by the next reader, checksum or not.
             file.write_at(SEGMENT_HEADER_BYTES as u64, &[0; RECORD_HEADER_BYTES])?;
             file.sync()?;
             self.storage.sync_dir(&self.dir)?;
             Ok(file)
         };
         let file = prepare().map_err(|e| {
-            // The next attempt gets the same number, and finds its name free.
+            // The next attempt has the same number, and finds its name free.
             let _ = self.storage.remove(&path);
             Error::io("prepare a log segment", &path, e)
         })?;
@@ -503,8 +510,8 @@ impl Log {
         Some(segment)
     }
 
-    /// The number of the oldest segment that is needed, given how far each partition is flushed
-    /// (`None`: dropped).
+    /// The number of the oldest segment that is needed, given the number up to which each partition
+    /// is flushed (`None`: dropped).
     pub(crate) fn first_needed(
         &self,
         published: SeqNo,
@@ -517,7 +524,7 @@ impl Log {
         let needed = segments.live.iter().find(|segment| {
             let mut pins = lock(&segment.pins);
             let Some(pins) = &mut *pins else { return true };
-            // What is flushed once stays flushed: each pin is looked at until then, and not again.
+            // A flushed number stays flushed: each pin is checked until then, and not again.
             while pins.pop_if(|pin| !is_pin(pin)).is_some() {}
             !pins.is_empty()
         });
@@ -527,8 +534,8 @@ impl Log {
     }
 
     /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
-    /// are not needed. Their records must be durable elsewhere or dropped, so nobody waits for
-    /// them to be synced; `durable` moves past them.
+    /// are not needed. Their records are durable elsewhere or dropped, so no thread waits for their
+    /// sync; `durable` moves past them.
     pub(crate) fn retire(&self, first_needed: u32) {
         let start = LogPosition {
             segment: first_needed,
@@ -555,7 +562,7 @@ impl Log {
         }
     }
 
-    /// A segment file of an earlier log, of which nothing is needed any more.
+    /// Takes over a segment file of an earlier log whose records are no longer needed.
     pub(crate) fn reuse(&self, path: PathBuf, bytes: u64) {
         let mut segments = lock(&self.segments);
         if bytes == self.segment_bytes && segments.retired.len() < RETIRED_MAX {
@@ -563,11 +570,11 @@ impl Log {
             return;
         }
         drop(segments);
-        // What stays behind is tried again by the next recovery.
+        // The next recovery tries again to remove a file that stays behind.
         let _ = self.storage.remove(&path);
     }
 
-    /// Who keeps the oldest segment: the partitions to flush when the log is too long.
+    /// The partitions that pin the oldest segment: those to flush when the log is too long.
     pub(crate) fn oldest_pins(
         &self,
         flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
@@ -583,7 +590,7 @@ impl Log {
         pins.map(|&(p, _)| p).collect()
     }
 
-    /// The size of all segments that are needed, in bytes.
+    /// The size in bytes of all segments that are needed.
     pub(crate) fn live_bytes(&self) -> u64 {
         lock(&self.segments)
             .live
@@ -592,7 +599,7 @@ impl Log {
             .sum()
     }
 
-    /// Bytes of records written and syncs made since the log was opened.
+    /// The bytes of records written, and the number of syncs, since the log was opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let syncs = self.syncs.load(Ordering::Relaxed);
         (self.bytes_written.get(), syncs)

@@ -1,4 +1,4 @@
-//! The write-ahead log: the bytes of records, reading them back, and the log being written.
+//! The write-ahead log: encoding records, reading them, and writing the log.
 
 pub(crate) mod log;
 pub(crate) mod reader;

@@ -1,10 +1,10 @@
 //! Reading one segment of the log from front to back, and looking past its end.
 //!
-//! A crash leaves the log's end torn, so the first bad record is where the log ends, unless
-//! something later proves that the place was durable once: that is damage. Every record says up
-//! to where the log was durable when it was written; [`SegmentReader::scan_for_valid`] finds the
-//! highest such statement behind the first bad record. Recovery compares: a log that ends below a
-//! position once known durable is `Corruption`, any other just ends.
+//! A crash leaves the log's end torn. So the log ends at the first bad record, unless something
+//! later proves that this place was durable once: that is damage. Every record says up to where the
+//! log was durable when it was written; [`SegmentReader::scan_for_valid`] finds the highest such
+//! statement behind the first bad record. Recovery compares: a log that ends below a position known
+//! durable is `Corruption`; any other simply ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::record::{
     decode_header, ops, record_bytes,
 };
 
-/// How much is read at once. Large enough that a device streams, small beside any budget.
+/// The bytes read at once: enough that a device streams, small beside any budget.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A record as it lies in the log.
@@ -43,7 +43,7 @@ pub(crate) struct SegmentReader {
     path: PathBuf,
     segment: u32,
     header: Option<SegmentHeader>,
-    /// Where the next record would start.
+    /// The offset at which the next record would start.
     offset: u32,
     window: Window,
 }
@@ -75,12 +75,13 @@ impl SegmentReader {
         Ok(reader)
     }
 
-    /// What the segment says of itself; `None` if it was never begun or its header is damaged.
+    /// The segment's header; `None` if it was never begun or its header is damaged.
     pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
     }
 
-    /// Behind the last good record read so far: where the segment ends if the next is bad.
+    /// The position behind the last good record read so far: the end of the segment, if the next
+    /// one is bad.
     pub(crate) fn position(&self) -> LogPosition {
         LogPosition {
             segment: self.segment,
@@ -98,7 +99,7 @@ impl SegmentReader {
             return Ok(None);
         };
         self.offset = offset + header.record_bytes() as u32;
-        // Valid records are in the window.
+        // The window holds a valid record completely.
         let payload = self
             .window
             .get(
@@ -114,11 +115,10 @@ impl SegmentReader {
     }
 
     /// The highest position that any valid record starting after `after` says was durable; `None`
-    /// if there is no valid record. Records are looked for at every offset where one may start.
-    /// Both checksums must hold: a header's alone would be found by chance in one of 500 segments
-    /// of 64 MiB.
-    /// Cost: reads the rest of the segment; 64 MiB take 12 ms when never
-    /// written, 18 ms of random bytes, 340 ms if at every offset there could be a record.
+    /// if there is no valid record. Checks every offset where a record may start. Both checksums
+    /// must hold: a valid header alone would occur by chance in one of 500 segments of 64 MiB.
+    /// Cost: reads the rest of the segment; 64 MiB take 12 ms when never written, 18 ms of random
+    /// bytes, 340 ms if a record could start at every offset.
     pub(crate) fn scan_for_valid(&mut self, after: u32) -> Result<Option<LogPosition>> {
         let first = (SEGMENT_HEADER_BYTES as u32).max(after.saturating_add(1));
         let mut offset = u64::from(first).next_multiple_of(RECORD_ALIGN as u64);
@@ -146,8 +146,8 @@ impl SegmentReader {
         Ok(highest)
     }
 
-    /// Whether nothing was ever written behind the last good record: where a record would begin
-    /// there are zeros, or the file ends.
+    /// Returns true if nothing was ever written behind the last good record: there are zeros where
+    /// a record would begin, or the file ends.
     pub(crate) fn is_blank_at_end(&mut self) -> Result<bool> {
         let bytes = self.bytes_at(self.offset, RECORD_HEADER_BYTES)?;
         Ok(bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0)))
@@ -173,7 +173,7 @@ impl SegmentReader {
         Ok(valid.then_some(header))
     }
 
-    /// Some bytes of the segment; `None` if it is too short.
+    /// Bytes of the segment; `None` if it is too short.
     fn bytes_at(&mut self, offset: u32, count: usize) -> Result<Option<&[u8]>> {
         let offset = offset as usize;
         if self.window.get(offset, count).is_none() {
@@ -185,8 +185,8 @@ impl SegmentReader {
     }
 }
 
-/// Whether a record may start with these 8 bytes: sorts out, without a checksum, what was never
-/// written and what would not fit into `left` bytes.
+/// Returns true if a record may start with these 8 bytes. Rules out, without a checksum, bytes that
+/// were never written and records that would not fit into `left` bytes.
 fn may_start_record(start: &[u8], left: u64) -> bool {
     let Some(start) = start.first_chunk::<RECORD_ALIGN>() else {
         return false;
@@ -202,7 +202,7 @@ struct Window {
     /// A multiple of the page size of common systems.
     start: usize,
     bytes: Vec<u8>,
-    /// The size of the file, or what an offset can reach of it.
+    /// The size of the file, or the part of it that an offset can reach.
     file_bytes: usize,
 }
 
@@ -220,15 +220,15 @@ impl Window {
         self.bytes.get(from..from.checked_add(count)?)
     }
 
-    /// What is in memory from an offset on.
+    /// The bytes in memory from an offset on.
     fn rest(&self, offset: usize) -> &[u8] {
         let from = offset.checked_sub(self.start);
         from.and_then(|from| self.bytes.get(from..))
             .unwrap_or_default()
     }
 
-    /// Reads a chunk, or more if so much is asked for, from around `offset`. Loads nothing if the
-    /// file is too short.
+    /// Reads a chunk around `offset`, or `count` bytes if these are more. Loads nothing if the file
+    /// is too short.
     fn load(&mut self, file: &dyn RandomRead, offset: usize, count: usize) -> std::io::Result<()> {
         let Some(end) = offset.checked_add(count).filter(|&e| e <= self.file_bytes) else {
             return Ok(());

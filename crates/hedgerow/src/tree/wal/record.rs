@@ -1,8 +1,8 @@
 //! The bytes of the log: segment headers, records and their operations. Pure: no I/O here.
 //!
 //! `docs/format/wal.md` draws them. Every checksum is seeded with the segment's number and the
-//! offset, so that what a recycled file still holds from its former life does not verify. Nothing
-//! here panics on bytes from disk.
+//! offset, so that former contents of a recycled file do not verify. Nothing here panics on bytes
+//! from disk.
 
 use crate::base::codec::checksum::{agree, extend, place, seeded};
 use crate::base::codec::features::Features;
@@ -27,14 +27,14 @@ pub(crate) const OP_OVERHEAD_BYTES_MAX: usize = 1 + 5 + 5 + 5;
 
 const MAGIC: [u8; 8] = *b"hedgelog";
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) features: Features,
     pub(crate) segment: u32,
     /// The log was durable up to here when the segment was begun.
     pub(crate) known_durable: LogPosition,
-    /// Every record of the segment is numbered from here on.
+    /// The number from which the segment's records count.
     pub(crate) first_seqno: SeqNo,
 }
 
@@ -61,9 +61,9 @@ impl SegmentHeader {
         std::array::from_fn(|i| out[i])
     }
 
-    /// Reads the header of segment number `segment`. `None` if that is not what the bytes are: the
-    /// file is new, or was renamed for recycling, and its header never reached the disk.
-    /// A later version is `FormatVersion`.
+    /// Reads the header of segment number `segment`. `None` if the bytes are not this header: the
+    /// file is new, or was renamed for recycling and its new header never reached the disk. A later
+    /// version is `FormatVersion`.
     pub(crate) fn decode(bytes: &[u8], segment: u32) -> Result<Option<SegmentHeader>> {
         let Some((covered, checksum)) = bytes
             .get(..SEGMENT_HEADER_BYTES)
@@ -90,7 +90,7 @@ impl SegmentHeader {
     }
 }
 
-/// What precedes a record's payload.
+/// The header of a record, before its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     /// The size of the payload without padding.
@@ -110,12 +110,12 @@ impl RecordHeader {
         record_bytes(u64::from(self.payload_bytes))
     }
 
-    /// The number of the last operation; of the one before the record if it has none.
+    /// The number of the last operation. Without operations, the number before the record.
     pub(crate) fn last_seqno(&self) -> SeqNo {
         SeqNo((self.first_seqno.0 + u64::from(self.ops)).saturating_sub(1))
     }
 
-    /// Whether these are the header's payload bytes. Padding is not part of them.
+    /// Returns true if these are the header's payload bytes. Padding is not part of them.
     pub(crate) fn covers(&self, payload: &[u8], segment: u32, offset: u32) -> bool {
         payload.len() == self.payload_bytes as usize
             && agree(
@@ -130,8 +130,8 @@ pub(crate) const fn record_bytes(payload_bytes: u64) -> u64 {
     (RECORD_HEADER_BYTES as u64 + payload_bytes).next_multiple_of(RECORD_ALIGN as u64)
 }
 
-/// The header for a payload of less than 4 GiB that is to be at `at`. The caller writes header,
-/// payload, and zeros up to [`record_bytes`].
+/// The header for a payload of less than 4 GiB at this place. The caller writes header, payload,
+/// and zeros up to [`record_bytes`].
 pub(crate) fn seal(
     payload: &[u8],
     ops: u32,
@@ -181,8 +181,8 @@ fn seed(segment: u32, offset: u32) -> u64 {
     place(u64::from(segment), u64::from(offset))
 }
 
-/// Differs from the header's own seeding by a leading byte, so that a payload cannot pass for a
-/// header.
+/// The checksum of a payload. A leading byte makes its seed differ from the header's, so that a
+/// payload cannot pass for a header.
 fn payload_checksum(payload: &[u8], segment: u32, offset: u32) -> u32 {
     extend(seeded(seed(segment, offset), b"p"), payload)
 }
@@ -199,7 +199,8 @@ fn position(reader: &mut ByteReader<'_>) -> Result<LogPosition> {
     })
 }
 
-/// Operations in the encoding of the log: what a batch collects is what the log writes.
+/// Operations in the encoding of the log: the bytes that a batch collects are the bytes that the
+/// log writes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
@@ -249,7 +250,7 @@ impl Payload {
         self.ops
     }
 
-    /// Forgets the operations and keeps the memory.
+    /// Removes the operations and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ops = 0;
@@ -265,13 +266,13 @@ impl Payload {
 pub(crate) struct Op<'a> {
     pub(crate) partition: PartitionId,
     pub(crate) tag: Tag,
-    /// As the user gave it, not the order key.
+    /// The key as the user gave it, not the order key.
     pub(crate) user_key: &'a [u8],
     /// Empty for a delete.
     pub(crate) value: &'a [u8],
 }
 
-/// The operations of a payload, of which there are `count`: any other number is an error.
+/// The operations of a payload; there must be exactly `count`.
 pub(crate) fn ops(payload: &[u8], count: u32) -> Ops<'_> {
     Ops {
         reader: ByteReader::new(payload),

@@ -240,7 +240,7 @@ proptest! {
         }
     }
 
-    /// Not always an error: checksums find these. But never a panic.
+    /// Not always an error, since checksums find these. But never a panic.
     #[test]
     fn flipped_bits_never_panic(edit in any_edit()) {
         let mut bytes = encode_edit(&edit);

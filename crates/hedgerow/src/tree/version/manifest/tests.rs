@@ -40,7 +40,7 @@ fn create(storage: &SimStorage, snapshot: u32) -> Result<Manifest> {
     Manifest::create(Arc::new(storage.clone()), dir(), &edit(snapshot))
 }
 
-/// A snapshot and two edits, and where the records end.
+/// A snapshot and two edits, and the ends of their records.
 fn sample() -> (Vec<u8>, Vec<usize>) {
     let storage = disk(1);
     let mut manifest = create(&storage, 1).unwrap();
@@ -84,7 +84,7 @@ fn a_cut_file_ends_at_the_last_whole_record() {
     }
 }
 
-/// In the last record it may be a crash; anywhere else it cannot.
+/// In the last record it may be a crash; in any other it cannot.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let (bytes, ends) = sample();
@@ -163,7 +163,7 @@ fn it_rotates_when_it_has_grown() {
     assert!(!manifest.should_rotate());
 }
 
-/// Create, append, rotate, append; the last number acknowledged, and the last one tried.
+/// Creates, appends, rotates, appends. Returns the last number acknowledged and the last one tried.
 fn run(storage: &SimStorage) -> (u32, u32) {
     let Ok(mut manifest) = create(storage, 1) else {
         return (0, 1);
@@ -196,7 +196,7 @@ fn a_crash_leaves_the_old_state_or_the_new_one() {
                 (acknowledged..=tried).contains(&last),
                 "seed {seed}, after {count}: expected {acknowledged} to {tried}, found {last}"
             );
-            // What the crash left does not stop the next one.
+            // The remains of a crash do not stop the next manifest.
             create(&image, 8).unwrap();
             assert_eq!(numbers(&replay(&image, dir()).unwrap()), [8]);
             if tried == acknowledged {
@@ -258,13 +258,13 @@ fn a_rotation_without_room_leaves_the_manifest_in_use() {
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     manifest.append(&edit(3)).unwrap();
     assert_eq!(numbers(&replay(&storage, dir()).unwrap()), [1, 3]);
-    // After the new name is in place but not durable, nobody knows which one a crash would keep.
+    // After the new name is in place but not durable, it is unknown which file a crash would keep.
     storage.fail_after(OpClass::Sync, 1, Fault::Io);
     assert!(manifest.rotate(&edit(4)).is_err());
     assert!(manifest.is_poisoned());
 }
 
-/// Looking for a valid record behind a bad one must not take quadratic time.
+/// The search for a valid record behind a bad one must not take quadratic time.
 #[test]
 fn large_garbage_is_scanned_in_linear_time() {
     let (mut bytes, ends) = sample();

@@ -35,14 +35,14 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
     }
 }
 
-/// A step of a history; numbers choose among what there is.
+/// A step of a history; its numbers choose among the present items.
 #[derive(Debug, Clone)]
 enum Step {
     Create(Layout, Design, u8),
     Drop(usize),
     Clear(usize),
     Design(usize, Design),
-    /// Tree, tables to remove, to move, how many to add.
+    /// The tree, the tables to remove, the tables to move, the number of tables to add.
     Tree(usize, usize, usize, u8),
     Drain(usize, u8, bool),
     Close(bool),
@@ -178,7 +178,7 @@ proptest! {
         }
     }
 
-    /// The whole way: bytes, manifest, state.
+    /// From bytes through the manifest to the state.
     #[test]
     fn a_manifest_of_garbage_edits_never_panics(
         edits in prop::collection::vec(any_edit(), 1..4),
@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// Their checksums may be right: somebody wrote them.
+/// The checksums may be right if a faulty writer made them.
 #[test]
 fn a_tree_without_levels_or_with_too_many_is_corruption() {
     let create = |depth| Change::CreateKeyspace {
@@ -224,7 +224,7 @@ fn a_tree_without_levels_or_with_too_many_is_corruption() {
     }
 }
 
-/// Input and output begin at one moment, and survive a manifest that is begun anew.
+/// Input and output begin at one moment, and survive a rotation of the manifest.
 #[test]
 fn what_was_written_is_counted_since_the_design() {
     let mut state = State::default();
@@ -272,7 +272,7 @@ fn what_was_written_is_counted_since_the_design() {
         design,
     });
     assert_eq!(retuned, Written::from(10));
-    // What a merge to the new shape writes is nothing that came.
+    // The output of a merge to the new shape is not ingested.
     let written = apply(tree(&[3], &[4]));
     assert_eq!(
         (written.initial, written.ingested, written.written),

@@ -1,5 +1,5 @@
-//! Histories in `testdata/version/*.txt`: a line is a change, and after each come lines that begin
-//! with `=` and say what it did. `HEDGEROW_BLESS=1` writes these.
+//! Histories in `testdata/version/*.txt`: a line is a change, and the lines after it that begin
+//! with `=` give its effect. `HEDGEROW_BLESS=1` writes these.
 //!
 //! ```text
 //! keyspace 1 users hash:2 partitions 1 2 depth 3     drop 1     replace 1 partitions 3 4
@@ -211,7 +211,7 @@ fn run(text: &str) -> String {
                 print(&state, &mut out);
             }
             Some(_) => {
-                // After an error a state is not defined.
+                // After an error a state is undefined.
                 let mut next = state.clone();
                 match next.apply(&change(&state, &words)) {
                     Ok(()) => state = next,

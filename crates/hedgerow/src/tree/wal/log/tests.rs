@@ -2,8 +2,8 @@ use hedgerow_io::sim::SimStorage;
 
 use super::*;
 
-/// A writer copies its record outside of every lock. A file that is recycled meanwhile gets the record into
-/// another segment's bytes, and the commit is lost after a crash, with all that are behind it.
+/// A writer copies its record outside of every lock. If the file is recycled meanwhile, the record
+/// overwrites another segment, and a crash loses the commit and all behind it.
 #[test]
 fn a_segment_of_a_dropped_partition_is_needed_until_its_commits_are_published() {
     let storage = Arc::new(SimStorage::new(1));

@@ -13,12 +13,12 @@ fn at(segment: u32, offset: u32) -> LogPosition {
     LogPosition { segment, offset }
 }
 
-/// A segment being written in memory.
+/// A segment that is written in memory.
 struct Image {
     segment: u32,
     bytes: Vec<u8>,
     end: usize,
-    /// Where the records start.
+    /// The offsets at which records start.
     starts: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Image {
         image
     }
 
-    /// Writes a segment header over what is there.
+    /// Writes a segment header over the present bytes.
     fn begin(&mut self, segment: u32) {
         let header = SegmentHeader::new(segment, at(segment - 1, 64), SeqNo(1)).encode();
         self.bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&header);
@@ -144,7 +144,7 @@ fn a_torn_tail_is_the_end() {
     assert_eq!(reader.scan_for_valid(image.starts[2]).unwrap(), None);
 }
 
-/// What recovery needs to know: behind the damage somebody knew that more was durable.
+/// Recovery needs to know that a record behind the damage had seen more of the log durable.
 #[test]
 fn damage_in_the_middle_shows_what_was_durable_behind_it() {
     let image = three_records();
@@ -184,7 +184,7 @@ fn a_recycled_segment_does_not_replay_its_former_life() {
     let mut reader = image.reader();
     assert_eq!(read_all(&mut reader), image.starts);
     assert_eq!(reader.scan_for_valid(image.end as u32).unwrap(), None);
-    // Renamed, but the new header never reached the disk.
+    // The file was renamed, but the new header never reached the disk.
     let mut renamed = reader_of(&three_records().bytes, SEGMENT + 1).unwrap();
     assert_eq!(read_all(&mut renamed), []);
     assert_eq!(renamed.scan_for_valid(0).unwrap(), None);
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Prints how long it takes to look through a segment full of bytes of a former life.
+/// Prints the time of a scan through a segment full of former bytes.
 #[test]
 #[ignore = "a measurement"]
 fn scan_speed() {
