@@ -12,7 +12,7 @@ use crate::zipfian::Scrambled;
 /// Steps of a long scan, as the advisor counts them.
 const LONG_SCAN_NEXTS: u64 = 10_000;
 
-/// What the threads of a workload share.
+/// The state that the threads of a workload share.
 pub(crate) struct DbBench<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) settings: &'a Settings,
@@ -53,7 +53,7 @@ pub(crate) struct DbBenchClient<'a> {
     shared: &'a DbBench<'a>,
     workload: Workload,
     rng: Rng,
-    // Kept, so that an operation allocates nothing.
+    // Reused, so that an operation allocates nothing.
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     keys: Vec<Vec<u8>>,
     indexes: Vec<u64>,
@@ -103,7 +103,7 @@ impl Client for DbBenchClient<'_> {
 }
 
 impl DbBenchClient<'_> {
-    /// Puts `count` entries, of the indexes and versions that `choose` gives.
+    /// Puts `count` entries with the indexes and versions that `choose` returns.
     fn put(&mut self, count: u64, choose: impl Fn(&mut Rng, u64) -> (u64, u64)) -> Result<()> {
         self.entries.resize_with(count as usize, Default::default);
         for (i, (key, value)) in self.entries.iter_mut().enumerate() {
@@ -196,7 +196,7 @@ impl DbBenchClient<'_> {
             records.key(index, key);
             self.indexes.push(index);
         }
-        // What was found is marked by turning its index round.
+        // A found key is marked by the complement of its index.
         let indexes = &mut self.indexes;
         let mut wrong = None;
         store.multi_get(&self.keys, &mut |i, value| {
@@ -214,7 +214,7 @@ impl DbBenchClient<'_> {
         }
     }
 
-    /// Seeks to a key that is there, and takes the steps from it that there are.
+    /// Seeks to a present key, and takes as many of the steps as there are keys.
     fn seek(&mut self, num: u64, nexts: u64) -> Result<()> {
         let index = self.draw(num);
         let DbBench { store, records, .. } = self.shared;
@@ -236,7 +236,7 @@ impl DbBenchClient<'_> {
         Ok(())
     }
 
-    /// Scans the group of a key that is there; all of it must be there, in any order.
+    /// Scans the group of a present key; the whole group must be found, in any order.
     fn scan_prefix(&mut self, num: u64) -> Result<()> {
         let index = self.rng.u64(..num);
         let DbBench { store, records, .. } = self.shared;
@@ -264,7 +264,7 @@ impl DbBenchClient<'_> {
 }
 
 impl DbBench<'_> {
-    /// Whether a get of a key that was written has `found` something, and that is `right`.
+    /// Checks that a get of a written key has `found` a value that is `right`.
     pub(crate) fn expect(&self, index: u64, found: bool, right: bool) -> Result<()> {
         if found && right {
             return Ok(());
@@ -282,7 +282,7 @@ impl DbBench<'_> {
     }
 }
 
-/// Whether a get of a key that was never written has found nothing.
+/// Checks that a get of a key that was never written has found nothing.
 pub(crate) fn expect_missing(key: &[u8], found: bool) -> Result<()> {
     if !found {
         return Ok(());

@@ -1,7 +1,7 @@
-//! What the machine gives: reads and writes past every cache, and the time of the steps that the
+//! Measures the machine: reads and writes past every cache, and the time of the steps that the
 //! advisor's model counts.
 //!
-//! Random reads are as `fio` measures them with `--rw=randread --direct=1 --bs=4k --iodepth=N`.
+//! Random reads equal those of `fio --rw=randread --direct=1 --bs=4k --iodepth=N`.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the files and the time of the machine"
@@ -21,28 +21,28 @@ use rustix::fs::OFlags;
 use crate::records::RecordShape;
 use crate::store::Result;
 
-/// What a random read reads.
+/// The bytes of a random read.
 pub const PAGE_BYTES: usize = 4096;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Reads under way at once where the rate counts: as a multi-get of 32 keys asks.
+/// The concurrent reads of a rate, as a multi-get of 32 keys has.
 const DEPTH: usize = 32;
 
-/// Of the file for the device's rate beside a store's.
+/// The most bytes of the file for the device's rate beside a store's.
 const OWN_BYTES_MAX: u64 = 1 << 30;
 const OWN_TIME: Duration = Duration::from_secs(2);
 
-/// Direct reads want memory that is aligned like the device's blocks.
+/// The alignment of memory for direct reads, that of the device's blocks.
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
-/// Measures the device under `dir`, and the processor, in about four times `each`. A file of
-/// `file_bytes` is made in `dir` and removed; one larger than the caches of the device itself says
-/// more. What no engine here does yet (`cuckoo_*`, `three_level_us`) is kept from [`Device::nvme`].
+/// Measures the device of `dir` and the processor, in about four times `each`. Makes a file of
+/// `file_bytes` in `dir` and removes it; it should be larger than the device's own caches. Steps
+/// that no engine here takes yet (`cuckoo_*`, `three_level_us`) are those of [`Device::nvme`].
 ///
 /// # Errors
 ///
-/// What the file system or the engine says; a file system without direct reads is one that cannot
-/// be measured.
+/// An error of the file system or the engine. A file system without direct reads cannot be
+/// measured.
 pub fn measure(dir: &Path, file_bytes: u64, each: Duration) -> Result<Device> {
     let scratch = dir.join("hedgerow-measure-device");
     fs::create_dir_all(&scratch)?;
@@ -69,12 +69,12 @@ fn measure_in(scratch: &Path, file_bytes: u64, each: Duration) -> Result<Device>
     measure_steps(&scratch.join("db"), device)
 }
 
-/// Writes a file of noise, which no device can compress or leave out: bytes per second, the sync at
-/// the end included.
+/// Writes a file of noise, which no device can compress or skip. Returns bytes per second, with the
+/// sync at the end.
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// An error of the file system.
 pub fn write(path: &Path, bytes: u64) -> Result<f64> {
     let mut file = File::create(path)?;
     let mut random = fastrand::Rng::with_seed(1);
@@ -99,12 +99,11 @@ fn direct(path: &Path) -> Result<File> {
     Ok(file.map_err(|e| format!("cannot open {} for direct reads: {e}", path.display()))?)
 }
 
-/// Random reads of a page per second, `depth` of them under way at once: a thread for each. Each page
-/// of all files is as likely as any other.
+/// Random reads of a page per second by `depth` threads. All pages of all files are equally likely.
 ///
 /// # Errors
 ///
-/// What the file system says, not knowing direct reads among it; files without a whole page.
+/// An error of the file system, also if it has no direct reads; files without a whole page.
 pub fn random_reads<P: AsRef<Path>>(files: &[P], depth: usize, time: Duration) -> Result<f64> {
     let pages = &Pages::open(files)?;
     let began = Instant::now();
@@ -122,8 +121,8 @@ pub fn random_reads<P: AsRef<Path>>(files: &[P], depth: usize, time: Duration) -
     Ok(reads as f64 / began.elapsed().as_secs_f64())
 }
 
-/// The device's random reads beside the work of a store: of a file that is made when it is first asked, as large as
-/// the store's records, at most 1 GiB.
+/// Measures the device's random reads beside the work of a store. The file is made at the first
+/// measurement. It is as large as the store's records, at most 1 GiB.
 pub(crate) struct OwnRate {
     path: PathBuf,
     bytes: u64,
@@ -138,7 +137,7 @@ impl OwnRate {
         }
     }
 
-    /// Random reads per second, [`DEPTH`] under way at once; in 2 seconds, or less of a small file.
+    /// Random reads per second, [`DEPTH`] at once, measured for 2 seconds or less of a small file.
     pub(crate) fn measure(&self) -> Result<f64> {
         if !self.path.exists() {
             write(&self.path, self.bytes)?;
@@ -150,7 +149,7 @@ impl OwnRate {
 
 /// The whole pages of several files.
 struct Pages {
-    /// Each file, and how many pages there are up to its end.
+    /// Each file, with the number of pages in it and all files before it.
     files: Vec<(File, u64)>,
     count: u64,
 }
@@ -189,11 +188,11 @@ impl Pages {
     }
 }
 
-/// Bytes per second of reading the file from its beginning, again and again, past the cache.
+/// Bytes per second of repeated sequential reads of the file past the cache.
 fn read(path: &Path, time: Duration) -> Result<f64> {
     const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
     let file = direct(path)?;
-    // Aligned: a page more, of which as much is left out as alignment asks.
+    // A page more than needed, so that the buffer can begin at an aligned address.
     let mut buffer = vec![0; CHUNK_BYTES + PAGE_BYTES];
     let skip = buffer.as_ptr().align_offset(PAGE_BYTES);
     let chunk = &mut buffer[skip..skip + PAGES * PAGE_BYTES];
@@ -211,14 +210,16 @@ fn read(path: &Path, time: Duration) -> Result<f64> {
 
 const KEYS: u64 = 100_000;
 const VALUE_BYTES: usize = 100;
-/// So few that level 0 is left alone.
+/// Few enough runs that level 0 is not merged.
 const RUNS: u64 = 3;
-/// So many that hardly a key passes that is not there.
+/// Enough filter bits that hardly an absent key passes.
 const BITS: f32 = 24.0;
-/// Differences of small times: noise must not make a step free.
+/// The least time of a step. Steps are differences of small times, and noise must not make one
+/// free.
 const STEP_US_MIN: f64 = 0.005;
 
-/// What a step costs with all data in memory: of gets, what each run more adds that is asked in vain.
+/// Measures the steps with all data in memory. For gets, a step is the time that one more run
+/// without the key adds.
 fn measure_steps(dir: &Path, device: Device) -> Result<Device> {
     let db = Db::builder(dir).memory_budget(256 << 20).open()?;
     let bloom = FilterSpec::Bloom { bits_per_key: BITS };
@@ -238,8 +239,8 @@ fn measure_steps(dir: &Path, device: Device) -> Result<Device> {
     })
 }
 
-/// Runs over the same range in a keyspace without compression, and what each but the first adds to
-/// a get of a key that is not there, in µs.
+/// Fills runs over the same range in a keyspace without compression. Returns the time that each run
+/// but the first adds to a get of an absent key, in µs.
 fn fill(db: &Db, name: &str, filter: FilterSpec) -> Result<(Keyspace, f64)> {
     let design = Design {
         filter,
@@ -253,7 +254,7 @@ fn fill(db: &Db, name: &str, filter: FilterSpec) -> Result<(Keyspace, f64)> {
             keyspace.put(key(i), [b'v'; VALUE_BYTES])?;
         }
         keyspace.flush()?;
-        // Once to have the pages in memory.
+        // The first pass brings the pages into memory.
         misses(&keyspace)?;
         misses_us.push(timed(|| misses(&keyspace))?.1 / KEYS as f64);
     }
@@ -261,7 +262,7 @@ fn fill(db: &Db, name: &str, filter: FilterSpec) -> Result<(Keyspace, f64)> {
     Ok((keyspace, (added / (RUNS - 1) as f64).max(STEP_US_MIN)))
 }
 
-/// A key of its own for each number, spread over the whole range.
+/// A distinct key for each number, spread over the whole range.
 fn key(i: u64) -> [u8; 16] {
     let mut key = [b'k'; 16];
     key[..8].copy_from_slice(&i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -275,7 +276,7 @@ fn misses(keyspace: &Keyspace) -> Result<()> {
     Ok(())
 }
 
-/// What it gives, and its time in µs.
+/// Returns the result of `work` and its time in µs.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let began = Instant::now();
     let done = work()?;
@@ -286,7 +287,8 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
 mod tests {
     use super::*;
 
-    /// Times are the machine's; that there are any, and that nothing is left behind, is not.
+    /// Checks that there are times and that no file is left behind; the times depend on the
+    /// machine.
     #[test]
     fn a_device_is_measured_and_left_as_it_was() {
         let dir = tempfile::tempdir().unwrap();
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         let mut device = match device {
             Ok(device) => device,
-            // A file system in memory need not know direct reads.
+            // A file system in memory may not support direct reads.
             Err(error) => {
                 assert!(error.to_string().contains("for direct reads"), "{error}");
                 return;

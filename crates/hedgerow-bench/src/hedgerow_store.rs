@@ -18,7 +18,7 @@ pub struct HedgerowStore {
 }
 
 impl HedgerowStore {
-    /// How a session opens it.
+    /// The function with which a session opens it.
     pub fn opener() -> Open {
         Box::new(|options| Ok(Box::new(HedgerowStore::open(options)?)))
     }
@@ -238,7 +238,7 @@ impl Asynchronous for HedgerowStore {
     }
 }
 
-/// What is told of a result when it is there.
+/// Reports a result when it is available.
 fn begun<'a, T: Send + 'a>(pending: Pending<T>, tell: fn(&T, &mut Found<'_>)) -> Begun<'a> {
     Box::new(move |found| {
         tell(&pending.wait()?, found);
@@ -259,7 +259,7 @@ fn queue(workers: &[WorkerStats]) -> QueueCounters {
     }
 }
 
-/// Hits by level, over all keyspaces, from level 0 to the deepest that any of them has.
+/// Hits by level over all keyspaces, from level 0 to the deepest level of any of them.
 fn hits_by_level(stats: &DbStats) -> Vec<u64> {
     let mut hits = Vec::new();
     for level in stats.keyspaces.iter().flat_map(|k| &k.levels) {

@@ -1,18 +1,18 @@
-//! How long calls take.
+//! The latency of calls.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// A histogram of times with three significant digits, and the longest exactly.
+/// A histogram of times with three significant digits, and the exact longest time.
 #[derive(Debug, Clone)]
 pub(crate) struct Latency {
     ns: Histogram<u64>,
     max_ns: u64,
 }
 
-/// Longer calls count as this; `max_ns` tells how long they were.
+/// The longest time of the histogram; longer calls count as this, and `max_ns` has their time.
 const NS_MAX: u64 = 3_600_000_000_000;
 
 impl Latency {
@@ -33,10 +33,10 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// In microseconds.
+    /// The latencies in microseconds.
     pub(crate) fn to_json(&self) -> Value {
         let us = |ns: u64| ns as f64 / 1000.0;
-        // A bucket may end behind the longest time in it.
+        // The end of a bucket may be above its longest time.
         let at = |quantile| us(self.ns.value_at_quantile(quantile).min(self.max_ns));
         json!({
             "p50": at(0.5),

@@ -1,10 +1,10 @@
 //! Workloads over any key-value store, measured the same way.
 //!
-//! An engine under test is a [`Store`]; [`HedgerowStore`] is ours, those of
-//! others live in a workspace of their own.
+//! An engine under test is a [`Store`]. [`HedgerowStore`] is Hedgerow; the stores of other engines
+//! are in a separate workspace.
 #![forbid(unsafe_code)]
 
-// What is run, and how.
+// Workloads.
 mod session;
 mod workload;
 
@@ -17,23 +17,23 @@ mod pool;
 mod records;
 mod zipfian;
 
-// What is compared.
+// Comparisons.
 pub mod experiments;
 
-// What is measured.
+// Measurements.
 mod latency;
 mod median;
 mod outcome;
 mod process;
 mod threads;
 
-// On which machine.
+// The machine.
 pub mod device;
 
-// How it is shown.
+// Reports.
 pub mod report;
 
-// On what.
+// Stores.
 mod hedgerow_store;
 mod store;
 

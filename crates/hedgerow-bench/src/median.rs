@@ -1,6 +1,6 @@
-//! What repeated measurements are shown by.
+//! Medians and means of repeated measurements.
 
-/// The middle one; of an even number, the mean of the two.
+/// The median; for an even count, the mean of the two middle numbers.
 pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
@@ -12,7 +12,7 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The sum over the count.
+/// The mean.
 pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = numbers.fold((0.0, 0), |(sum, count), number| (sum + number, count + 1));
     (count > 0).then(|| sum / f64::from(count))

@@ -1,4 +1,4 @@
-//! What a workload is found to have done, as one object.
+//! The result of a workload as one object.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::store::{Counters, Description, Store};
 use crate::threads::Done;
 use crate::workload::Workload;
 
-/// The counters of store and process at one moment.
+/// The counters of the store and of the process at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     counters: Counters,
@@ -25,7 +25,7 @@ impl Moment {
     }
 }
 
-/// Everything that is known when a workload has ended.
+/// All facts about a workload that has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Findings {
     pub(crate) workload: Workload,
@@ -34,17 +34,18 @@ pub(crate) struct Findings {
     pub(crate) cpu_seconds: f64,
     pub(crate) settle_seconds: f64,
     pub(crate) settle_cpu_seconds: f64,
-    /// When the workload began, when its threads had ended, and when the store had settled.
+    /// The counters when the workload began, when its threads had ended, and when the store had
+    /// settled.
     pub(crate) before: Moment,
     pub(crate) ended: Moment,
     pub(crate) after: Moment,
     pub(crate) store: Description,
-    /// How the workload was run.
+    /// The settings of the workload.
     pub(crate) settings: Map<String, Value>,
 }
 
 impl Findings {
-    /// The object that is printed; `docs/benchmarks.md` says what each field means.
+    /// The object to print; `docs/benchmarks.md` describes each field.
     pub(crate) fn to_json(&self) -> Value {
         let (done, after) = (&self.done, &self.after.counters);
         let flush_bytes = self.grown(|c| c.flush_bytes);
@@ -102,7 +103,8 @@ impl Findings {
         Some(counter(after)?.saturating_sub(counter(before)?))
     }
 
-    /// Processor seconds of flushes, of merges, and of all else, until the store had settled.
+    /// Processor seconds of flushes, of merges, and of everything else, until the store had
+    /// settled.
     fn activities(&self) -> Option<Value> {
         let took = |of: fn(&Counters) -> Option<Duration>| {
             let (before, after) = (of(&self.before.counters)?, of(&self.after.counters)?);
@@ -114,7 +116,7 @@ impl Findings {
         Some(json!({ "foreground": foreground, "flush": flush, "merge": merge }))
     }
 
-    /// Nothing where no call went through a queue.
+    /// The counters of queues; `None` if no call went through a queue.
     fn queue(&self) -> Option<Value> {
         let (before, after) = (self.before.counters.queue?, self.ended.counters.queue?);
         let calls = (after.calls - before.calls) as f64;
@@ -145,7 +147,7 @@ impl Findings {
         Value::Object(memory)
     }
 
-    /// How the workload was run; what the store says of itself counts more than what it was asked.
+    /// The settings of the run. The store's own description replaces the requested options.
     fn settings(&self) -> Value {
         let mut settings = self.settings.clone();
         if let Value::Object(of_store) = &self.store.settings {

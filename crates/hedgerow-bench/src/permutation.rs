@@ -15,7 +15,7 @@ pub(crate) fn below(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
-/// The numbers `0..count` in an order that looks random, each at one place, without an array.
+/// The numbers `0..count` in an order that looks random, each exactly once, without an array.
 ///
 /// Every step below maps the numbers of `bits` bits one to one onto themselves; a result that is
 /// not below `count` is mapped again until it is, less than twice on average.
@@ -43,7 +43,7 @@ impl Permutation {
         loop {
             for key in self.keys {
                 x = x.wrapping_add(key).wrapping_mul(key | 1) & mask;
-                // What multiplying has made of the high bits comes down to the low ones.
+                // Mixes the high bits of the product into the low ones.
                 x ^= x >> (self.bits / 2);
             }
             if x < self.count {
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// Of random numbers below `n`, neighbours are `n / 3` apart on average, and half of the time
+    /// Neighbours among random numbers below `n` are `n / 3` apart on average, and half of the time
     /// in the same half.
     #[test]
     fn neighbours_have_nothing_to_do_with_each_other() {

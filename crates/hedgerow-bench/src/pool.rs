@@ -1,27 +1,27 @@
-//! The bytes that values are made of.
+//! The bytes of values.
 
 use crate::permutation::{below, mix};
 
-/// Starting places in the pool. It fits the second cache of a core, and is large beside a block, so
-/// that values in one block are hardly ever copies of each other.
+/// The number of start offsets in the pool. The pool fits the second-level cache of a core. It is
+/// large against a block, so values in one block are hardly ever copies of each other.
 const PLACES: usize = 256 << 10;
 const MARK_BYTES: usize = 8;
 const HEAD_BYTES: usize = MARK_BYTES + 4;
-/// Shorter bytes have zeros behind the mark: they could not tell a wrong place.
+/// The least bytes that carry an offset; shorter bytes have zeros after the mark.
 const PLACED_BYTES_MIN: usize = 16;
-/// Of each so many bytes of the pool ...
+/// The bytes of a unit of the pool.
 const PIECE_BYTES: usize = 32;
-/// ... so many are random, and repeated in the others.
+/// The random bytes of each unit; they are repeated in the rest of it.
 const RANDOM_BYTES: usize = 7;
 
-/// Bytes that a fast compressor shrinks to about a half.
+/// A pool of bytes that a fast compressor halves.
 #[derive(Debug)]
 pub(crate) struct Pool {
     bytes: Vec<u8>,
 }
 
 impl Pool {
-    /// For values, or fields of values, of at most this many bytes.
+    /// A pool for values, or fields of values, of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Pool {
         let mut rng = fastrand::Rng::with_seed(0);
         let pieces = (PLACES + bytes_max).div_ceil(PIECE_BYTES);
@@ -34,7 +34,7 @@ impl Pool {
         Pool { bytes }
     }
 
-    /// Appends `bytes` bytes that carry a mark; others for another `version`.
+    /// Appends `bytes` bytes with a mark; another `version` has other bytes.
     #[inline]
     pub(crate) fn append(&self, mark: u64, version: u64, bytes: usize, out: &mut Vec<u8>) {
         let end = out.len() + bytes;
@@ -47,7 +47,7 @@ impl Pool {
         out.resize(end, 0);
     }
 
-    /// Whether these bytes were made with this mark.
+    /// Returns true if these bytes were made with this mark.
     #[inline]
     pub(crate) fn holds(&self, mark: u64, bytes: &[u8]) -> bool {
         let (found, rest) = bytes.split_at(bytes.len().min(MARK_BYTES));

@@ -1,22 +1,22 @@
-//! What the system says of this process.
+//! The system's counters for this process.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of all its threads, in user and system mode.
+/// The processor time of all threads, in user and system mode.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Processor time of its threads whose names begin so; those that have ended do not count.
+/// The processor time of running threads whose names begin with `prefix`.
 pub fn cpu_time_of_threads(prefix: &str) -> Option<Duration> {
     let mut ns = 0;
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
         let thread = thread.ok()?.path();
-        // It may have ended.
+        // The thread may have ended.
         let (Some(name), Some(times)) =
             (text(&thread.join("comm")), text(&thread.join("schedstat")))
         else {
@@ -29,7 +29,8 @@ pub fn cpu_time_of_threads(prefix: &str) -> Option<Duration> {
     Some(Duration::from_nanos(ns))
 }
 
-/// Has the system write back everything, and forget what it has cached of files; whether it may be told to.
+/// Makes the system write back everything and drop its cache of files. Returns true if the process
+/// may do so.
 pub(crate) fn drop_page_cache() -> bool {
     rustix::fs::sync();
     #[allow(
@@ -39,8 +40,8 @@ pub(crate) fn drop_page_cache() -> bool {
     std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok()
 }
 
-/// Keeps the calling thread, and those that it starts from now on, on the first `count` of the
-/// processors that it may run on, until this is dropped.
+/// Keeps the calling thread, and all threads that it starts later, on the first `count` processors
+/// of its set, until this is dropped.
 pub(crate) struct Confined {
     #[cfg(target_os = "linux")]
     before: rustix::thread::CpuSet,
@@ -71,17 +72,17 @@ impl Confined {
 #[cfg(target_os = "linux")]
 impl Drop for Confined {
     fn drop(&mut self) {
-        // It could be kept on few, so it can be let run on all.
+        // The system accepted a smaller set, so it accepts the original one.
         let _ = rustix::thread::sched_setaffinity(None, &self.before);
     }
 }
 
-/// Bytes of memory that are in RAM.
+/// The bytes of resident memory.
 pub(crate) fn resident_bytes() -> Option<u64> {
     Some(field("/proc/self/status", "VmRSS:")? << 10)
 }
 
-/// Bytes that it made the storage layer read and write, those of mapped files included.
+/// The bytes that the storage layer read and wrote for the process, with those of mapped files.
 pub(crate) fn storage_bytes() -> Option<(u64, u64)> {
     let io = "/proc/self/io";
     Some((field(io, "read_bytes:")?, field(io, "write_bytes:")?))

@@ -1,18 +1,18 @@
 //! The keys and values that `db_bench`'s workloads write and read, as functions of their index.
 //!
 //! Written keys and keys that are never written share one line of *slots*, in key order: the `i`-th
-//! written key has slot `2i`, a missing one has slot `2i + 1`. A slot becomes eight bytes by taking
-//! a random one of the numbers that are its part of all 64-bit numbers: distinct, in order, and as
-//! a whole like random keys.
+//! written key has slot `2i`, a missing one has slot `2i + 1`. The 64-bit numbers are divided among
+//! the slots, and a slot becomes a random number of its part. So keys are distinct, in order, and
+//! together like random keys.
 //!
 //! ```text
 //! ungrouped   spread(slot) 8 bytes, big-endian | random bytes
 //! grouped     spread(group) 8 bytes            | spread(slot within the group) 8 bytes | random
-//! value       mark of the key 8 bytes | place in the pool 4 bytes | bytes of the pool from there
+//! value       mark of the key 8 bytes | offset in the pool 4 bytes | bytes of the pool from there
 //! ```
 //!
-//! A value can be checked without knowing which of several writes it is from: the mark belongs to
-//! key and seed, the rest must be what is at its place in the pool.
+//! A value can be checked without knowing its version: the mark belongs to the key and the seed,
+//! and the rest must equal the bytes at the offset in the pool.
 
 use std::ops::Range;
 
@@ -25,18 +25,18 @@ use crate::store::{Result, invalid};
 /// The bytes that the keys of a group share.
 pub(crate) const PREFIX_BYTES: usize = 8;
 
-/// How records look.
+/// The shape of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordShape {
-    /// How many keys are written in all.
+    /// The number of distinct keys that are written.
     pub num: u64,
-    /// Bytes of a key.
+    /// The bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value.
+    /// The bytes of a value.
     pub value_bytes: usize,
-    /// Keys that share a prefix of 8 bytes; 1 for no prefixes.
+    /// The number of keys that share a prefix of 8 bytes; 1 for no prefixes.
     pub group_size: u64,
-    /// What keys and values are derived from.
+    /// The seed of keys and values.
     pub seed: u64,
 }
 
@@ -87,7 +87,7 @@ impl Records {
         self.slot_key(2 * index, key);
     }
 
-    /// The indexes of the keys that share the prefix of this one.
+    /// The indexes of the keys with the same prefix.
     pub(crate) fn group(&self, index: u64) -> Range<u64> {
         let RecordShape {
             num, group_size, ..
@@ -127,7 +127,7 @@ impl Records {
         key.truncate(key_bytes);
     }
 
-    /// A value of the key with this index; another one for another `version`.
+    /// Makes a value of the key with this index; each `version` has another value.
     #[inline]
     pub(crate) fn value(&self, index: u64, version: u64, value: &mut Vec<u8>) {
         value.clear();
@@ -135,7 +135,7 @@ impl Records {
             .append(self.mark(index), version, self.shape.value_bytes, value);
     }
 
-    /// Whether these bytes are a value of the key with this index.
+    /// Returns true if these bytes are a value of the key with this index.
     #[inline]
     pub(crate) fn is_value(&self, index: u64, value: &[u8]) -> bool {
         value.len() == self.shape.value_bytes && self.pool.holds(self.mark(index), value)
@@ -146,10 +146,10 @@ impl Records {
     }
 }
 
-/// A random one of the numbers that are the `i`-th of `count` equal parts of all 64-bit numbers.
+/// A random number in the `i`-th of `count` equal parts of all 64-bit numbers.
 #[inline]
 fn spread(i: u64, count: u64, seed: u64) -> u64 {
-    // For one part the width would be 2 to the power of 64.
+    // With one part the width would be 2 to the power of 64.
     let width = u64::MAX / count;
     i * width + below(mix(i ^ seed), width)
 }
@@ -240,7 +240,7 @@ mod tests {
             let mut longer = value.clone();
             longer.push(0);
             assert!(!records.is_value(5, &longer));
-            // One byte that changed is noticed, wherever it is.
+            // A change of any one byte is found.
             for at in (0..bytes).step_by(bytes / 17 + 1) {
                 let mut changed = value.clone();
                 changed[at] ^= 0x40;

@@ -1,4 +1,4 @@
-//! Workloads, one after the other, on one store.
+//! Runs workloads one after another on one store.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
@@ -20,29 +20,29 @@ use crate::windowed;
 use crate::workload::{Settings, Workload};
 use crate::ycsb::Ycsb;
 
-/// Opens a store: how an engine is named to a [`Session`].
+/// The function with which a [`Session`] opens a store of an engine.
 pub type Open = Box<dyn Fn(&OpenOptions) -> Result<Box<dyn Store>>>;
 
-/// What opening a store again took.
+/// The cost of reopening a store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Opened {
-    /// Whether the system could be told to forget what it had cached.
+    /// True if the system dropped its cache of files.
     pub page_cache_dropped: bool,
-    /// Until the store was open.
+    /// The time until the store was open.
     pub seconds: f64,
-    /// What the storage layer read for it, if the system says.
+    /// The bytes that the storage layer read for it, if the system counts them.
     pub read_bytes: Option<u64>,
 }
 
-/// A store, and the workloads that were run on it so far.
+/// A store, and the workloads run on it so far.
 pub struct Session {
     open: Open,
     options: OpenOptions,
     settings: Settings,
     store: Option<Box<dyn Store>>,
-    /// Whether all that is in the store was written by this session.
+    /// True if this session wrote everything in the store.
     loaded: bool,
-    /// How many workloads were run: the same one draws other keys each time.
+    /// The number of workloads run; a repeated workload draws other keys.
     rounds: u64,
 }
 
@@ -50,7 +50,7 @@ impl Session {
     /// Opens the store.
     ///
     /// # Errors
-    /// Settings out of bounds; whatever opening fails with.
+    /// Settings out of bounds; an error of opening.
     pub fn new(open: Open, options: OpenOptions, settings: Settings) -> Result<Session> {
         settings.check()?;
         Records::check(settings.records)?;
@@ -65,7 +65,7 @@ impl Session {
         })
     }
 
-    /// How the next workloads are run; their records stay.
+    /// Sets the settings of the next workloads, with the same records.
     ///
     /// # Errors
     /// Settings out of bounds.
@@ -78,10 +78,10 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the store, has the system forget what it has cached of files, and opens it again.
+    /// Closes the store, makes the system drop its cache of files, and reopens the store.
     ///
     /// # Errors
-    /// Whatever opening fails with.
+    /// An error of opening.
     pub fn cool(&mut self) -> Result<Opened> {
         self.store = None;
         let page_cache_dropped = process::drop_page_cache();
@@ -95,16 +95,16 @@ impl Session {
         })
     }
 
-    /// Runs a workload, and waits until the store has settled if it writes. `advanced` hears from the
-    /// threads how many operations were done since they told last. The result is one object.
+    /// Runs a workload, and waits until the store has settled if it writes. The threads call
+    /// `advanced` with the number of operations done since the last call. The result is one object.
     ///
     /// # Errors
-    /// A workload that loads expects an empty store, or one that this session has filled; others
-    /// expect to find what they read. Whatever the store fails with.
+    /// A workload that loads needs an empty store, or one that this session has filled; others need
+    /// the keys that they read. An error of the store.
     pub fn run(&mut self, workload: Workload, advanced: &(dyn Fn(u64) + Sync)) -> Result<Value> {
         let begins = workload.loads() && self.settings.part.index == 0;
         if begins && self.loaded {
-            // Closed before it is opened again.
+            // Closes the store before it is reopened.
             self.store = None;
             self.store = Some((self.open)(&OpenOptions {
                 fresh: true,

@@ -1,4 +1,4 @@
-//! What an engine must be able to do in order to be measured.
+//! The operations that an engine needs in order to be measured.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,49 +9,49 @@ use serde_json::{Map, Value, json};
 
 use crate::workload::Settings;
 
-/// Whatever a store or a workload failed with.
+/// An error of a store or a workload.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The result of what can fail with any engine's error.
+/// A result with any engine's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the caller asked for cannot be.
+/// An error for invalid arguments.
 pub(crate) fn invalid(message: String) -> Error {
     hedgerow::Error::new(ErrorKind::InvalidArgument, message).into()
 }
 
-/// One engine under test, open. Shared by all threads of a workload.
+/// An open store of the engine under test, shared by all threads of a workload.
 ///
-/// Whether writes are synced is fixed when it is opened ([`OpenOptions::sync`]). Bytes are lent to
-/// callbacks, so that no engine has to copy what it would not copy for its users.
+/// Opening decides if writes are synced ([`OpenOptions::sync`]). Callbacks borrow bytes, so that no
+/// engine has to make copies that it would not make for its users.
 pub trait Store: Sync {
-    /// Gives a key a value.
+    /// Puts a key with a value.
     ///
     /// # Errors
     /// The engine's.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Takes a key's value away; it need not have one.
+    /// Deletes a key, which need not exist.
     ///
     /// # Errors
     /// The engine's.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Puts all entries, keys and values, as one commit.
+    /// Puts all entries as one commit.
     ///
     /// # Errors
     /// The engine's.
     fn write_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()>;
 
-    /// Calls `found` with the value of a key, if it has one; whether it has.
+    /// Calls `found` with the value of a key. Returns true if the key has one.
     ///
     /// # Errors
     /// The engine's.
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Calls `found` with the index in `keys` and the value of each key that has one, in any order.
+    /// Calls `found` with the index in `keys` and the value of each present key, in any order.
     ///
-    /// One by one, unless the engine has a better way.
+    /// The default reads the keys one by one.
     ///
     /// # Errors
     /// The engine's.
@@ -62,15 +62,15 @@ pub trait Store: Sync {
         Ok(())
     }
 
-    /// Seeks to the first key at or after `from`, as with a new cursor, and calls `found` with it
-    /// and those that follow, in their order, at most `limit` (at least 1) in all.
+    /// Seeks to the first key at or after `from`, as with a new cursor, and calls `found` with this
+    /// key and the following ones in order, at most `limit` (at least 1) in all.
     ///
     /// # Errors
     /// The engine's.
     fn scan(&self, from: &[u8], limit: usize, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
 
-    /// Calls `found` with the keys that begin with `prefix`, in any order, at most `limit` (at least
-    /// 1) in all; there are at least so many.
+    /// Calls `found` with the keys that begin with `prefix`, in any order, at most `limit` (at
+    /// least 1) in all. The caller knows that there are at least `limit`.
     ///
     /// # Errors
     /// The engine's.
@@ -83,7 +83,7 @@ pub trait Store: Sync {
         self.scan(prefix, limit, found)
     }
 
-    /// Any key that is there.
+    /// Any present key.
     ///
     /// # Errors
     /// The engine's.
@@ -93,41 +93,41 @@ pub trait Store: Sync {
         Ok(any)
     }
 
-    /// Its asynchronous calls, if it has such.
+    /// The asynchronous calls, if the engine has them.
     fn asynchronous(&self) -> Option<&dyn Asynchronous> {
         None
     }
 
-    /// Flushes what is in memory and waits until merging has nothing left to do.
+    /// Flushes the memtables and waits until nothing is left to merge.
     ///
     /// # Errors
     /// The engine's.
     fn settle(&self) -> Result<()>;
 
-    /// What it has counted, as far as it counts.
+    /// The counters of the store.
     fn counters(&self) -> Counters;
 
-    /// What it is, and how it was opened.
+    /// The description of the store and its settings.
     fn describe(&self) -> Description;
 }
 
-/// Hears of each value that a call found, and its place among the keys of the call or in its scan.
+/// A callback for each value found, with its index among the keys of the call or in the scan.
 pub type Found<'a> = dyn FnMut(usize, &[u8]) + 'a;
 
-/// The rest of a call that was begun: waits for its end and tells what it found.
+/// A call under way. Waits for its end and reports the values found.
 pub type Begun<'a> = Box<dyn FnOnce(&mut Found<'_>) -> Result<()> + Send + 'a>;
 
-/// Calls of a [`Store`] that return before they have ended. Of one thread's calls for one key each takes
-/// effect after those before it.
+/// Calls of a [`Store`] that return before they have ended. One thread's calls for one key take
+/// effect in order.
 pub trait Asynchronous: Sync {
-    /// Begins a put, or a delete if there is no value. Gives nothing if nobody has to wait for it before
-    /// the next barrier, as where writes are not synced; it may wait for room in a queue itself.
+    /// Begins a put, or a delete if there is no value. Returns `None` if the call need not be
+    /// awaited before the next barrier, as for unsynced writes. May wait for room in a queue.
     ///
     /// # Errors
     /// The engine's.
     fn begin_write(&self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Begun<'_>>>;
 
-    /// Begins to give a key that has a value another one, which is found.
+    /// Begins to replace the value of a present key, which counts as found.
     fn begin_update(&self, key: &[u8], value: &[u8]) -> Begun<'_>;
 
     /// Begins a get.
@@ -136,20 +136,20 @@ pub trait Asynchronous: Sync {
     /// Begins a get of several keys.
     fn begin_multi_get(&self, keys: &[Vec<u8>]) -> Begun<'_>;
 
-    /// Begins to read the first key at or after `from`, and those that follow, `limit` in all.
+    /// Begins to read the first key at or after `from` and the following ones, `limit` in all.
     fn begin_scan(&self, from: &[u8], limit: usize) -> Begun<'_>;
 
-    /// Waits until every write that was begun before has been made.
+    /// Waits until every write begun before has been made.
     ///
     /// # Errors
-    /// The first of those that nobody waited for.
+    /// The first error of the writes that were not awaited.
     fn barrier(&self) -> Result<()>;
 }
 
-/// What a store counts; `None` where it cannot say.
+/// The counters of a store; `None` for those that it does not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
-    // ---- Since it was opened: results show by how much they grew. ----
+    // ---- Counts since the store was opened; results show their growth. ----
     /// Bytes written to the log.
     pub log_bytes: Option<u64>,
     /// Bytes of tables written by flushes.
@@ -158,25 +158,25 @@ pub struct Counters {
     pub merge_read_bytes: Option<u64>,
     /// Bytes of tables written by merges, and of filters in files of their own.
     pub merge_write_bytes: Option<u64>,
-    /// Of these, the filters.
+    /// Bytes of separate filter files, a part of `merge_write_bytes`.
     pub filter_write_bytes: Option<u64>,
     /// Entries written to tables, by flushes and by merges.
     pub entries_written: Option<u64>,
-    /// Pages (blocks) asked for, cached or not.
+    /// Pages (blocks) used, cached or not.
     pub block_reads: Option<u64>,
     /// Reads that left the process.
     pub device_reads: Option<u64>,
-    /// Filters asked.
+    /// Filters probed.
     pub filter_probes: Option<u64>,
-    /// Filters that let a key pass which was not there.
+    /// False positives of filters.
     pub filter_false_positives: Option<u64>,
     /// Gets answered by a memtable.
     pub memtable_hits: Option<u64>,
     /// Gets answered by each level, from 0.
     pub hits_by_level: Option<Vec<u64>>,
-    /// How long writes were held back, summed over the threads that wrote.
+    /// The time for which writes were held back, summed over the writing threads.
     pub stalled: Option<Duration>,
-    /// How often.
+    /// The number of times that writes were held back.
     pub stalls: Option<u64>,
     /// Asynchronous calls that went through a queue.
     pub queue: Option<QueueCounters>,
@@ -184,81 +184,81 @@ pub struct Counters {
     pub flush_cpu: Option<Duration>,
     /// Processor time of merges.
     pub merge_cpu: Option<Duration>,
-    // ---- As it is now: results show the value at their end. ----
+    // ---- Current values; results show them at their end. ----
     /// Bytes of all tables.
     pub table_bytes: Option<u64>,
     /// Bytes of the tables of each level, from 0.
     pub level_bytes: Option<Vec<u64>>,
-    /// Bytes of all tables over those that would be left if everything were merged.
+    /// Bytes of all tables over the bytes after a full merge.
     pub space_amplification: Option<f64>,
     /// Bytes of memory by part: `("memtables", 67108864)`. Our names are `memtables`, `page_cache`,
-    /// `indexes`, `filters`, `pinned`, `merges`, `tables`; a store that counts some of them together
-    /// uses a name of its own.
+    /// `indexes`, `filters`, `pinned`, `merges`, `tables`; a store that counts some of them
+    /// together uses a name of its own.
     pub memory: Vec<(&'static str, u64)>,
 }
 
-/// Asynchronous calls of all queues together.
+/// The asynchronous calls of all queues together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Calls that were taken from a queue.
+    /// The calls taken from a queue.
     pub calls: u64,
-    /// How often some were.
+    /// The number of batches in which they were taken.
     pub batches: u64,
-    /// How long they were in the queue, together.
+    /// The sum of their times in the queue.
     pub waited: Duration,
 }
 
-/// What a store is, and how it was opened.
+/// The description of a store and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// In lower case: `hedgerow`, `rocksdb`.
+    /// The name in lower case: `hedgerow`, `rocksdb`.
     pub name: String,
-    /// The version that runs, of the library and not of its binding.
+    /// The version of the library, not of its binding.
     pub version: String,
-    /// The settings in force, an object: cache and memtable sizes, filter, compression, whatever
-    /// somebody needs who wants to repeat the result.
+    /// The settings in force as an object: cache and memtable sizes, filter, compression, and
+    /// everything else that is needed to repeat the result.
     pub settings: Value,
 }
 
-/// How a store is opened. Other engines take from it what they have, and derive the rest as their
-/// authors recommend.
+/// The options of opening a store. Other engines use those that they have, and derive the rest as
+/// their authors recommend.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// The directory of the store. It may not be there yet.
+    /// The directory of the store. It may not exist yet.
     pub dir: PathBuf,
-    /// Empties the store first. Only asked for when everything in it was written by the same run.
+    /// True if the store is emptied first. Only set if the same run wrote everything in it.
     pub fresh: bool,
-    /// The name of the keyspace, for stores that have such.
+    /// The name of the keyspace, for stores with keyspaces.
     pub keyspace: String,
-    /// The bytes that caches, memtables, indexes and filters may use together.
+    /// The budget in bytes for caches, memtables, indexes and filters together.
     pub memory_budget: u64,
-    /// Whether each write is durable when it returns; else it survives the process only.
+    /// True if each write is durable when it returns; else it survives only the process.
     pub sync: bool,
-    /// How many keys the workloads write in all.
+    /// The number of distinct keys that the workloads write.
     pub entries: u64,
     /// Bytes of a key.
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Threads of the workloads.
+    /// The threads of the workloads.
     pub threads: usize,
     /// Key order and partitioning.
     pub layout: Layout,
-    /// Merge policy, filter, compression, sizes of blocks, tables and memtables. The defaults of
-    /// sizes are `None`: whatever suits the memory budget.
+    /// Merge policy, filter, compression, sizes of blocks, tables and memtables. The sizes are
+    /// `None` by default and then follow from the memory budget.
     pub design: Design,
-    /// Whether the store chooses its design itself while it runs, beginning with this one.
+    /// True if the store tunes its design itself, beginning with `design`.
     pub self_tuning: bool,
-    /// How table files are read.
+    /// The way to read table files.
     pub read_mode: ReadMode,
-    /// Threads that make asynchronous calls; with 0 background threads do.
+    /// The threads for asynchronous calls; with 0, background threads do the calls.
     pub workers: usize,
-    /// How many calls the queue of each holds; what the store chooses unless given.
+    /// The capacity of each queue in calls; `None` for the store's default.
     pub worker_queue: Option<usize>,
 }
 
 impl OpenOptions {
-    /// A store for these settings with a budget of 256 MiB, whose writes survive the process.
+    /// Options for these settings: a budget of 256 MiB, and writes that survive the process.
     pub fn new(dir: &Path, settings: &Settings) -> OpenOptions {
         OpenOptions {
             dir: dir.to_owned(),
@@ -279,7 +279,7 @@ impl OpenOptions {
         }
     }
 
-    /// Named as the flags of the command line; `null` for what the store chooses.
+    /// The options by the names of the command line's flags; `null` for the store's choices.
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         let design = &self.design;
         let fields = [

@@ -1,4 +1,4 @@
-//! Threads that begin together, each with a client of its own, and the time that every call takes.
+//! Runs threads that begin together, each with its own client, and measures the time of every call.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
@@ -15,51 +15,51 @@ use crate::store::Result;
 
 /// One thread's part of a workload.
 pub(crate) trait Client: Send {
-    /// Does `count` operations in one call of the store; `place` is that of the first of them among
-    /// all operations of all threads.
+    /// Does `count` operations in one call of the store; `place` is the index of the first one
+    /// among all operations of all threads.
     fn call(&mut self, place: u64, count: u64) -> Result<()>;
 
-    /// Waits for the end of calls that went on when `call` returned.
+    /// Waits for the end of calls that were under way when `call` returned.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// The times of such calls, which count instead of those of `call`.
+    /// The times of asynchronous calls, which count instead of those of `call`.
     fn latency(&mut self) -> Option<Latency> {
         None
     }
 
-    /// Bytes of keys and values that it has written so far.
+    /// The bytes of keys and values written so far.
     fn user_bytes(&self) -> u64;
 }
 
-/// Clients, and what they are to do.
+/// The clients and their operations.
 pub(crate) struct Work<'a> {
-    /// One per thread; they divide the operations.
+    /// One client per thread; they divide the operations.
     pub(crate) clients: Vec<Box<dyn Client + 'a>>,
-    /// One that goes on for as long as any of them does, unmeasured.
+    /// A client that runs as long as any of them, unmeasured.
     pub(crate) background: Option<Box<dyn Client + 'a>>,
-    /// Those of the operations.
+    /// The indexes of the operations.
     pub(crate) places: Range<u64>,
     pub(crate) ops_per_call: u64,
-    /// Hears from each thread how many operations it has done since it told last.
+    /// Called by each thread with the number of operations since its last call.
     pub(crate) advanced: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What was done, and how long it took.
+/// The work done, and its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Done {
     pub(crate) ops: u64,
-    /// From when the first thread began to when the last one ended.
+    /// The time from the begin of the first thread to the end of the last one.
     pub(crate) seconds: f64,
-    /// Of every call.
+    /// The latency of every call.
     pub(crate) latency: Latency,
-    /// Written, by the background too.
+    /// The bytes written, also by the background client.
     pub(crate) user_bytes: u64,
     pub(crate) background_ops: u64,
 }
 
-/// How often a thread tells how far it is.
+/// The interval between two progress reports of a thread.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 struct Part {
@@ -70,7 +70,7 @@ struct Part {
 }
 
 impl Work<'_> {
-    /// Does it all. The first failure ends all threads.
+    /// Runs all operations. The first failure ends all threads.
     pub(crate) fn run(self) -> Result<Done> {
         let threads = self.clients.len() as u64;
         let barrier = &Barrier::new(self.clients.len() + self.background.iter().len());
@@ -91,7 +91,7 @@ impl Work<'_> {
                     scope.spawn(move || {
                         barrier.wait();
                         let part = measure(&mut *client, places, ops_per_call, advanced, stop);
-                        // The others need not go on with what has failed.
+                        // After a failure the other threads stop.
                         stop.fetch_or(part.is_err(), Ordering::Relaxed);
                         part
                     })
@@ -113,15 +113,15 @@ impl Work<'_> {
     }
 }
 
-/// What a thread gives; it panics if the thread did.
+/// Returns the result of a thread. Panics if the thread did.
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// One reading of the clock per call: a call begins when the one before it has ended. Making up keys
-/// and values is part of it.
+/// Reads the clock once per call: a call begins at the end of the one before. The time includes
+/// making keys and values.
 fn measure(
     client: &mut dyn Client,
     places: Range<u64>,
@@ -155,7 +155,7 @@ fn measure(
     })
 }
 
-/// Single operations until it is told to stop: how many, and the bytes they wrote.
+/// Does single operations until `stop`. Returns their number and the bytes that they wrote.
 fn repeat(client: &mut dyn Client, stop: &AtomicBool) -> Result<(u64, u64)> {
     let mut ops = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! One thread that makes asynchronous calls, several of which are under way at once.
+//! One thread that makes asynchronous calls, several of them at once.
 //!
-//! Gets, scans, updates, and writes that are synced, are in a window: when it is full, the oldest is waited for. Other
-//! writes are given away, and a barrier ends them. The time of a call in the window is that from its
-//! beginning until its result is taken; of a write that is given away, until it is in a queue.
+//! Gets, scans, updates and synced writes are in a window. When the window is full, the thread
+//! waits for the oldest call. Other writes are not awaited; a barrier ends them. The time of a call
+//! in the window ends when its result is taken, that of another write when it is in a queue.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
@@ -22,7 +22,7 @@ use crate::workload::{Settings, Workload};
 /// The asynchronous calls of a store, if the workload can be made of them.
 ///
 /// # Errors
-/// A store that has none, and a workload of other calls or of batches.
+/// A store without asynchronous calls; a workload of other calls or of batches.
 pub(crate) fn check<'a>(
     store: &'a dyn Store,
     workload: Workload,
@@ -52,7 +52,7 @@ pub(crate) struct WindowedClient<'a> {
     under_way: VecDeque<UnderWay<'a>>,
     latency: Latency,
     user_bytes: u64,
-    // Kept, so that they are not allocated again.
+    // Reused, so that they are allocated once.
     key: Vec<u8>,
     keys: Vec<Vec<u8>>,
     value: Vec<u8>,
@@ -64,11 +64,11 @@ struct UnderWay<'a> {
     rest: Begun<'a>,
 }
 
-/// What a call is to find.
+/// The result that a call must have.
 enum Expected {
-    /// It is a write.
+    /// No result: the call is a write.
     Nothing,
-    /// A value of the key with this index, and this many of any behind it.
+    /// A value of the key with this index, and this number of values of any later keys.
     ValueOf(u64, u64),
     /// A value of each key with one of these indexes.
     ValuesOf(Vec<u64>),
@@ -193,7 +193,7 @@ impl WindowedClient<'_> {
         self.enter(began, Expected::ValuesOf(indexes), rest)
     }
 
-    /// From a key that is there, as many steps as there are.
+    /// Seeks to a present key, and takes as many steps as there are keys.
     fn scan(&mut self, num: u64, nexts: u64) -> Result<()> {
         let index = self.rng.u64(..num);
         self.shared.records.key(index, &mut self.key);
@@ -253,7 +253,7 @@ impl<'a> WindowedClient<'a> {
         }
     }
 
-    /// Waits for the call that was begun first, and checks what it found.
+    /// Waits for the oldest call and checks its result.
     fn end_oldest(&mut self) -> Result<()> {
         let Some(UnderWay {
             began,

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::records::RecordShape;
 use crate::store::{Error, Result, invalid};
 
-/// What is done to a store. Those of LevelDB's and RocksDB's `db_bench` have its names, those of
-/// YCSB begin with `ycsb-`.
+/// A workload. The names are those of LevelDB's and RocksDB's `db_bench`; those of YCSB begin with
+/// `ycsb-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Puts every key once, in key order.
@@ -20,17 +20,17 @@ pub enum Workload {
     FillRandom,
     /// Puts drawn keys, each possibly several times.
     Overwrite,
-    /// Gets drawn keys and puts each anew: updates that are not blind.
+    /// Gets drawn keys and puts each anew: non-blind updates.
     UpdateRandom,
     /// Gets drawn keys; each must be there, with a value of its own.
     ReadRandom,
-    /// Gets keys that were never written and lie between those that were.
+    /// Gets keys that were never written, between written ones.
     ReadMissing,
-    /// Gets keys drawn from the first hundredth of all.
+    /// Gets keys drawn from the first hundredth of all keys.
     ReadHot,
-    /// As `ReadRandom`, with the skew of YCSB: some keys far more often than others.
+    /// Like `ReadRandom`, with the skew of YCSB: some keys far more often than others.
     ReadZipf,
-    /// Seeks to drawn keys, and goes on from there.
+    /// Seeks to drawn keys, and takes steps from there.
     SeekRandom,
     /// Gets every key once, in the order of `FillRandom`.
     ReadAll,
@@ -38,11 +38,11 @@ pub enum Workload {
     UpdateAll,
     /// Scans all keys that share the prefix of a drawn one.
     PrefixScan,
-    /// As `ReadRandom`, while one more thread does as `Overwrite`.
+    /// Like `ReadRandom`, while one more thread does as `Overwrite`.
     ReadWhileWriting,
     /// Deletes drawn keys, each possibly several times.
     DeleteRandom,
-    /// As `ReadRandom`, several keys per call.
+    /// Like `ReadRandom`, several keys per call.
     MultiReadRandom,
     /// Draws each operation from a mix ([`Settings::mix`]).
     Mixed,
@@ -63,7 +63,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them, in an order in which they can be run.
+    /// All workloads, in an order in which they can run.
     pub const ALL: [Workload; 23] = [
         Workload::FillSeq,
         Workload::FillRandom,
@@ -90,7 +90,7 @@ impl Workload {
         Workload::YcsbE,
     ];
 
-    /// Its name on the command line and in results.
+    /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Workload::FillSeq => "fillseq",
@@ -119,7 +119,7 @@ impl Workload {
         }
     }
 
-    /// Whether it needs an empty store, and fills it.
+    /// Returns true if the workload needs an empty store and fills it.
     pub fn loads(self) -> bool {
         matches!(
             self,
@@ -127,7 +127,7 @@ impl Workload {
         )
     }
 
-    /// Whether it leaves something to flush and to merge.
+    /// Returns true if the workload leaves something to flush and to merge.
     pub(crate) fn writes(self) -> bool {
         let reads = matches!(
             self,
@@ -144,7 +144,7 @@ impl Workload {
         !reads
     }
 
-    /// How many operations it has, over all threads.
+    /// The number of operations over all threads.
     pub fn ops(self, settings: &Settings) -> u64 {
         let num = settings.records.num;
         match self {
@@ -159,7 +159,7 @@ impl Workload {
         }
     }
 
-    /// The places of its operations among all that would be one.
+    /// The indexes of its operations among those of a whole fill.
     pub(crate) fn places(self, settings: &Settings) -> Range<u64> {
         let first = match self.loads() {
             true => settings.part.places(settings.records.num).start,
@@ -168,7 +168,7 @@ impl Workload {
         first..first + self.ops(settings)
     }
 
-    /// How many operations are one call of the store.
+    /// The number of operations per call of the store.
     pub(crate) fn ops_per_call(self, settings: &Settings) -> u64 {
         match self {
             Workload::FillSeq
@@ -181,7 +181,7 @@ impl Workload {
         }
     }
 
-    /// Whether each of its calls is one of the asynchronous ones.
+    /// Returns true if all of its calls have asynchronous forms.
     pub(crate) fn may_be_asynchronous(self) -> bool {
         matches!(
             self,
@@ -205,7 +205,7 @@ impl Workload {
     }
 }
 
-/// Keys per call of `multireadrandom` unless the batch size is set.
+/// The default keys per call of `multireadrandom`.
 const MULTI_GET_KEYS: u64 = 32;
 
 impl fmt::Display for Workload {
@@ -226,50 +226,49 @@ impl FromStr for Workload {
     }
 }
 
-/// A part of a fill, in its order; the first of them is put into an empty store.
+/// A part of a fill, in its order. The first part needs an empty store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Which one.
+    /// The index of the part.
     pub index: u64,
-    /// Of how many.
+    /// The number of parts.
     pub count: u64,
 }
 
 impl Part {
-    /// All at once.
+    /// The whole fill as one part.
     pub const WHOLE: Part = Part { index: 0, count: 1 };
 
-    /// The places of its records in the order of the fill.
+    /// The indexes of its records in the order of the fill.
     pub(crate) fn places(self, num: u64) -> Range<u64> {
         let end = |parts| (u128::from(num) * u128::from(parts) / u128::from(self.count)) as u64;
         end(self.index)..end(self.index + 1)
     }
 }
 
-/// How workloads are run, whatever the store.
+/// The settings of workloads, for any store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The records; YCSB's have their own shape and take number and seed from here.
+    /// The records. YCSB's have their own shape, and use only the number and the seed.
     pub records: RecordShape,
-    /// Operations of workloads that read; as many as there are records if not given.
+    /// The operations of workloads that read; `None` for the number of records.
     pub reads: Option<u64>,
     /// The part that fills put. Gets and seeks of random keys draw from all parts up to this one.
     pub part: Part,
-    /// Threads, which divide the operations.
+    /// The threads that divide the operations.
     pub threads: usize,
-    /// Entries per commit, 1 if not given; keys per call of `multireadrandom`, 32 if not given.
+    /// The entries per commit, by default 1; the keys per call of `multireadrandom`, by default 32.
     pub batch_size: Option<u64>,
-    /// Makes asynchronous calls, of which each thread has at most so many under way; nothing for
-    /// calls that are waited for.
+    /// The most asynchronous calls that each thread has under way; `None` for direct calls.
     pub window: Option<usize>,
-    /// Steps after each seek of `seekrandom`, and of a scan of `mixed`.
+    /// The steps after each seek of `seekrandom`, and in a scan of `mixed`.
     pub seek_nexts: u64,
-    /// What `mixed` draws from; long scans take 10,000 steps.
+    /// The mix of `mixed`. Long scans take 10,000 steps.
     pub mix: Mix,
 }
 
 impl Settings {
-    /// Gets, misses, scans and puts, as many of each.
+    /// Gets, misses, scans and puts in equal shares.
     pub const MIX_EVEN: Mix = Mix {
         get: 0.25,
         miss: 0.25,
@@ -306,7 +305,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Named as the flags of the command line.
+    /// The settings by the names of the command line's flags.
     pub(crate) fn to_json(self, workload: Workload) -> Map<String, Value> {
         let RecordShape {
             num,

@@ -1,10 +1,11 @@
-//! YCSB's core workloads: Cooper, Silberstein, Tam, Ramakrishnan, Sears, "Benchmarking cloud serving
-//! systems with YCSB", 2010, with the generators and the record shape of its `CoreWorkload`.
+//! YCSB's core workloads: Cooper, Silberstein, Tam, Ramakrishnan, Sears, "Benchmarking cloud
+//! serving systems with YCSB", 2010, with the generators and the record shape of its
+//! `CoreWorkload`.
 //!
-//! A record is 10 fields of 100 bytes under a key such as `user6284781860667377211`, in the order of
-//! a hash of its number. An update replaces the record without reading it (YCSB's
-//! `writeallfields=true`: the store has no fields); a read-modify-write replaces one field of what it
-//! has read. Inserts begin behind the records that were loaded, in every run of a workload.
+//! A record is 10 fields of 100 bytes under a key such as `user6284781860667377211`, a hash of its
+//! number. An update replaces the record without reading it (YCSB's `writeallfields=true`, because
+//! the store has no fields). A read-modify-write replaces one field of the record that it has read.
+//! Inserts begin after the loaded records, in every run of a workload.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -33,7 +34,7 @@ enum Operation {
     ReadModifyWrite,
 }
 
-/// The per cent of the operations that are not the last one, which has the rest.
+/// The operations of a workload with their shares in per cent; the last one has the rest.
 fn mix_of(workload: Workload) -> (u8, Operation, Operation) {
     use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
     match workload {
@@ -46,7 +47,7 @@ fn mix_of(workload: Workload) -> (u8, Operation, Operation) {
     }
 }
 
-/// What the threads of a workload share.
+/// The state that the threads of a workload share.
 pub(crate) struct Ycsb<'a> {
     store: &'a dyn Store,
     workload: Workload,
@@ -54,14 +55,14 @@ pub(crate) struct Ycsb<'a> {
     pool: Pool,
     inserts: Inserts,
     scrambled: Scrambled,
-    /// For the latest records.
+    /// The generator for the latest records.
     latest: Option<Zipfian>,
 }
 
 impl<'a> Ycsb<'a> {
     pub(crate) fn new(store: &'a dyn Store, workload: Workload, settings: &Settings) -> Ycsb<'a> {
         let loaded = settings.records.num;
-        // As YCSB does, room is left for twice the inserts that are expected.
+        // Like YCSB, leaves room for twice the expected inserts.
         let inserted = match workload {
             Workload::YcsbD | Workload::YcsbE => workload.ops(settings).div_ceil(10),
             _ => 0,
@@ -92,7 +93,7 @@ impl<'a> Ycsb<'a> {
         mix(mix(record ^ self.seed.rotate_left(32)) ^ field as u64)
     }
 
-    /// Whether every field belongs to this record.
+    /// Returns true if every field belongs to this record.
     fn is_record(&self, record: u64, bytes: &[u8]) -> bool {
         let fields = bytes.chunks(FIELD_BYTES).enumerate();
         bytes.len() == FIELDS * FIELD_BYTES && { fields }
@@ -104,7 +105,7 @@ pub(crate) struct YcsbClient<'a> {
     shared: &'a Ycsb<'a>,
     latest: Option<Zipfian>,
     rng: Rng,
-    // Kept, so that an operation allocates nothing.
+    // Reused, so that an operation allocates nothing.
     key: Vec<u8>,
     record: Vec<u8>,
     user_bytes: u64,
@@ -147,7 +148,7 @@ impl Client for YcsbClient<'_> {
 }
 
 impl YcsbClient<'_> {
-    /// A record that is there.
+    /// Draws a present record.
     fn draw(&mut self) -> u64 {
         let count = self.shared.inserts.acknowledged();
         if let Some(latest) = &mut self.latest {
@@ -168,7 +169,7 @@ impl YcsbClient<'_> {
         let _ = write!(self.key, "user{}", fnv_hash(record));
     }
 
-    /// Writes a whole record, without reading the one there is.
+    /// Writes a whole record without reading the old one.
     fn write_new(&mut self, record: u64) -> Result<()> {
         self.set_key(record);
         self.record.clear();
@@ -246,12 +247,12 @@ impl YcsbClient<'_> {
     }
 }
 
-/// Which records are there while several threads insert.
+/// The present records while several threads insert.
 struct Inserts {
     next: AtomicU64,
-    /// All records below this are there.
+    /// All records below this one are present.
     acknowledged: AtomicU64,
-    /// Records above it that are there.
+    /// The present records above it.
     above: Mutex<BTreeSet<u64>>,
 }
 

@@ -4,10 +4,10 @@
 //! databases", 1994, as in YCSB's `ZipfianGenerator`, `ScrambledZipfianGenerator` and
 //! `SkewedLatestGenerator`.
 
-/// YCSB's constant: the smaller, the closer to uniform.
+/// YCSB's constant. A smaller one is closer to uniform.
 const THETA: f64 = 0.99;
 
-/// Numbers below a count; the number `i` is drawn in proportion to `1 / (i + 1)^0.99`.
+/// Draws numbers below a count, the number `i` in proportion to `1 / (i + 1)^0.99`.
 #[derive(Debug, Clone)]
 pub(crate) struct Zipfian {
     count: u64,
@@ -29,7 +29,7 @@ impl Zipfian {
         Zipfian { count, zeta, eta }
     }
 
-    /// Draws from `count` numbers from now on; does nothing if that is less than now.
+    /// Draws from `count` numbers from now on; does nothing if `count` is smaller than before.
     pub(crate) fn grow(&mut self, count: u64) {
         if count > self.count {
             let more: f64 = (self.count + 1..=count).map(term).sum();
@@ -52,12 +52,12 @@ impl Zipfian {
     }
 }
 
-/// One term of the sum.
+/// A term of the sum.
 fn term(i: u64) -> f64 {
     (i as f64).powf(-THETA)
 }
 
-/// As [`Zipfian`], with the popular numbers scattered over all of them.
+/// Like [`Zipfian`], with the popular numbers scattered over all numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Scrambled {
     count: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Scrambled {
 }
 
 impl Scrambled {
-    /// YCSB draws from ten billion items, and knows the sum of their terms.
+    /// YCSB draws from ten billion items and has the sum of their terms as a constant.
     const ITEMS: u64 = 10_000_000_000;
     const ZETA: f64 = 26.469_028_201_783_02;
 
@@ -107,8 +107,7 @@ mod tests {
         counts.iter().map(|n| *n as f64 / DRAWS as f64).collect()
     }
 
-    /// The first two are drawn as often as they should be, the others nearly: their place is
-    /// approximated.
+    /// The first two numbers have their exact frequency, the others approximately.
     #[test]
     fn numbers_are_as_frequent_as_their_terms_say() {
         let count = 1000;
@@ -138,7 +137,7 @@ mod tests {
         assert_eq!(grown.count, 1000);
     }
 
-    /// The most popular of ten billion has 1 / 26.47 of the draws, wherever it goes.
+    /// The most popular of ten billion items has 1 / 26.47 of the draws.
     #[test]
     fn scrambling_keeps_the_skew_and_moves_the_numbers() {
         let count = 1000;
@@ -159,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The first two keys that YCSB loads are known to everybody who has used it.
+    /// The first two keys that YCSB loads are well known.
     #[test]
     fn the_hash_is_that_of_ycsb() {
         assert_eq!(fnv_hash(0), 6_284_781_860_667_377_211);

@@ -17,13 +17,13 @@ const SIZE: Size = Size {
     read_mode: ReadMode::Pread,
 };
 
-/// Of trees with thousands of memtables at scale 1.
+/// The scale for trees with thousands of memtables at scale 1.
 const SMALL: Size = Size {
     scale: 0.001,
     ..SIZE
 };
 
-/// The rows of an experiment of Autumn, of the trials with `only` in their label, on ours.
+/// The rows of Hedgerow in an experiment of Autumn, for the trials with `only` in their label.
 fn rows(size: &Size, number: u8, only: &str) -> Vec<Value> {
     rows_of(Paper::Autumn, size, number, only)
 }
@@ -62,7 +62,7 @@ fn names<'a>(rows: &'a [Value], field: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Page and table have every design and workload.
+/// Checks that the page and the table have every design and workload.
 fn expect_shown(rows: &[Value]) {
     let (page, table) = (page(rows).unwrap(), summary::table(rows));
     for field in ["design", "workload", "title"] {
@@ -189,7 +189,7 @@ fn the_models_truth_is_told_of_each_mix() {
     assert!(page(&rows).unwrap().contains("Predicted and measured cost"));
 }
 
-/// Of rows with this design, case and workload.
+/// The number at a path of the row with this design, case and workload.
 fn number(rows: &[Value], [design, case, workload]: [&str; 3], field: &str) -> f64 {
     let row = rows.iter().find(|row| {
         (row["design"] == design) && row["case"] == case && row["workload"] == workload
@@ -318,7 +318,7 @@ fn the_parallel_experiments_have_partitions_queues_and_activities() {
             seconds.iter().all(|s| *s >= 0.0) && seconds[0] > 0.0,
             "{row}"
         );
-        // Nothing is simulated but single trees.
+        // Only single trees are simulated.
         let is_simulated = row["case"] == "1 partition" && row["workload"] == "fillrandom";
         assert_eq!(row["entry_writes"].is_object(), is_simulated, "{row}");
     }
@@ -366,7 +366,7 @@ fn reads_out_of_memory_stand_beside_the_devices_own() {
     let found = try_rows_of(Paper::Parallel, &size, 4, "2 workers, out of memory");
     let rows = match found {
         Ok(rows) => rows,
-        // A file system in memory need not know direct reads.
+        // A file system in memory may not support direct reads.
         Err(error) => {
             assert!(error.to_string().contains("direct reads"), "{error}");
             return;

@@ -1,4 +1,4 @@
-//! Every workload in a small size, on Hedgerow and on stores that lie.
+//! Every workload in a small size, on Hedgerow and on faulty stores.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn hedgerow() -> Open {
     Box::new(|options| Ok(Box::new(HedgerowStore::open(options)?)))
 }
 
-/// Runs workloads on a new store and gives their results.
+/// Runs workloads on a new store and returns their results.
 fn run(open: Open, settings: Settings, workloads: &[Workload]) -> Result<Vec<Value>> {
     let dir = tempfile::tempdir()?;
     let mut session = Session::new(open, options(dir.path()), settings)?;
@@ -88,7 +88,7 @@ fn every_workload_runs_and_counts_what_it_did() {
                 (NUM * record..NUM * (record + 24)).contains(&user_bytes),
                 "{result}"
             );
-            // Everything was flushed once, and the log holds it too.
+            // Every entry was flushed once and is in the log.
             assert!(
                 result["flush_bytes"].as_u64().unwrap() > user_bytes / 2,
                 "{result}"
@@ -115,7 +115,7 @@ const SETTINGS: &str = "auto num reads key_size value_size group_size threads ba
     sync memory_budget keyspace order partitions policy table index filter residency io compression \
     memtable_size table_size window workers worker_queue";
 const MEMORY: &str = "memtables page_cache indexes filters pinned merges tables resident";
-/// Unknown on some systems, or of a workload that does not write or has no asynchronous calls.
+/// Fields that are null on some systems, or for a workload without writes or asynchronous calls.
 const NULLABLE: [&str; 4] = [
     "queue",
     "write_amplification",
@@ -169,7 +169,7 @@ fn reads_are_counted_where_they_end() {
     let [fill, random, missing] = &results[..] else {
         panic!("expected three results")
     };
-    // A store that has settled answers from its tables.
+    // A settled store answers from its tables.
     let hits = random["hits_by_level"].as_array().unwrap().iter();
     assert_eq!(
         hits.filter_map(Value::as_u64).sum::<u64>(),
@@ -182,8 +182,8 @@ fn reads_are_counted_where_they_end() {
         (0, 0)
     );
     assert!(count(random, "block_reads") >= 1500, "{random}");
-    // Missing keys lie among those that are there, few of them between two tables: filters are
-    // asked, and rarely wrong.
+    // Absent keys lie between present ones, few of them between two tables. So filters are probed
+    // and rarely wrong.
     assert!(count(missing, "filter_probes") > 1400, "{missing}");
     assert!(count(missing, "filter_false_positives") < 60, "{missing}");
     assert_eq!(count(fill, "user_bytes"), NUM * 116);
@@ -222,7 +222,7 @@ fn a_store_that_is_not_empty_is_not_filled() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = Session::new(hedgerow(), options(dir.path()), settings()).unwrap();
     first.run(Workload::FillSeq, &|_| ()).unwrap();
-    // Who filled it may empty it.
+    // The session that filled the store may empty it.
     first.run(Workload::FillRandom, &|_| ()).unwrap();
     first.run(Workload::ReadRandom, &|_| ()).unwrap();
     drop(first);
@@ -306,7 +306,7 @@ fn names_are_read_as_they_are_printed() {
     );
 }
 
-/// What a store gets wrong.
+/// The fault of a store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Lie {
     Nothing,
@@ -314,7 +314,7 @@ enum Lie {
     Forgets,
     /// Flips a bit in each fourth value.
     Flips,
-    /// Has a value for every key.
+    /// Returns a value for every key.
     Invents,
     /// Leaves out the second entry of a scan.
     Skips,
@@ -427,7 +427,7 @@ fn a_store_that_counts_nothing_is_measured_all_the_same() {
             unknown.iter().all(|name| result[name].is_null()),
             "{result}"
         );
-        // What the store says of itself counts more than what it was asked for.
+        // The store's own description replaces the requested options.
         assert_eq!(result["settings"]["compression"], "whatever");
         assert_eq!(result["settings"]["filter"], "monkey");
     }
@@ -452,7 +452,7 @@ fn every_lie_is_noticed() {
         let of_db_bench = hits.map(|workload| (FillRandom, workload));
         let of_ycsb = records.map(|workload| (YcsbLoad, workload));
         for (fill, workload) in of_db_bench.into_iter().chain(of_ycsb) {
-            // Writers would put back what was forgotten.
+            // Writers would restore the forgotten keys.
             let settings = Settings {
                 reads: Some(6000),
                 ..settings()
@@ -527,7 +527,7 @@ fn asynchronous_calls_do_the_same() {
             assert_eq!(result["ops"], ops, "{workload}");
             assert_eq!(result["settings"]["workers"], workers);
             assert_eq!(result["settings"]["window"], 5);
-            // A get may be answered on the spot, and several keys are one task of a worker.
+            // The caller may answer a get itself, and several keys are one task of a worker.
             if ![
                 Workload::ReadRandom,
                 Workload::ReadMissing,
@@ -537,11 +537,11 @@ fn asynchronous_calls_do_the_same() {
             .contains(&workload)
             {
                 let calls = result["queue"]["calls"].as_f64().unwrap();
-                // A batch is counted when it is done, and the last may hold the barrier.
+                // A batch is counted at its end, and the last one may hold the barrier.
                 assert!(calls >= ops as f64 / 2.0, "{workload}: {result}");
             }
         }
-        // What was deleted is missed.
+        // Gets of deleted keys are misses.
         let error = session.run(Workload::ReadRandom, &|_| ()).unwrap_err();
         assert!(error.to_string().contains("found nothing"), "{error}");
     }

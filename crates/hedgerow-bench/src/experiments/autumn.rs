@@ -1,10 +1,11 @@
 //! The experiments of Zhao, Wu, Kong, Zhang, "Autumn: A Scalable Read Optimized LSM-tree based
-//! Key-Value Store with Fast Point and Range Read Speed", and one of our own on the advisor's model.
+//! Key-Value Store with Fast Point and Range Read Speed", and one of our own on the advisor's
+//! model.
 //!
-//! At scale 1 sizes are the paper's, as far as it tells them, else those of its code: ratio 2 with
-//! memtables of 4 MiB, tables of 2 MiB for the small benches, ratio 5 for YCSB. Memory shrinks with the
-//! data, down to a floor, so trees keep their shape. What a smaller c gains is fewer runs, which trees of
-//! 60 memtables do not show: figures 3 to 5 are of trees of 3,000 memtables and more.
+//! At scale 1 sizes are the paper's if it states them, else those of its code: ratio 2 with
+//! memtables of 4 MiB, tables of 2 MiB for the small benches, ratio 5 for YCSB. Memory shrinks with
+//! the data, down to a floor, so trees keep their shape. A smaller c gains fewer runs, which trees
+//! of 60 memtables do not show. So figures 3 to 5 have trees of 3,000 memtables and more.
 
 mod targets;
 
@@ -20,33 +21,34 @@ use crate::workload::Workload;
 pub(super) use targets::targets;
 
 const MIB: u64 = 1 << 20;
-/// What a page takes in the cache.
+/// The bytes of a page in the cache.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// RocksDB past the system's cache.
+/// The options of RocksDB past the system's cache.
 const DIRECT: &str = "use_direct_reads=true;use_direct_io_for_flush_and_compaction=true";
 
-/// The case in which merges of different cuts are compared, and how many memtables are flushed in it.
+/// The case in which merges of different cuts are compared, and its number of flushes.
 const FLUSHES: &str = "700 memtables";
 const FLUSHES_COUNT: u64 = 700;
-/// The case in which filters are compared, its policy, and of which: allotted bits, and more that are not. So many flushes
-/// fill five levels.
+/// The case in which filters are compared, its policy, and the filters: allotted bits, and more
+/// bits that are uniform. This number of flushes fills five levels.
 const FIVE_LEVELS: &str = "five levels of ratio 8";
 const FIVE_LEVELS_POLICY: &str = "leveling:8";
 const FIVE_LEVELS_FLUSHES: u64 = 3500;
 const ALLOTTED: [[&str; 2]; 2] = [["monkey:8", "bloom:10"], ["monkey:5", "bloom:7.5"]];
-/// The memtables of a deep tree when it is read first; tables have the size of two of them.
+/// The memtables of a deep tree at its first read. A table has the size of two memtables.
 const DEEP_FLUSHES: u64 = 3500;
-/// The sizes at which a deep tree is read while it doubles, and how often figure 5 doubles it.
+/// The number of sizes at which a deep tree is read while it doubles, and the doublings of figure
+/// 5.
 const SIZES_PER_DOUBLING: u64 = 8;
 const DOUBLINGS: u32 = 3;
-/// As a 700th of little data is.
+/// The least bytes of a memtable: a 700th of little data.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 
-/// An experiment by its number.
+/// The experiment with this number.
 ///
 /// # Errors
-/// A number or a scale that is none; what the advisor says when asked for its choice.
+/// An invalid number or scale; an error of the advisor.
 pub fn experiment(size: &Size, number: u8, device: &Device) -> Result<Experiment> {
     size.check()?;
     let (title, trials) = match number {
@@ -106,7 +108,7 @@ fn figure_2(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// A tree of a million keys that grows to two.
+/// A tree of one million keys that grows to two million.
 fn figure_3(size: &Size) -> Result<Vec<Trial>> {
     let deep = deep(size, 1)?;
     let mut trials = Vec::new();
@@ -135,7 +137,8 @@ fn figure_3(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// 20 GB of records, memtables of 6 MiB, of which there are 3,300; ratio 5; gets with 10 filter bits.
+/// 20 GB of records, memtables of 6 MiB, of which there are 3,300; ratio 5; gets with 10 filter
+/// bits.
 fn figure_4(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(20_000_000);
     let ops = size.reads(1_000_000);
@@ -210,7 +213,7 @@ fn figure_5(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// 24 designs under five mixes, and for each mix the one that the advisor chooses.
+/// 24 designs under five mixes, and for each mix the advisor's design.
 fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
     let policies = [
         "leveling:3",
@@ -227,7 +230,7 @@ fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
         "bush:4",
     ];
     let reads = size.reads(1_000_000);
-    // Puts come first: of 25 memtables, they tell what puts cost.
+    // Puts come first: with 25 memtables they show the cost of puts.
     let mixes = [
         ("puts", "put=0.9,get=0.1", size.count(2_000_000)),
         ("hits", "get=0.9,put=0.1", reads),
@@ -240,7 +243,7 @@ fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
         steps.push(Step::mixed(name, mix.parse()?, ops));
     }
     let memory = 256 * MIB;
-    // What is predicted is a cache that has as many pages as it may.
+    // The prediction assumes a full cache.
     for step in &mut steps[2..] {
         step.warm_up = size.count(memory / PAGE_BYTES);
     }
@@ -268,8 +271,8 @@ fn truth(size: &Size, device: &Device) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// The paper's small benches: memtables of 4 MiB and tables of 2 MiB, no compression, and a
-/// budget that leaves most blocks outside of the cache.
+/// The paper's small benches: memtables of 4 MiB, tables of 2 MiB, no compression, and a budget
+/// that leaves most blocks outside of the cache.
 fn small(size: &Size, num: u64, value_bytes: usize, steps: Vec<Step>) -> Result<Base> {
     let num = size.count(num);
     size.base(num, 16, value_bytes, steps, (64 * MIB, 4 * MIB, 2 * MIB))
@@ -318,7 +321,8 @@ fn deep(size: &Size, doublings: u32) -> Result<Base> {
     Ok(base)
 }
 
-/// As [`small`], of 2 million entries that fill so many memtables; tables are as small as they ever are.
+/// Like [`small`], with 2 million entries that fill `memtables` memtables. Tables have the least
+/// size.
 fn flushed(size: &Size, memtables: u64, steps: Vec<Step>) -> Result<Base> {
     let mut base = small(size, 2_000_000, 100, steps)?;
     let records = base.0.settings.records;
@@ -330,7 +334,7 @@ fn flushed(size: &Size, memtables: u64, steps: Vec<Step>) -> Result<Base> {
     Ok(base)
 }
 
-/// RocksDB with the sizes that ours has, and its cache; past the system's where ours is.
+/// RocksDB with our sizes and cache; past the system's cache if ours is.
 fn as_ours(size: &Size) -> String {
     let direct = match size.read_mode {
         ReadMode::Direct => format!(";{DIRECT}"),
@@ -344,7 +348,7 @@ fn as_ours(size: &Size) -> String {
     )
 }
 
-/// The name in rows of the design that the advisor chose for a mix.
+/// The name in rows of the advisor's design for a mix.
 fn summary_name(mix: &str) -> String {
     format!("{}{mix}", super::summary::ADVISED)
 }

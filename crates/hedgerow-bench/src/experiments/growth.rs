@@ -1,4 +1,4 @@
-//! What a store has cost while it grew part by part.
+//! The costs of a store that grows part by part.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) struct Growth {
     filter_bytes_written: Sum,
 }
 
-/// Of what each part says; `None` if one does not.
+/// A sum over parts; `None` if a part lacks the number.
 #[derive(Debug, Clone, Copy)]
 struct Sum(Option<f64>);
 
@@ -33,8 +33,8 @@ impl Sum {
 }
 
 impl Growth {
-    /// Adds a part, and to its row `grown`: `entries` and `user_bytes` so far, and how often they
-    /// were written, `entry_writes` and `write_amplification`, of which filters in files of their own are
+    /// Adds a part, and `grown` to its row: `entries` and `user_bytes` so far, their `entry_writes`
+    /// and `write_amplification`, and the share of separate filter files,
     /// `filter_write_amplification`.
     pub(super) fn add(&mut self, row: &mut Value) {
         let number = |name: &str| row[name].as_f64();

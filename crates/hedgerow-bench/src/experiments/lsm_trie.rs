@@ -1,11 +1,13 @@
-//! The experiments of Wu, Xu, Shao, Jiang, "LSM-trie: An LSM-tree-based Ultra-Large Key-Value Store for Small
-//! Data", 2015.
+//! The experiments of Wu, Xu, Shao, Jiang, "LSM-trie: An LSM-tree-based Ultra-Large Key-Value Store
+//! for Small Data", 2015.
 //!
-//! Stores grow part by part (1, 3), are written in other ways (2), and are read with all filters in memory and with few,
-//! and from cold (4); what 1 to 100 TB cost is computed and simulated (5). At scale 1 there are 200 million entries of 16 + 100
-//! bytes, 23 GB, with an eighth as much memory, which leaves the system another eighth if the process has a quarter;
-//! memtables and tables of 32 MiB as the paper's, but 256 KiB in 3, so that levels are as many as those of more data.
-//! Memory, memtables and tables shrink with the data, those of 256 KiB do not. [`targets`] says what was hoped for.
+//! Stores grow part by part (1, 3), are written in other ways (2), and are read with all filters in
+//! memory, with few, and from a cold start (4). The costs of 1 to 100 TB are computed and simulated
+//! (5). At scale 1 there are 200 million entries of 16 + 100 bytes, 23 GB. Memory is an eighth of
+//! that, which leaves the system another eighth if the process has a quarter. Memtables and tables
+//! have 32 MiB as in the paper, but 256 KiB in 3, so that there are as many levels as with more
+//! data. Memory, memtables and tables shrink with the data, except those of 256 KiB. [`targets`]
+//! has the targets.
 
 mod targets;
 
@@ -27,30 +29,31 @@ const TERABYTE: f64 = 1e12;
 
 const POLICY: &str = "trie";
 const FILTER: &str = "cluster:16";
-/// Bits per key of the filters of peers, and of ours beside theirs.
+/// The bits per key of the peers' filters, and of ours beside theirs.
 const PEER_FILTER: &str = "bloom:16";
 const PEERS: [&str; 3] = ["rocksdb", UNIVERSAL, "leveldb"];
 
 const ENTRIES: u64 = 200_000_000;
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
-/// Points of a curve: at scale 1 one for each 1.2 GB.
+/// The points of a curve: at scale 1 one for each 1.2 GB.
 const PARTS: u64 = 20;
-/// Of a fill that is no curve: between them it can be seen how long it takes, and left.
+/// The parts of a fill that is no curve; a run can be timed and ended between them.
 const FEW_PARTS: u64 = 4;
-/// The part of the data that is the stores' memory.
+/// The data over the stores' memory.
 const MEMORY_PART: u64 = 8;
-/// Into how many parts the gets of a cold start are divided, and of how many of them, the last, the steady rate is
-/// the median.
+/// The parts of the gets of a cold start, and the number of last parts whose median is the steady
+/// rate.
 const WARMING_PARTS: usize = 64;
 const STEADY_PARTS: usize = 16;
 const STEADY_SHARE: f64 = 0.9;
 const COLD_START: &str = "cold start";
 
-/// Runs an experiment by its number. `begun` hears of each step of a store, `done` gets the rows.
+/// Runs the experiment with this number. `begun` is called before each step of a store, `done` with
+/// each row.
 ///
 /// # Errors
-/// A number or a scale that is none, and those of [`Runner::run`].
+/// An invalid number or scale, and the errors of [`Runner::run`].
 pub(super) fn run(
     size: &Size,
     number: u8,
@@ -95,7 +98,7 @@ fn growth(size: &Size) -> Result<Vec<Trial>> {
     beside_peers(&base, "", &[POLICY, "leveling:10"])
 }
 
-/// Of about the same bytes each.
+/// Values of several sizes, with about the same bytes of data each.
 fn other_loads(size: &Size) -> Result<Vec<Trial>> {
     let fill = || Step::fill_by_parts(FEW_PARTS);
     let write = |workload| Step::new(workload, 1);
@@ -134,8 +137,8 @@ fn small_tables(size: &Size) -> Result<Vec<Trial>> {
     beside_peers(&base, "", &[POLICY, "trie:4"])
 }
 
-/// Memory for all filters, an eighth of the data, and for less than a tenth of them: those of 16 bits per key
-/// are a 58th of the data, and indexes and filters have a quarter of the memory.
+/// Memory for all filters, an eighth of the data, and for less than a tenth of them. Filters of 16
+/// bits per key are a 58th of the data, and indexes and filters have a quarter of the memory.
 fn gets(size: &Size) -> Result<Vec<Trial>> {
     let reads = size.reads(2_000_000);
     let warm = Step::new(Workload::ReadRandom, reads / WARMING_PARTS as u64).named(COLD_START);
@@ -161,7 +164,7 @@ fn gets(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// What the trials share: two threads, and their part of the data as memory.
+/// The common part of the trials: two threads, and a part of the data as memory.
 fn base(size: &Size, entries: u64, value_bytes: usize, steps: Vec<Step>) -> Result<Base> {
     let num = size.count(entries);
     let budget = entries * (KEY_BYTES + value_bytes) as u64 / MEMORY_PART;
@@ -172,7 +175,7 @@ fn base(size: &Size, entries: u64, value_bytes: usize, steps: Vec<Step>) -> Resu
     Ok(base)
 }
 
-/// Ours of these policies, tries with all that LSM-trie has, and the peers.
+/// Our designs with these policies (tries with all structures of LSM-trie), and the peers.
 fn beside_peers(base: &Base, case: &str, policies: &[&str]) -> Result<Vec<Trial>> {
     let ours = |policy: &&str| -> Result<Trial> {
         if !policy.starts_with(POLICY) {
@@ -190,9 +193,9 @@ fn beside_peers(base: &Base, case: &str, policies: &[&str]) -> Result<Vec<Trial>
     { policies.iter().map(ours) }.chain(peers).collect()
 }
 
-/// What is kept in memory of tables, whatever is cached, if there were a terabyte of keys and values: our
-/// indexes, which are marks of buckets, filters, and what describes tables; of peers what they count as theirs.
-/// Nothing after writes: filters are loaded when they are asked first.
+/// The memory of tables for a terabyte of keys and values, without cached pages: our indexes (marks
+/// of buckets), filters and table descriptions; for peers, their own counts. `None` after writes,
+/// because filters are loaded at their first probe.
 fn memory_per_terabyte(row: &Value) -> Option<Value> {
     let setting = |name: &str| row["settings"][name].as_f64();
     let data = setting("num")? * (setting("key_size")? + setting("value_size")?);
@@ -206,8 +209,8 @@ fn memory_per_terabyte(row: &Value) -> Option<Value> {
     Some(Value::Object(scaled.collect()))
 }
 
-/// One row of those of all parts: how long it took, and what was read, until the rate of a part reached
-/// nine tenths of the steady one.
+/// Combines the rows of all parts: the time and the reads until the rate of a part reached nine
+/// tenths of the steady rate.
 fn cold_start(parts: &[Value]) -> Value {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(0.0);
     let sum = |parts: &[Value], name| parts.iter().map(|row| number(row, name)).sum::<f64>();
@@ -224,7 +227,7 @@ fn cold_start(parts: &[Value]) -> Value {
         row[name] = json!(sum(parts, name));
     }
     row["ops_per_second"] = json!((sum(parts, "ops") / sum(parts, "seconds")).round());
-    // They are those of the first part.
+    // These are the first part's.
     row["latency_us"] = Value::Null;
     row["cold_start"] = json!({
         "steady_ops_per_second": steady,
@@ -236,8 +239,8 @@ fn cold_start(parts: &[Value]) -> Value {
     row
 }
 
-/// What stores of 1 to 100 TB cost: by the advisor's closed form, and by the planner itself, within a 1024th of the data
-/// as memory.
+/// The costs of stores of 1 to 100 TB: by the advisor's closed form and by the planner itself, with
+/// a 1024th of the data as memory.
 fn of_growing_data(micro: &mut Micro<'_>) -> Result<()> {
     for policy in [POLICY, "trie:4", "trie:16", "leveling:10"] {
         for terabytes in [1.0, 10.0, 100.0] {

@@ -6,7 +6,7 @@ use super::Runner;
 use super::size::Size;
 use crate::store::Result;
 
-/// What gathers the rows of one.
+/// Collects the rows of an experiment without a store.
 pub(super) struct Micro<'a> {
     pub(super) size: &'a Size,
     number: u8,
@@ -36,7 +36,7 @@ impl<'a> Micro<'a> {
         }
     }
 
-    /// Does it in each round.
+    /// Runs `experiment` in each round.
     pub(super) fn run(mut self, experiment: fn(&mut Micro<'_>) -> Result<()>) -> Result<()> {
         for round in 0..self.runner.rounds {
             self.round = round;
@@ -52,13 +52,13 @@ impl<'a> Micro<'a> {
         }
     }
 
-    /// Whether it is to be run.
+    /// True if the design and the case are selected.
     pub(super) fn wants(&self, design: &str, case: &str) -> bool {
         let only = self.runner.only.as_deref().unwrap_or_default();
         format!("{design}, {case}").contains(only)
     }
 
-    /// A row: operations and their seconds, and what is special about it.
+    /// Adds a row: operations, their seconds, and further fields.
     pub(super) fn row(
         &mut self,
         (design, case): (&str, &str),

@@ -1,10 +1,10 @@
-//! Experiments: designs by sizes by workloads, and a row for each.
+//! Experiments: designs by sizes by workloads, with a row for each combination.
 //!
-//! An experiment is data: [`Trial`]s, each an engine that is opened with a design on an empty store, and
-//! the [`Step`]s that are run on it. [`Runner`] runs them one after the other, each on a store of its
-//! own that is removed afterwards, and gives a row per step: the result of the
-//! [`Session`](crate::Session), with `experiment`, `title`, `design`, `case`, `round` and what a model
-//! says ([`model`]) beside it. [`summary`] makes a table of rows, [`report`](crate::report) a page.
+//! An experiment is data. It has [`Trial`]s, each an engine with a design on an empty store, and
+//! the [`Step`]s to run on it. [`Runner`] runs the trials one after another, each on a store of its
+//! own that is removed afterwards. It returns a row per step: the result of the
+//! [`Session`](crate::Session) with `experiment`, `title`, `design`, `case`, `round` and the
+//! predictions of a [`model`]. [`summary`] makes a table of rows, [`report`](crate::report) a page.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
@@ -37,33 +37,33 @@ use crate::session::{Open, Session};
 use crate::store::{OpenOptions, Result};
 use crate::workload::{Part, Settings, Workload};
 
-/// What is compared, and why it is one thing.
+/// The trials of one comparison.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// Its number in its paper's list.
+    /// The number in its paper's list.
     pub number: u8,
-    /// What it shows.
+    /// The subject.
     pub title: String,
-    /// In the order in which they are run.
+    /// The trials, in the order of their runs.
     pub trials: Vec<Trial>,
 }
 
-/// An engine with a design over data of one size, and what is done to it from an empty store on.
+/// An engine with a design over data of one size, and its steps from an empty store on.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// What is compared, a series in charts: `garnering:2,0.8`.
+    /// The compared design, a series in charts: `garnering:2,0.8`.
     pub design: String,
-    /// Under which circumstances: `values of 50 bytes`; empty if there is only one.
+    /// The circumstances: `values of 50 bytes`; empty if there is only one case.
     pub case: String,
-    /// What is opened.
+    /// The engine to open.
     pub engine: Engine,
-    /// How it is opened; the directory is the runner's.
+    /// The options; the directory is the runner's.
     pub options: OpenOptions,
-    /// The records, and threads.
+    /// The records and the threads.
     pub settings: Settings,
-    /// In their order.
+    /// The steps in order.
     pub steps: Vec<Step>,
-    /// The processors that the process may use; all unless given.
+    /// The number of processors that the process may use; `None` for all.
     pub processors: Option<usize>,
 }
 
@@ -72,39 +72,39 @@ pub struct Trial {
 pub struct Engine {
     /// `hedgerow`, or a peer's name.
     pub name: &'static str,
-    /// What it is told in its own words, beside the options that all engines get.
+    /// The engine's own options, beside those that all engines get.
     pub options: String,
 }
 
 /// A workload of a trial.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What rows call it.
+    /// The name in rows.
     pub name: String,
-    /// What it does.
+    /// The workload.
     pub workload: Workload,
-    /// Operations, of a workload that reads.
+    /// The number of operations of a workload that reads.
     pub ops: u64,
-    /// As many operations before those that are measured, which find in memory what is usually there.
+    /// The number of operations before the measured ones, to warm the caches.
     pub warm_up: u64,
-    /// What a fill puts; of reads, the last part that was put, with those before it.
+    /// The part that a fill puts. Reads draw from this part and all before it.
     pub part: Part,
-    /// Steps after each seek.
+    /// The steps after each seek.
     pub seek_nexts: u64,
-    /// What a mixed workload draws from.
+    /// The mix of a mixed workload.
     pub mix: Mix,
-    /// Keys per call.
+    /// The keys per call.
     pub batch_size: Option<u64>,
-    /// Asynchronous calls, so many of each thread under way.
+    /// The asynchronous calls that each thread has under way; `None` for direct calls.
     pub window: Option<usize>,
-    /// The store is opened again before, and the system's cache of files is empty.
+    /// True if the store is reopened before the step, with the system's cache of files dropped.
     pub cold: bool,
-    /// The device's own rate is measured before and after.
+    /// True if the device's own rate is measured before and after.
     pub beside_device: bool,
 }
 
 impl Step {
-    /// A workload under its own name, of this many operations if it reads.
+    /// A step with the name of its workload, with `reads` operations if the workload reads.
     pub fn new(workload: Workload, ops: u64) -> Step {
         Step {
             name: workload.name().to_owned(),
@@ -151,7 +151,7 @@ impl Step {
         (0..count).map(part).collect()
     }
 
-    /// Seeks with so many steps: `seek`, `seek+10`.
+    /// Seeks with these numbers of steps: `seek`, `seek+10`.
     pub fn seek(nexts: u64, ops: u64) -> Step {
         Step {
             name: match nexts {
@@ -174,7 +174,7 @@ impl Step {
 }
 
 impl Trial {
-    /// What `only` of a [`Runner`] is looked for in: `leveling:2, values of 50 bytes`.
+    /// The label that `only` of a [`Runner`] searches: `leveling:2, values of 50 bytes`.
     pub fn label(&self) -> String {
         match self.case.as_str() {
             "" => self.design.clone(),
@@ -183,7 +183,7 @@ impl Trial {
     }
 }
 
-/// A paper whose experiments can be run; each has experiments from 1 to [`EXPERIMENTS`].
+/// The papers with experiments, numbered from 1 to [`EXPERIMENTS`] in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paper {
     /// [`autumn`].
@@ -196,17 +196,17 @@ pub enum Paper {
     LsmTrie,
 }
 
-/// How many experiments a paper has.
+/// The number of experiments of a paper.
 pub const EXPERIMENTS: u8 = 5;
 
-/// What a paper says to a number of none of its experiments.
+/// The error for a number that no experiment has.
 fn unknown<T>(number: u8) -> Result<T> {
     Err(format!("expected an experiment of 1 to {EXPERIMENTS}, found {number}").into())
 }
 
 impl Paper {
-    /// Runs an experiment by its number. `begun` hears of a step of a store before it is run, `done` gets
-    /// the rows.
+    /// Runs the experiment with this number. `begun` is called before each step of a store, `done`
+    /// with each row.
     ///
     /// # Errors
     /// A number or a scale that is none, and those of [`Runner::run`].
@@ -231,32 +231,33 @@ impl Paper {
     }
 }
 
-/// Opens ours, and no other engine.
+/// Opens Hedgerow, and no other engine.
 pub fn ours(engine: &Engine) -> Option<Open> {
     (engine.name == "hedgerow").then(HedgerowStore::opener)
 }
 
 /// Runs experiments.
 pub struct Runner<'a> {
-    /// Where stores are made, in directories of their own.
+    /// The directory in which each store gets a directory of its own.
     pub dir: PathBuf,
-    /// How often each trial is run.
+    /// The number of runs of each trial.
     pub rounds: usize,
-    /// Only trials whose label contains this.
+    /// Text that the label of a trial must contain.
     pub only: Option<String>,
-    /// How long after its first step a trial may begin others; the rest of it is left out then.
+    /// The time after the first step of a trial in which it may begin others; later steps are
+    /// skipped.
     pub trial_time_max: Option<Duration>,
-    /// What costs are predicted for.
+    /// The device to predict costs for.
     pub device: Device,
-    /// Opens an engine; nothing for one that is not there, whose trials are left out.
+    /// Opens an engine; returns `None` for a missing one, whose trials are skipped.
     pub open: &'a dyn Fn(&Engine) -> Option<Open>,
 }
 
 impl Runner<'_> {
-    /// Runs the trials, round by round. `begun` hears of a step before it is run, `done` gets its row.
+    /// Runs the trials, round by round. `begun` is called before each step, `done` with its row.
     ///
     /// # Errors
-    /// What opening or a workload fails with, or `done`; an experiment of which no trial is to be run.
+    /// An error of opening, of a workload or of `done`; an experiment without a selected trial.
     pub fn run(
         &self,
         experiment: &Experiment,

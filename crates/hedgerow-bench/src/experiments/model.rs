@@ -1,4 +1,4 @@
-//! What the models say, beside what was measured.
+//! Adds the models' predictions to the measurements.
 
 use hedgerow::advisor::{self, Device};
 use hedgerow::{Simulation, simulate};
@@ -10,16 +10,18 @@ use crate::workload::{Part, Workload};
 
 /// Adds to the row of a step
 ///
-/// - `levels`: how many levels below level 0 hold tables;
-/// - after random puts of all new keys, `entry_writes`: how often an entry was written to tables, `measured`,
-///   `simulated`, and of the advisor's `closed_form`;
-/// - after YCSB's load, `device_writes`: the `share` of what the device can write that was written meanwhile, and `of` which;
-/// - after a mix, `cost_us`: what an operation took, [what puts leave](Debt) to flush and to merge included,
-///   `measured`, `counted`, which is its reads of the device and its bytes of flushes and merges at the device's price, and
-///   `predicted` by the advisor. What the system's cache holds is read in no time, but counts.
+/// - `levels`: the number of levels below level 0 that hold tables;
+/// - after random puts of only new keys, `entry_writes`: the writes of an entry to tables,
+///   `measured`, `simulated`, and by the advisor's `closed_form`;
+/// - after YCSB's load, `device_writes`: the `share` of the device's write rate that was used, and
+///   the device's name, `of`;
+/// - after a mix, `cost_us`: the cost of an operation, with the [flushes and merges that puts
+///   leave](Debt): `measured`; `counted`, which is its reads of the device and its bytes of flushes
+///   and merges at the device's price; and `predicted` by the advisor. A read that the system's
+///   cache serves takes no time, but counts.
 ///
 /// # Errors
-/// What simulator and advisor refuse.
+/// An input that the simulator or the advisor refuses.
 pub(super) fn add(
     row: &mut Value,
     trial: &Trial,
@@ -37,7 +39,7 @@ pub(super) fn add(
     if step.workload == Workload::YcsbLoad {
         row["device_writes"] = json!({ "of": device.name, "share": write_share(row, device) });
     }
-    // What is simulated is one tree.
+    // The simulation has one tree.
     let is_one_tree = trial.options.layout.partitioning.count() == 1;
     let is_part = step.part != Part::WHOLE;
     match step.workload {
@@ -78,8 +80,8 @@ fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
     }))
 }
 
-/// What a put leaves to flush and to merge, in microseconds, as found in that mix of a trial which put most: merges come
-/// in lumps, which a mix of few puts meets or not.
+/// The time of flushes and merges per put, in microseconds, from the mix of a trial with the most
+/// puts. Merges are rare and large, so a mix of few puts may see none.
 #[derive(Debug, Default)]
 pub(super) struct Debt {
     puts: f64,
@@ -133,7 +135,7 @@ fn predict(
     Ok(expected.tree.predict(&workload, device))
 }
 
-/// What the advisor is to think of a mix over the records of a trial.
+/// The advisor's workload for a mix over the records of a trial.
 pub(super) fn workload(trial: &Trial, mix: advisor::Mix, seek_nexts: u64) -> advisor::Workload {
     let records = trial.settings.records;
     advisor::Workload {

@@ -1,10 +1,11 @@
-//! The experiments of Vitillo, "Parallel LSM tree", and what the paper left out: deletions, reads out of
-//! memory, queues, and the same work on fewer processors.
+//! The experiments of Vitillo, "Parallel LSM tree", and what the paper left out: deletions, reads
+//! out of memory, queues, and the same work on fewer processors.
 //!
-//! At scale 1 data have the paper's size: 64 million entries of 10 + 6 bytes, one million of 10 + 1000, and
-//! 40 million of these where there are to be more than memory holds. Tables and memtables have the paper's
-//! sizes at scales above 1/16; below, they shrink with the data. Between the steps of a trial the store is opened again and
-//! the page cache is dropped, as far as the process may. [`targets()`] says what is wanted of the rows.
+//! At scale 1 data have the paper's size: 64 million entries of 10 + 6 bytes, one million of 10 +
+//! 1000, and 40 million of the latter for more data than memory. Tables and memtables have the
+//! paper's sizes at scales above 1/16; below, they shrink with the data. Between the steps of a
+//! trial the store is reopened, and the page cache is dropped if the process may do so.
+//! [`targets()`] has the targets.
 
 mod targets;
 
@@ -21,24 +22,24 @@ use crate::workload::Workload;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Trees with at most `10^i` times as many tables in level `i`, merged as a whole, as the paper's.
+/// The paper's trees: level `i` has at most `10^i` times as many tables, and is merged as a whole.
 const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
 const DEFAULT: &str = "leveling:10";
 const FILTER: &str = "bloom:10";
-/// What the titles of experiments begin with.
+/// The beginning of the experiments' titles.
 const TITLE: &str = "Parallel LSM-trees";
 const DIRECT: &str = "direct calls";
-/// What the cases begin with whose reads come from the device; the size of their values follows.
+/// The beginning of the cases whose reads come from the device; the size of values follows.
 const OUT_OF_MEMORY: &str = "out of memory";
-/// Asynchronous gets of one client under way at once.
+/// The asynchronous gets that one client has under way.
 const WINDOWS: [usize; 3] = [32, 64, 128];
-/// The least that tables and memtables shrink to.
+/// The least size of tables and memtables.
 const BYTES_MIN: u64 = 64 << 10;
 
-/// An experiment by its number.
+/// The experiment with this number.
 ///
 /// # Errors
-/// A number or a scale that is none.
+/// An invalid number or scale.
 pub(super) fn experiment(size: &Size, number: u8) -> Result<Experiment> {
     size.check()?;
     let (title, trials) = match number {
@@ -67,14 +68,14 @@ struct Sizes {
     num: u64,
     value_bytes: usize,
     budget: u64,
-    /// Of each partition.
+    /// The memtables' bytes of each partition.
     memtable: u64,
     table: u64,
     threads: usize,
 }
 
 impl Sizes {
-    /// The paper's first experiment, of 16 clients; `budget` is that of its full size.
+    /// The paper's first experiment, with 16 clients; `budget` is for the full size.
     fn of_small_values(size: &Size, num: u64, budget: u64) -> Sizes {
         Sizes {
             num,
@@ -99,18 +100,18 @@ impl Sizes {
     }
 }
 
-/// A size of the paper's, at scales above 1/16.
+/// The paper's size at scales above 1/16.
 fn bytes(size: &Size, at_full_scale: u64) -> u64 {
     let shrunk = at_full_scale as f64 * (size.scale * 16.0).min(1.0);
     (shrunk as u64).max(BYTES_MIN)
 }
 
-/// Operations of a step that reads.
+/// The number of operations of a step that reads.
 fn reads(size: &Size, num: u64) -> u64 {
     size.reads.unwrap_or(num)
 }
 
-/// Ours, of so many trees; memtables belong to each.
+/// Hedgerow with this number of trees, each with its own memtables.
 fn ours(base: &Base, case: &str, policy: &str, partitions: u16) -> Result<Trial> {
     let mut trial = base.of(case, policy, FILTER)?;
     trial.options.layout = match partitions {
@@ -122,8 +123,8 @@ fn ours(base: &Base, case: &str, policy: &str, partitions: u16) -> Result<Trial>
     Ok(trial)
 }
 
-/// Asynchronous calls, of which each thread has so many under way; background threads make them if there are
-/// no workers.
+/// Asynchronous calls, with `window` under way per thread; background threads make them without
+/// workers.
 fn asynchronous(mut trial: Trial, workers: usize, window: usize) -> Trial {
     trial.options.workers = workers;
     let steps = trial.steps.iter_mut();
@@ -189,7 +190,7 @@ fn large_values(size: &Size) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for partitions in [1, 2, 4, 8, 16] {
         let mut direct = ours(&base, &cases(partitions), DEFAULT, partitions)?;
-        // The memtables of all trees are as large as the paper's one.
+        // The memtables of all trees together are as large as the paper's single one.
         direct.options.design.memtable_bytes = Some(sizes.memtable);
         direct.design = DIRECT.to_owned();
         let mut workers = asynchronous(direct.clone(), 2, 64);
@@ -200,7 +201,7 @@ fn large_values(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// Figure 4: random and sequential insertion of four times as much as memory holds.
+/// Figure 4: random and sequential insertion of four times the memory.
 fn much_data(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(40_000_000);
     let sizes = Sizes {
@@ -259,14 +260,15 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
         trials.push(base.peer_of_our_sizes(case, "rocksdb", FILTER)?);
     }
     trials.extend(queues(size, &in_memory(16))?);
-    // As many bytes in values that many share a page of the device, and in values of a quarter of one.
+    // The same bytes in values that share a page of the device, and in values of a quarter of a
+    // page.
     for value_bytes in [100, 1000] {
         trials.extend(out_of_memory(size, num * 1000 / value_bytes, value_bytes)?);
     }
     Ok(trials)
 }
 
-/// Writes of 16 clients through queues of different lengths: how long they wait, how many are one commit.
+/// Writes of 16 clients through queues of different lengths: their wait, and the writes per commit.
 fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
     let base = sizes.base(size, vec![Step::new(Workload::FillRandom, 1)])?;
     let trial = |calls| {
@@ -281,8 +283,8 @@ fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
         .collect()
 }
 
-/// Gets of one client from a device, past the system's cache: direct ones, multi-gets, and windows of asynchronous
-/// ones; before and after each the device's own rate.
+/// Gets of one client from a device, past the system's cache: direct gets, multi-gets, and windows
+/// of asynchronous gets. The device's own rate is measured before and after each.
 fn out_of_memory(size: &Size, num: u64, value_bytes: u64) -> Result<Vec<Trial>> {
     let case = format!("{OUT_OF_MEMORY}, values of {value_bytes}");
     let sizes = Sizes {

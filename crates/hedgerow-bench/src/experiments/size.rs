@@ -1,4 +1,4 @@
-//! How large experiments are, and what their trials share.
+//! The size of experiments, and the common parts of their trials.
 
 use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design};
@@ -8,27 +8,28 @@ use crate::records::RecordShape;
 use crate::store::{OpenOptions, Result};
 use crate::workload::{Part, Settings};
 
-/// How large the experiments are.
+/// The size of the experiments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Size {
-    /// Of data and memory; 1 is the size that the module says.
+    /// The scale of data and memory; 1 is the size in the module's comment.
     pub scale: f64,
-    /// Operations per step that reads, instead of what the scale says.
+    /// The number of operations of each step that reads; `None` for the scale's.
     pub reads: Option<u64>,
-    /// What keys and choices are derived from.
+    /// The seed of keys and choices.
     pub seed: u64,
-    /// How ours reads its tables. The paper's reads are direct, and the model's are of the device.
+    /// Hedgerow's way to read tables. The paper's reads are direct, and the model's are of the
+    /// device.
     pub read_mode: ReadMode,
 }
 
 const MIB: u64 = 1 << 20;
-/// The least that memory shrinks to, for all and for a memtable or table.
+/// The least memory, in all and of a memtable or table.
 const BUDGET_BYTES_MIN: u64 = 4 * MIB;
 pub(super) const TABLE_BYTES_MIN: u64 = 64 << 10;
 
 impl Size {
     /// # Errors
-    /// A scale that is none.
+    /// An invalid scale.
     pub(super) fn check(&self) -> Result<()> {
         if self.scale > 0.0 && self.scale <= 1000.0 {
             return Ok(());
@@ -36,7 +37,8 @@ impl Size {
         Err(format!("expected a scale of up to 1000, found {}", self.scale).into())
     }
 
-    /// What trials of an experiment share; `bytes` are those of the budget, of memtables and tables.
+    /// The common part of an experiment's trials; `bytes` are the budget, the memtables and the
+    /// tables.
     pub(super) fn base(
         &self,
         num: u64,
@@ -100,10 +102,10 @@ impl Size {
     }
 }
 
-/// RocksDB's own tiering, for what is to be compared with tiered designs of ours.
+/// RocksDB's own tiering, to compare with our tiered designs.
 pub(super) const UNIVERSAL: &str = "rocksdb universal";
 
-/// The engine of a peer's design, and what it is told.
+/// The engine of a peer's design, and its own options.
 fn peer_of(design: &str) -> (&'static str, &'static str) {
     match design {
         UNIVERSAL => ("rocksdb", "compaction_style=kCompactionStyleUniversal"),
@@ -116,7 +118,7 @@ fn peer_of(design: &str) -> (&'static str, &'static str) {
 pub(super) struct Base(pub(super) Trial);
 
 impl Base {
-    /// One of ours.
+    /// A trial of Hedgerow.
     pub(super) fn of(&self, case: &str, policy: &str, filter: &str) -> Result<Trial> {
         let mut trial = self.0.clone();
         trial.case = case.to_owned();
@@ -129,7 +131,7 @@ impl Base {
         Ok(trial)
     }
 
-    /// A peer by the name of its design: `rocksdb`, [`UNIVERSAL`], `leveldb`.
+    /// A trial of a peer, by the name of its design: `rocksdb`, [`UNIVERSAL`], `leveldb`.
     pub(super) fn peer_by_design(&self, case: &str, design: &str, filter: &str) -> Result<Trial> {
         let (name, options) = peer_of(design);
         let mut trial = self.peer(case, name, "", options);
@@ -138,7 +140,7 @@ impl Base {
         Ok(trial)
     }
 
-    /// The same, with the sizes of memtables and tables that ours has.
+    /// Like [`Base::peer_by_design`], with our sizes of memtables and tables.
     pub(super) fn peer_of_our_sizes(
         &self,
         case: &str,

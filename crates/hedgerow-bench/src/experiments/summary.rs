@@ -1,4 +1,4 @@
-//! Rows of experiments as a table for people, and how true predictions were.
+//! Rows of experiments as a table for people, and the quality of predictions.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use super::parallel;
 use super::targets::targets;
 use crate::median::{mean, median};
 
-/// What the names of designs begin with that the advisor chose for a mix, whose name follows.
+/// The beginning of the name of an advisor's design; the name of the mix follows.
 pub const ADVISED: &str = "advised for ";
 
-/// What a column shows, its decimals, and where it is in a row.
+/// The columns: heading, decimals, and path in a row.
 const COLUMNS: [(&str, usize, &str); 24] = [
     ("ops/s", 0, "/ops_per_second"),
     ("p50 us", 1, "/latency_us/p50"),
@@ -39,8 +39,9 @@ const COLUMNS: [(&str, usize, &str); 24] = [
     ("device/s", 0, "/device/depth_32"),
 ];
 
-/// A line per case, workload and design, of medians over rounds (means, as its paper's, where experiments are on parallel
-/// trees, and over the sizes of a store that grows), and what was found of predictions and targets.
+/// A line per case, workload and design, then the lines of predictions and targets. Numbers are
+/// medians over rounds. They are means, as in the paper, for parallel trees, and over the sizes of
+/// a growing store.
 pub fn table(rows: &[Value]) -> String {
     let width = rows.iter().map(|row| text(row, "design").chars().count());
     let width = width.max().unwrap_or(0).max("design".len());
@@ -92,8 +93,8 @@ fn number(row: &Value, path: &str, name: &str) -> Option<f64> {
     }
 }
 
-/// Of each mix whose cost was predicted: how well the order of designs was foretold, and how far the
-/// advisor's choice is from the best; by the clock, and by what was counted.
+/// For each mix with predicted costs: the rank correlation of designs, and the cost of the
+/// advisor's choice over the best one; by the clock and by counts.
 pub fn truths(rows: &[Value]) -> Vec<String> {
     let with_cost: Vec<Value> = { rows.iter() }
         .filter(|row| row["cost_us"].is_object())
@@ -107,7 +108,7 @@ pub fn truths(rows: &[Value]) -> Vec<String> {
     told.flatten().collect()
 }
 
-/// Of the rows of one mix, about its `measured` or its `counted` cost.
+/// The line about the `measured` or the `counted` cost of one mix.
 fn truth(mix: &str, rows: &[Value], which: &str) -> Option<String> {
     let cost = |rows: &[&Value], which: &str| {
         median(rows.iter().filter_map(|row| row["cost_us"][which].as_f64()))
@@ -120,7 +121,7 @@ fn truth(mix: &str, rows: &[Value], which: &str) -> Option<String> {
         };
         match design[0].strip_prefix(ADVISED) {
             Some(of) if of == mix => advised = Some(found),
-            // What was chosen for another mix.
+            // A design for another mix does not count.
             Some(_) => {}
             None => designs.push((found, predicted, design[0].clone())),
         }
@@ -139,8 +140,8 @@ fn truth(mix: &str, rows: &[Value], which: &str) -> Option<String> {
     ))
 }
 
-/// Spearman's rank correlation; equal numbers share the mean of their ranks. `None` for fewer than two
-/// pairs, or where all numbers of a side are equal.
+/// Spearman's rank correlation; equal numbers share the mean of their ranks. `None` for fewer than
+/// two pairs, or if all numbers of a side are equal.
 fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let left = ranks(pairs.iter().map(|pair| pair.0).collect());
     let right = ranks(pairs.iter().map(|pair| pair.1).collect());
@@ -162,7 +163,7 @@ fn ranks(numbers: Vec<f64>) -> Vec<f64> {
     numbers.iter().map(rank).collect()
 }
 
-/// Rows with the same fields, in the order in which they first came, those of one section together.
+/// Rows grouped by equal fields, in the order of their first rows, with each section together.
 fn grouped<'a>(rows: &'a [Value], fields: &[&str]) -> Vec<(Vec<String>, Vec<&'a Value>)> {
     let mut groups: Vec<(Vec<String>, Vec<&Value>)> = Vec::new();
     for row in rows {

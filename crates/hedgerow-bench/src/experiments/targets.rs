@@ -1,4 +1,4 @@
-//! What is wanted of experiments, beside what was found.
+//! The targets of experiments, beside the measurements.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{autumn, lsm_trie, parallel, slimdb};
 use crate::median::{mean, median};
 
-/// A line for each target of any paper of which there are rows.
+/// A line for each target of any paper that has rows.
 pub(super) fn targets(rows: &[Value]) -> Vec<String> {
     let of_papers = [
         autumn::targets(rows),
@@ -18,7 +18,7 @@ pub(super) fn targets(rows: &[Value]) -> Vec<String> {
     of_papers.concat()
 }
 
-/// Which side of a number is wanted.
+/// A bound of a number.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
     Least(f64),
@@ -42,7 +42,7 @@ impl Bound {
     }
 }
 
-/// The rows of a paper: what was measured of each step.
+/// The rows of a paper, by step.
 pub(super) struct Found(pub(super) Vec<Measured>);
 
 /// A step of a design in a case, round by round.
@@ -55,7 +55,7 @@ pub(super) struct Measured {
 }
 
 impl Found {
-    /// Those of experiments whose title begins with the paper's name.
+    /// The rows of experiments whose title begins with the paper's name.
     pub(super) fn of(rows: &[Value], paper: &str) -> Found {
         let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
         let mut found: BTreeMap<_, Vec<Value>> = BTreeMap::new();
@@ -96,7 +96,7 @@ impl Measured {
         (self.experiment, &self.case, &self.workload, &self.design)
     }
 
-    /// The median over rounds of what a path, or a ratio of two (`/block_reads by /ops`), leads to.
+    /// The median over rounds at a path, or of the ratio of two paths (`/block_reads by /ops`).
     pub(super) fn number(&self, path: &str) -> Option<f64> {
         let (path, by) = path.split_once(" by ").unwrap_or((path, ""));
         median(self.rounds.iter().filter_map(|row| {
@@ -114,7 +114,7 @@ impl Measured {
         mean(rounds.filter_map(|row| row.pointer(path)?.as_f64()))
     }
 
-    /// What all rounds say.
+    /// The numbers of all rounds.
     pub(super) fn text(&self, path: &str) -> &str {
         let first = self.rounds.first();
         { first.and_then(|row| row.pointer(path)?.as_str()) }.unwrap_or_default()

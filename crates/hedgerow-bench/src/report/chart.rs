@@ -5,28 +5,28 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::store::Result;
 
-/// Groups of bars that lie on their side, so that labels are read without turning one's head.
+/// Groups of horizontal bars, so that labels are horizontal too.
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) unit: String,
     pub(super) log: bool,
-    /// What the colours mean; those of series if empty.
+    /// The meanings of the colours; those of the series if empty.
     pub(super) legend: Vec<String>,
     pub(super) groups: Vec<Group>,
 }
 
-/// Bars beside a common label.
+/// The bars of one label.
 pub(super) struct Group {
     pub(super) label: String,
     pub(super) bars: Vec<Bar>,
 }
 
-/// Parts one behind the other, each with the index of its colour.
+/// The parts of a bar in order, each with the index of its colour.
 pub(super) struct Bar {
     pub(super) parts: Vec<(usize, f64)>,
 }
 
-/// Colours that people with any colour vision tell apart, of Okabe and Ito, and two more.
+/// The colours of Okabe and Ito, distinguishable with any colour vision, and two more.
 pub(super) const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -46,7 +46,7 @@ const GAP: u32 = 10;
 const AXIS: u32 = 28;
 const LETTER: u32 = 7;
 const LABELS_MAX: u32 = 300;
-/// For the number behind the longest bar.
+/// The room for the number after the longest bar.
 const NUMBERS: u32 = 70;
 /// plotters divides by 1.24: these are 12 pixels.
 const FONT: (&str, u32) = ("sans-serif", 15);
@@ -60,7 +60,7 @@ impl Bar {
 }
 
 impl Chart {
-    /// A drawing without a title, to be put into a page as it is.
+    /// A drawing without a title, for a page.
     pub(super) fn to_svg(&self) -> Result<String> {
         let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
         let height = bars as u32 * BAR + self.groups.len() as u32 * GAP;
@@ -130,7 +130,7 @@ impl Chart {
     }
 }
 
-/// From numbers to pixels.
+/// The scale from numbers to pixels.
 struct Axis {
     log: bool,
     min: f64,
@@ -190,7 +190,7 @@ impl Axis {
     }
 }
 
-/// In three digits: `1.23 M`, `45.6 k`, `789`, `0.012`.
+/// Formats a number with three digits: `1.23 M`, `45.6 k`, `789`, `0.012`.
 pub(super) fn short(number: f64) -> String {
     let (number, unit) = match number {
         n if n >= 999_500_000.0 => (n / 1e9, " G"),

@@ -1,4 +1,4 @@
-//! Lines over a logarithmic axis as SVG, for what changes with a size.
+//! Lines over a logarithmic axis as SVG, for numbers that change with a size.
 
 use plotters::prelude::*;
 
@@ -8,23 +8,23 @@ use crate::store::Result;
 /// Lines in one picture.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// Above the picture.
+    /// The title above the picture.
     pub title: String,
-    /// What goes from left to right, on a logarithmic axis.
+    /// The label of the horizontal, logarithmic axis.
     pub x: String,
-    /// What goes up, from 0.
+    /// The label of the vertical axis, which begins at 0.
     pub y: String,
-    /// Names and points, from left to right.
+    /// The lines: names and points, from left to right.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 const SIZE: (u32, u32) = (720, 420);
 
 impl Curve {
-    /// The picture; `x_label` writes the numbers below it.
+    /// Draws the picture; `x_label` formats the numbers below it.
     ///
     /// # Errors
-    /// What the drawing library says; without a point there is nothing to draw.
+    /// An error of the drawing library; no points.
     pub fn to_svg(&self, x_label: impl Fn(f64) -> String) -> Result<String> {
         let mut svg = String::new();
         self.draw(

@@ -1,7 +1,7 @@
-//! A page with charts from any set of results: one file that needs nothing else.
+//! A page with charts from any set of results, in one self-contained file.
 //!
-//! Results are the objects that a [`Session`](crate::Session) gives, of any stores and settings.
-//! What is drawn is data ([`series`]), how is the business of one renderer ([`chart`]).
+//! Results are the objects of a [`Session`](crate::Session), from any stores and settings.
+//! [`series`] chooses the data, and [`chart`] draws them.
 
 mod chart;
 mod curve;
@@ -20,7 +20,7 @@ use series::{Metric, Results};
 /// Reads results: one object per line, or an array of objects.
 ///
 /// # Errors
-/// The line that is no result, and what was expected.
+/// A line that is no result.
 pub fn read_results(text: &str) -> Result<Vec<Value>> {
     if let Ok(Value::Array(results)) = serde_json::from_str(text) {
         return Ok(results);
@@ -41,7 +41,7 @@ pub fn read_results(text: &str) -> Result<Vec<Value>> {
         .collect()
 }
 
-/// What is drawn of each result.
+/// The metrics that are drawn.
 const METRICS: [Metric; 22] = [
     Metric::new("Operations per second", "", &["ops_per_second"]),
     Metric::latency("Median latency", &["latency_us", "p50"]),
@@ -93,7 +93,7 @@ const METRICS: [Metric; 22] = [
     Metric::new("Processor seconds", "s", &["cpu_seconds"]),
 ];
 
-/// Results that are shown together: those of an experiment, or those of none.
+/// Results that are shown together: those of one experiment, or those without an experiment.
 struct Section<'a> {
     title: &'a str,
     results: Results<'a>,
@@ -102,10 +102,10 @@ struct Section<'a> {
     notes: Vec<String>,
 }
 
-/// The page, as HTML. Results of each experiment are a section.
+/// The page as HTML, with a section for each experiment.
 ///
 /// # Errors
-/// A result without the name of its workload, or none at all.
+/// A result without the name of its workload; no results.
 pub fn page(results: &[Value]) -> Result<String> {
     let mut titled: Vec<(&str, Vec<Value>)> = Vec::new();
     for result in results {

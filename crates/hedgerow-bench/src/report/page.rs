@@ -21,7 +21,7 @@ table { border-collapse: collapse; font-size: .9rem } th, td { padding: .2rem .6
 th { white-space: nowrap } td.n { text-align: right; font-variant-numeric: tabular-nums }
 p.note { color: #555 }";
 
-/// What the table has of each result, and how it is headed.
+/// The columns of the table of results, with headings.
 const COLUMNS: [(&str, &[&str]); 13] = [
     ("operations", &["ops"]),
     ("seconds", &["seconds"]),
@@ -80,7 +80,7 @@ fn html_of(section: &Section<'_>) -> String {
     )
 }
 
-/// What is text becomes nothing else.
+/// Escapes text for HTML.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -135,7 +135,7 @@ fn result_table(results: &Results<'_>) -> String {
     format!("<div class=\"wide\"><table>\n{table}</table></div>")
 }
 
-/// A column for each series, as its first result says it.
+/// A column of settings for each series, from its first result.
 fn settings_table(results: &Results<'_>) -> String {
     let firsts = (0..results.series.len()).filter_map(|series| {
         let first = results.series_of.iter().position(|its| *its == series)?;

@@ -1,24 +1,24 @@
-//! Points over two logarithmic axes as SVG, for what should be equal.
+//! Points over two logarithmic axes as SVG, for pairs of numbers that should be equal.
 
 use plotters::prelude::*;
 
 use super::chart::{COLOURS, short};
 use crate::store::Result;
 
-/// Clouds of points, and the line on which both numbers are equal.
+/// Clouds of points, and the line of equal numbers.
 pub(super) struct Scatter {
     pub(super) x: String,
     pub(super) y: String,
-    /// Names and points.
+    /// The clouds: names and points.
     pub(super) clouds: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 const SIZE: (u32, u32) = (720, 520);
-/// Room around the outermost points, as a factor.
+/// The room around the outermost points, as a factor.
 const MARGIN: f64 = 1.3;
 
 impl Scatter {
-    /// What the colours mean.
+    /// The legend of colours.
     pub(super) fn legend(&self) -> Vec<String> {
         self.clouds.iter().map(|(name, _)| name.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! What is to be drawn: results gathered into series of the same store and settings.
+//! The data of charts: results grouped into series of one store and its settings.
 
 use serde_json::Value;
 
@@ -8,14 +8,14 @@ use crate::report::chart::{Bar, Chart, Group};
 use crate::report::scatter::Scatter;
 use crate::store::{Result, invalid};
 
-/// A number that results have.
+/// A number in results.
 pub(super) struct Metric {
     pub(super) title: &'static str,
     pub(super) unit: &'static str,
-    /// For numbers that are far apart.
+    /// True for a logarithmic axis, for numbers that are far apart.
     pub(super) log: bool,
     pub(super) path: &'static [&'static str],
-    /// Over the operations.
+    /// True if the number is divided by the operations.
     pub(super) per_op: bool,
 }
 
@@ -52,7 +52,7 @@ impl Metric {
     }
 }
 
-/// What is drawn of a store that grows.
+/// The metrics of a store that grows.
 const GROWTH: [Metric; 3] = [
     Metric::new(
         "Write amplification as the store grows",
@@ -71,18 +71,18 @@ const GROWTH: [Metric; 3] = [
     ),
 ];
 
-/// Settings that do not make another series: the same data are drawn from in another way.
+/// Settings that do not make another series, because they only change the draws from the same data.
 const IGNORED: [&str; 1] = ["seed"];
 
-/// Results, and the series and workloads they belong to, both in the order in which they came.
+/// Results with their series and workloads, both in the order of their first results.
 pub(super) struct Results<'a> {
     pub(super) all: &'a [Value],
-    /// Of each result.
+    /// The series of each result.
     pub(super) series_of: Vec<usize>,
     pub(super) series: Vec<String>,
-    /// Of each result.
+    /// The workload of each result.
     pub(super) group_of: Vec<usize>,
-    /// Workloads, each with its case.
+    /// The workloads, each with its case.
     pub(super) groups: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// A bar for each workload and series; nothing if no result has the number.
+    /// A bar for each workload and series; `None` if no result has the number.
     pub(super) fn chart(&self, metric: &Metric) -> Option<Chart> {
         let bar = |group: usize, series: usize| {
             let number = self.median(group, series, |result| metric.of(result))?;
@@ -148,7 +148,7 @@ impl<'a> Results<'a> {
     pub(super) fn memory_chart(&self) -> Option<Chart> {
         self.parts_chart("Memory at the end, by part", "MiB", |result| {
             let memory = result["memory"].as_object().into_iter().flatten();
-            // What is resident is the sum of all parts, and more.
+            // Resident memory includes all parts, so it is no part.
             memory
                 .filter(|(part, _)| *part != "resident")
                 .filter_map(|(part, bytes)| {
@@ -168,7 +168,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Where gets were answered, in per cent of those that were.
+    /// The shares of the parts of a tree in the answered gets, in per cent.
     pub(super) fn hits_chart(&self) -> Option<Chart> {
         self.parts_chart("Gets by where they were answered", "%", |result| {
             let levels = result["hits_by_level"].as_array().into_iter().flatten();
@@ -187,8 +187,8 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Lines over the bytes that stores have grown to, a point for each part of a fill; nothing where none was
-    /// filled so.
+    /// Lines over the size of stores, with a point for each part of a fill; `None` without a fill
+    /// by parts.
     pub(super) fn growth_curves(&self) -> impl Iterator<Item = Curve> {
         let line = |series: usize, metric: &Metric| {
             let points = (0..self.groups.len()).filter_map(|group| {
@@ -211,7 +211,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// A bar for each workload and series, made of parts.
+    /// A bar of parts for each workload and series.
     fn parts_chart(
         &self,
         title: &str,
@@ -255,7 +255,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Predicted against measured cost of each workload; nothing if none was predicted.
+    /// The predicted against the measured cost of each workload; `None` without predictions.
     pub(super) fn scatter(&self, found: &str) -> Option<Scatter> {
         let cost = |group, series, which| {
             self.median(group, series, |result| drawable(&result["cost_us"][which]))
@@ -273,7 +273,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Repeated results are shown by their median.
+    /// The median of repeated results.
     fn median(
         &self,
         group: usize,
@@ -287,8 +287,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// The settings by which results of one store under one workload differ: those that must be told to
-/// know which is which.
+/// The settings that differ between results of one store and workload, which its labels need.
 fn telling_settings(all: &[Value]) -> Vec<String> {
     let mut telling = Vec::new();
     for (i, result) in all.iter().enumerate() {
@@ -312,7 +311,7 @@ fn telling_settings(all: &[Value]) -> Vec<String> {
     telling
 }
 
-/// `hedgerow 0.1.0, threads 2`; the design, of a result of an experiment.
+/// The label of a series: `hedgerow 0.1.0, threads 2`, or the design of an experiment.
 fn label(result: &Value, telling: &[String]) -> String {
     if let Some(design) = result["design"].as_str() {
         return design.to_owned();
@@ -347,7 +346,7 @@ fn drawable(value: &Value) -> Option<f64> {
         .filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-/// Where a thing is in a list, which gets it if it has it not.
+/// The index of an item in a list. Appends the item if it is missing.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, thing: T) -> usize {
     if let Some(place) = list.iter().position(|t| *t == thing) {
         return place;

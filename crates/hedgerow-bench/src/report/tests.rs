@@ -107,7 +107,7 @@ fn series_are_told_apart_by_what_differs() {
 
 #[test]
 fn odd_results_are_drawn_or_refused() {
-    // What no result has is not drawn; numbers that cannot be are left out.
+    // Metrics without a result are not drawn; numbers that cannot be drawn are left out.
     let little = json!({ "workload": "readrandom", "ops_per_second": -5, "seconds": "soon" });
     let page_of_little = page(&[little]).unwrap();
     assert!(!page_of_little.contains("<svg"));

@@ -1,7 +1,7 @@
-//! What is wanted of Autumn's experiments, and what was found.
+//! The targets of Autumn's experiments, and the measurements.
 //!
-//! Of several designs of a kind the one that does a step best is compared, and of several cases the worst is told; but the
-//! gains of garnering are medians over cases, as the paper's are means.
+//! The best of several designs of a kind is compared at each step, and the worst of several cases is
+//! reported. The gains of Garnering are medians over cases, as the paper's are means.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const GETS: [&str; 2] = ["readrandom", "ycsb-c"];
 const SHORT_SCANS: [&str; 3] = ["seek", "seek+10", "ycsb-e"];
 const LOADS: [&str; 2] = ["fillrandom", "ycsb-load"];
 
-/// A line for each target of which there are rows, with medians over rounds.
+/// A line for each target that has rows, with medians over rounds.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     let found = Found::of(rows, "Autumn");
     let races = races(&found);
@@ -36,7 +36,7 @@ pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     .concat()
 }
 
-/// The designs that do the same.
+/// The designs of one kind.
 struct Race<'a>(Vec<&'a Measured>);
 
 fn races(found: &Found) -> Vec<Race<'_>> {
@@ -49,7 +49,7 @@ fn races(found: &Found) -> Vec<Race<'_>> {
 }
 
 impl<'a> Race<'a> {
-    /// The largest number at a path of the steps that are asked about, and whose it is.
+    /// The largest number at a path among the steps, with its step.
     fn most(&self, path: &str, of: impl Fn(&Measured) -> bool) -> Option<(f64, &'a Measured)> {
         let steps = self.0.iter().filter(|step| of(step));
         worst(steps.filter_map(|step| Some((step.number(path)?, *step))))
@@ -62,7 +62,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Where a number is largest.
+/// The step with the largest number.
 fn worst<'a>(numbers: impl Iterator<Item = (f64, &'a Measured)>) -> Option<(f64, &'a Measured)> {
     numbers.max_by(|a, b| a.0.total_cmp(&b.0))
 }
@@ -87,7 +87,7 @@ fn place(step: &Measured) -> String {
     format!("experiment {experiment}, {workload}, {}", step.label())
 }
 
-/// How far the entry writes of each policy are from those of the simulator and of the closed form.
+/// The deviation of each policy's entry writes from those of the simulator and of the closed form.
 fn predictions(found: &Found) -> Vec<String> {
     let mut families: BTreeMap<&str, Vec<&Measured>> = BTreeMap::new();
     for step in found.0.iter().filter(|step| is_ours(step)) {
@@ -113,7 +113,7 @@ fn predictions(found: &Found) -> Vec<String> {
     lines.flatten().collect()
 }
 
-/// What stepped merge's tables have beside keys and values.
+/// The bytes of stepped merge's tables beside keys and values.
 fn overhead(found: &Found) -> Option<String> {
     let tiered = found.0.iter().filter(|step| family(step).0 == "tiering");
     let (most, step) = worst(tiered.filter_map(|step| {
@@ -128,7 +128,8 @@ fn overhead(found: &Found) -> Option<String> {
     ))
 }
 
-/// Partitioned full merges over those of one table at a time, where memtables were as many as they should be.
+/// Partitioned full merges over merges of one table at a time, in runs with the right number of
+/// memtables.
 fn cuts(found: &Found) -> Vec<String> {
     let lines = found.0.iter().filter_map(|step| {
         let ratio = step.design.strip_suffix(",partitioned")?;
@@ -149,7 +150,7 @@ fn cuts(found: &Found) -> Vec<String> {
     lines.collect()
 }
 
-/// False reads of allotted bits over those of more bits that are not.
+/// False reads of allotted bits over those of more, uniform bits.
 fn allotted(found: &Found) -> Vec<String> {
     let lines = ALLOTTED.into_iter().filter_map(|[allotted, uniform]| {
         let false_reads = |filter: &str| {
@@ -162,7 +163,7 @@ fn allotted(found: &Found) -> Vec<String> {
     lines.collect()
 }
 
-/// The advisor's choice over the best that was measured.
+/// The advisor's choice over the best measured design.
 fn choice(race: &Race<'_>) -> Option<String> {
     let advised = |step: &Measured| step.design.strip_prefix(ADVISED).map(str::to_owned);
     let is_choice = |step: &Measured| advised(step).as_deref() == Some(&step.workload[..]);
@@ -180,7 +181,7 @@ fn choice(race: &Race<'_>) -> Option<String> {
     ))
 }
 
-/// Garnering over leveling of the same ratio and filter.
+/// Garnering over leveling with the same ratio and filter.
 fn gains(races: &[Race<'_>]) -> Vec<String> {
     let kinds = [
         ("short scans", &SHORT_SCANS[..], 1.09),
@@ -224,7 +225,7 @@ fn gains(races: &[Race<'_>]) -> Vec<String> {
     lines.collect()
 }
 
-/// Of each experiment with it, the case where we are least ahead of RocksDB.
+/// For each experiment with RocksDB, the case with our smallest lead.
 fn beside_rival(races: &[Race<'_>]) -> Vec<String> {
     let kinds = [
         ("random reads", RATE, &GETS[..], Bound::Least(1.5)),
@@ -268,7 +269,7 @@ fn beside_rival(races: &[Race<'_>]) -> Vec<String> {
     lines
 }
 
-/// The other way in which a load is fast enough.
+/// The alternative criterion for a fast load.
 fn of_device(race: &Race<'_>) -> Option<String> {
     let (share, step) = race.most("/device_writes/share", is_ours)?;
     let what = format!(

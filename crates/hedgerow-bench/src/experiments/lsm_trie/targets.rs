@@ -1,15 +1,16 @@
-//! What was found of what LSM-trie is to reach, with the target of each number behind it.
+//! The measurements for LSM-trie's targets, each with its target.
 
 use serde_json::Value;
 
 use super::{KEY_BYTES, POLICY, VALUE_BYTES};
 use crate::experiments::targets::Bound;
 
-/// Of the reference implementation with two threads, SHA-1 and no log, records of 8 + 100 bytes.
+/// The rate of the reference implementation with two threads, SHA-1, no log, and records of 8 + 100
+/// bytes.
 const REFERENCE_PUTS: f64 = 350_000.0;
 const RIVAL: &str = "rocksdb";
 
-/// A line for each target of which rows of a trie have something to say.
+/// A line for each target that has rows of a trie.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     let of_paper = |row: &&Value| text(row, "title").starts_with("LSM-trie");
     let rows: Vec<&Value> = rows.iter().filter(of_paper).collect();
@@ -28,7 +29,7 @@ pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     lines.collect()
 }
 
-/// What is wanted, and what was found.
+/// A target and its measurement.
 type Told = Vec<(Bound, String, f64)>;
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
@@ -45,7 +46,7 @@ fn case(row: &Value) -> String {
     parts.join(", ")
 }
 
-/// Whether two rows are of the same store, or of the same part of different ones.
+/// True if two rows are from one store, or from the same part of different stores.
 fn alike(a: &Value, b: &Value, fields: &[&str]) -> bool {
     fields.iter().all(|field| a[*field] == b[*field])
 }
@@ -57,7 +58,7 @@ fn is_largest(rows: &[&Value], row: &Value) -> bool {
     of_store.filter_map(|row| entries(row)).fold(0.0, f64::max) == entries(row).unwrap_or(-1.0)
 }
 
-/// How often and how large entries have been written.
+/// The number and the bytes of the writes of entries.
 fn grown(row: &Value) -> Option<Told> {
     let writes = number(row, "/grown/entry_writes")?;
     let bytes = number(row, "/grown/write_amplification")?;
@@ -90,7 +91,7 @@ fn put_rate(row: &Value) -> Option<f64> {
     Some(number(row, "/ops")? / seconds)
 }
 
-/// Beside the peer's at the largest size that both have reached.
+/// The rate over the peer's at the largest size that both have reached.
 fn puts(rows: &[&Value], row: &Value) -> Option<Told> {
     let part = ["title", "case", "workload", "round"];
     let rivals = rows.iter().filter(|other| text(other, "design") == RIVAL);
@@ -117,7 +118,7 @@ fn puts(rows: &[&Value], row: &Value) -> Option<Told> {
     ])
 }
 
-/// Of a get.
+/// The pages of a get.
 fn pages(row: &Value) -> Option<Told> {
     let pages = number(row, "/block_reads")? / number(row, "/ops")?;
     let resident = text(row, "case").starts_with("all");
@@ -134,7 +135,7 @@ fn pages(row: &Value) -> Option<Told> {
     )])
 }
 
-/// Where tables have been read.
+/// The marks in memory, if tables have been read.
 fn memory(row: &Value) -> Option<Told> {
     let marks = number(row, "/memory_per_terabyte/indexes").filter(|bytes| *bytes > 0.0)?;
     let what = format!("MB of marks for a terabyte of {KEY_BYTES} + {VALUE_BYTES} bytes");

@@ -1,4 +1,4 @@
-//! What is wanted of the experiments on two processors, and what was found.
+//! The targets of the experiments on two processors, and the measurements.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{DIRECT, OUT_OF_MEMORY, TITLE};
 use crate::experiments::targets::{Bound, Found, Measured};
 
-/// Whether a row of this title is of this paper's experiments.
+/// True for a title of this paper's experiments.
 pub(in crate::experiments) fn is_of_paper(title: &str) -> bool {
     title.starts_with(TITLE)
 }
 
-/// A line for each target of which there are rows of ours, with means over rounds.
+/// A line for each target that has rows of Hedgerow, with means over rounds.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     let rows = Means::of(rows);
     let clients = [("1 client", 1.5), ("16 clients", 1.0)];
@@ -34,7 +34,7 @@ pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     .collect()
 }
 
-/// What is measured of ours.
+/// The measurements of Hedgerow.
 struct Means(Vec<Measured>);
 
 impl Means {
@@ -72,7 +72,7 @@ impl Means {
         Some(told(&what, found, times, &best.design))
     }
 
-    /// Asynchronous gets over what the device gives, of each size of values.
+    /// Asynchronous gets over the device's rate, for each size of values.
     fn of_device(&self) -> Vec<String> {
         let is_it = |row: &&Measured| {
             row.case.starts_with(OUT_OF_MEMORY) && row.workload.contains("window")
@@ -139,7 +139,7 @@ fn p999_ms(step: &Measured) -> f64 {
     step.mean("/latency_us/p999").unwrap_or_default() / 1e3
 }
 
-/// What is to be at least `target`.
+/// The line of a number that should be at least `target`.
 fn told(what: &str, found: f64, target: f64, by: &str) -> String {
     format!("{} ({by})", Bound::Least(target).told(what, found))
 }

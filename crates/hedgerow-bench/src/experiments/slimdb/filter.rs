@@ -18,13 +18,13 @@ use crate::store::Result;
 const RUNS: u64 = 8;
 /// Keys of a run at scale 1.
 const RUN_KEYS: u64 = 10_000_000;
-/// Keys asked between two looks at the clock: their hashes are made before.
+/// The keys probed between two reads of the clock. Their hashes are made before.
 const CHUNK: u64 = 1 << 16;
 
-/// About the same memory for each; the last two one for all runs.
+/// The filters, with about the same memory each. The last two have one filter for all runs.
 const FILTERS: [&str; 4] = ["bloom:16", "cuckoo:16", "mlcf:12", "mlcf:12,unique"];
 
-/// The keys of eight runs, each key of a run the copy of one in an older run with this probability.
+/// The keys of eight runs. Each key is a copy of one in an older run with this probability.
 struct Level {
     run_keys: u64,
     duplicates: f64,
@@ -32,7 +32,7 @@ struct Level {
 }
 
 impl Level {
-    /// The number of a run's key, and whether an older run holds it.
+    /// The number of a run's key, and if an older run holds it.
     fn key(&self, run: u64, i: u64) -> (u64, bool) {
         let (mut run, mut i, mut is_copy) = (run, i, false);
         loop {
@@ -45,7 +45,7 @@ impl Level {
         }
     }
 
-    /// As filters get them.
+    /// The hashes as filters get them.
     fn run(&self, run: u64) -> Vec<Hash> {
         let key = |i| self.hash(self.key(run, i).0);
         let mut keys: Vec<_> = (0..self.run_keys).map(key).collect();
@@ -54,7 +54,7 @@ impl Level {
         keys
     }
 
-    /// The different keys of all runs together.
+    /// The number of distinct keys of all runs.
     fn distinct(&self) -> u64 {
         let numbers = (0..RUNS).flat_map(|run| (0..self.run_keys).map(move |i| (run, i)));
         numbers.filter(|(run, i)| !self.key(*run, *i).1).count() as u64
@@ -120,7 +120,7 @@ pub(super) fn run(micro: &mut Micro<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Keys that are there and keys that are not, one at a time and 64 at a time.
+/// Looks up present and absent keys, one at a time and 64 at a time.
 fn ask(
     micro: &mut Micro<'_>,
     level: &Level,
@@ -144,14 +144,14 @@ fn ask(
     Ok(())
 }
 
-/// How many keys were let pass, and how many runs would be read for them.
+/// The number of keys that passed, and of the runs that would be read for them.
 #[derive(Default)]
 struct Answers {
     keys: u64,
     runs: u64,
 }
 
-/// Asks for keys, which all are there if `must_hold` names the filter.
+/// Looks up keys. All are present if `must_hold` names the filter.
 fn passed(
     filters: &Filters,
     batch: usize,

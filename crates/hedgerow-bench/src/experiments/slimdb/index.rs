@@ -1,4 +1,4 @@
-//! Tables 3 and 4: what the index of one table takes, and how fast it is asked, alone and in memory.
+//! Tables 3 and 4: the size and the speed of the index of one table, alone and in memory.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
@@ -21,13 +21,13 @@ use crate::store::Result;
 const TABLE_BYTES: usize = 32 << 20;
 const ENTRY_BYTES: usize = 256;
 const BLOCK_BYTES: usize = 4096;
-/// Of order keys: two hashes.
+/// The bytes of an order key: two hashes.
 const KEY_BYTES: usize = 16;
 
-/// Answers the block of a key.
+/// Returns the block of a key.
 type Locate = Box<dyn Fn(&[u8]) -> Result<usize>>;
 
-/// An index by its name: its bytes, and how it is asked.
+/// The index with this name: its bytes and its lookup.
 fn build(name: &str, blocks: &[Vec<Vec<u8>>]) -> Result<(u64, Locate)> {
     let ours = |spec: IndexSpec| -> Result<(u64, Locate)> {
         let index = parts::Index::build(spec, BLOCK_BYTES as u32, blocks)?;
@@ -97,7 +97,7 @@ fn keys(sizes: &[usize], seed: u64) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Every answer is checked once; then the quickest of three passes.
+/// Checks every answer once, then returns the quickest of three passes.
 fn time(keys: &[Vec<u8>], asked: &[usize], locate: &Locate) -> Result<f64> {
     for &at in asked {
         let (found, expected) = (locate(&keys[at])?, at / (BLOCK_BYTES / ENTRY_BYTES));
@@ -105,7 +105,7 @@ fn time(keys: &[Vec<u8>], asked: &[usize], locate: &Locate) -> Result<f64> {
             return Err(format!("expected a key in block {expected}, found it in {found}").into());
         }
     }
-    // In the order in which they are asked for: fetching them from memory is no part of an index.
+    // The keys lie in the order of lookups, so that their cache misses do not count.
     let asked: Vec<u8> = asked.iter().flat_map(|at| &keys[*at]).copied().collect();
     let mut best = f64::INFINITY;
     for _ in 0..3 {

@@ -1,30 +1,31 @@
-//! The index block of LevelDB's tables, to compare with: sorted separators with the places of blocks,
-//! prefixes that neighbours share left out between restarts (LevelDB, `doc/table_format.md`,
-//! `table/block_builder.cc`). Of the paper's forms, `leveldb` restarts at every key, as LevelDB's index does.
+//! The index block of LevelDB's tables, for comparison: sorted separators with the handles of
+//! blocks. Prefixes that neighbours share are left out between restarts (LevelDB,
+//! `doc/table_format.md`, `table/block_builder.cc`). The paper's form `leveldb` restarts at every
+//! key, as LevelDB's index does.
 
 use crate::store::Result;
 
-/// What the paper compares with.
+/// The forms that the paper compares with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Whole separators, and offset and size of each block.
+    /// Whole separators, with offset and size of each block.
     Default,
-    /// Restarts at every 16th key only.
+    /// Restarts only at every 16th key.
     KeysCompressed,
-    /// Blocks of one size besides: their places follow from their numbers.
+    /// Restarts at every 16th key, and blocks of one size, whose offsets follow from their numbers.
     FixedBlocks,
 }
 
 #[derive(Debug)]
 pub(super) struct LevelDbIndex {
     entries: Vec<u8>,
-    /// Where an entry has its whole key.
+    /// The offsets of entries with a whole key.
     restarts: Vec<u32>,
     interval: usize,
     has_places: bool,
 }
 
-/// Sequence number and kind, which end every key of a table.
+/// The bytes of sequence number and kind, which end every key of a table.
 const TAG_BYTES: usize = 8;
 
 impl LevelDbIndex {
@@ -72,7 +73,8 @@ impl LevelDbIndex {
         self.entries.len() + 4 * self.restarts.len() + 4
     }
 
-    /// The number of the block that may hold a key: of the first separator at or after it.
+    /// The number of the block that may hold a key: that of the first separator at or after the
+    /// key.
     pub(super) fn locate(&self, key: &[u8]) -> Result<usize> {
         let first_key = |at: u32| {
             let mut at = at as usize;
@@ -104,7 +106,7 @@ impl LevelDbIndex {
         Ok(number)
     }
 
-    /// The bytes shared and not shared of the key that follows.
+    /// The numbers of shared and of other bytes of the next key.
     fn head(&self, at: &mut usize) -> (usize, usize) {
         let shared = get_varint(&self.entries, at);
         let len = get_varint(&self.entries, at);

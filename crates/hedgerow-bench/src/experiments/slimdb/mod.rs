@@ -1,11 +1,12 @@
-//! The experiments of Ren, Zheng, Arulraj, Gibson, "SlimDB: A Space-Efficient Key-Value Storage Engine For
-//! Semi-Sorted Data", 2017.
+//! The experiments of Ren, Zheng, Arulraj, Gibson, "SlimDB: A Space-Efficient Key-Value Storage
+//! Engine For Semi-Sorted Data", 2017.
 //!
-//! Indexes and filters are measured alone and in memory (1, 2), stores as all stores are (3, 4), and the
-//! paper's model is computed (5). At scale 1, 50 million entries of 16 + 100 bytes in groups of 128 take
-//! the place of the paper's data, and 200 million that of its largest; tables of 32 MiB and memtables of
-//! 64 MiB are the paper's. Memory shrinks with the data, and so do memtables and tables. Half of it is the budget of the
-//! engine: the other half is for the system's cache, which has no more where the process is limited to it.
+//! Indexes and filters are measured alone and in memory (1, 2), stores like all stores (3, 4), and
+//! the paper's model is computed (5). At scale 1, 50 million entries of 16 + 100 bytes in groups of
+//! 128 replace the paper's data, and 200 million its largest data. Tables of 32 MiB and memtables
+//! of 64 MiB are the paper's. Memory, memtables and tables shrink with the data. Half of the memory
+//! is the budget of the engine; the other half is for the system's cache, which has no more if the
+//! process is limited.
 
 mod filter;
 mod index;
@@ -26,11 +27,11 @@ pub(super) use targets::targets;
 
 const MIB: u64 = 1 << 20;
 
-/// Bits per key of the filters of peers.
+/// The bits per key of the peers' filters.
 const PEER_FILTER: &str = "bloom:16";
 
-/// What ours is made of, by name: stepped merge everywhere, as the paper's insertions; the mixture of
-/// its figure 4 and one for less data; and a tree as the peers have it.
+/// Our designs by name: stepped merge everywhere, as for the paper's insertions; the mixture of its
+/// figure 4, and one for less data; and a tree like the peers'.
 const DESIGNS: [(&str, &str, &str, &str); 4] = [
     ("stepped merge", "tiering:8", "mlcf:12", "three-level"),
     ("slimdb", "slimdb", "mlcf:12", "three-level"),
@@ -43,10 +44,11 @@ const DESIGNS: [(&str, &str, &str, &str); 4] = [
     ("leveling, sorted", "leveling:10", "bloom:16", "fence"),
 ];
 
-/// Runs an experiment by its number. `begun` hears of each step of a store, `done` gets the rows.
+/// Runs the experiment with this number. `begun` is called before each step of a store, `done` with
+/// each row.
 ///
 /// # Errors
-/// A number or a scale that is none, and those of [`Runner::run`].
+/// An invalid number or scale, and the errors of [`Runner::run`].
 pub(super) fn run(
     size: &Size,
     number: u8,
@@ -83,7 +85,7 @@ pub(super) fn run(
     runner.run(&experiment, begun, done)
 }
 
-/// Groups of one size, or of 26 sizes up to 8000 after Zipf.
+/// Groups of one size, or of 26 sizes up to 8000 by Zipf's law.
 fn group_sizes(kind: &str, entries: usize) -> Vec<usize> {
     let sizes: Vec<usize> = match kind.parse() {
         Ok(size) => vec![size],
@@ -101,7 +103,7 @@ fn group_sizes(kind: &str, entries: usize) -> Vec<usize> {
     groups
 }
 
-/// Create in random order; then random reads, updates that are blind and that are not, scans of prefixes.
+/// A fill in random order; then random reads, blind and non-blind updates, scans of prefixes.
 fn figures_11_to_13(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(50_000_000);
     let data = num * 116;
@@ -143,7 +145,7 @@ fn figures_11_to_13(size: &Size) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// The largest data: insertion, and reads while a thread writes.
+/// The largest data: inserts, then reads while a thread writes.
 fn table_7(size: &Size) -> Result<Vec<Trial>> {
     let num = size.count(200_000_000);
     let reads = size.reads(2_000_000);
@@ -164,11 +166,12 @@ fn table_7(size: &Size) -> Result<Vec<Trial>> {
     of_designs(&base, "", &designs)
 }
 
-/// What the trials share: two threads, memtables of 64 MiB and tables of 32 MiB at scale 1, half of the memory.
+/// The common part of the trials: two threads, memtables of 64 MiB and tables of 32 MiB at scale 1,
+/// half of the memory.
 fn base(size: &Size, num: u64, group: u64, memory: u64, steps: Vec<Step>) -> Result<Base> {
     let sizes = (memory / 2, 64 * MIB, 32 * MIB);
     let mut base = size.base(num, 16, 100, steps, sizes)?;
-    // The scale is in the number of keys already.
+    // The number of keys is already scaled.
     base.0.options.memory_budget = (memory / 2).max(4 * MIB);
     let settings = Settings {
         threads: 2,

@@ -1,4 +1,5 @@
-//! Figure 9: the cheapest mixture of the designs of table 1 within a memory budget, after the paper's model.
+//! Figure 9: the cheapest mixture of the designs of table 1 within a memory budget, by the paper's
+//! model.
 
 use hedgerow::advisor::{SlimDb, SlimDbMix};
 use serde_json::json;
@@ -6,7 +7,7 @@ use serde_json::json;
 use crate::experiments::micro::Micro;
 use crate::store::Result;
 
-/// Budgets in MiB, where layouts change among them.
+/// Budgets in MiB, between which layouts change.
 const BUDGETS_MIB: [u32; 12] = [0, 64, 128, 256, 280, 400, 600, 900, 1000, 1100, 1250, 1500];
 
 pub(super) fn run(micro: &mut Micro<'_>) -> Result<()> {

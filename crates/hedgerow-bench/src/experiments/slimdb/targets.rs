@@ -1,10 +1,10 @@
-//! What is wanted of SlimDB's experiments, and what was found.
+//! The targets of SlimDB's experiments, and the measurements.
 
 use serde_json::Value;
 
 use crate::experiments::targets::{Bound, Found};
 
-/// A line for each target of which there are rows, with medians over rounds.
+/// A line for each target that has rows, with medians over rounds.
 pub(in crate::experiments) fn targets(rows: &[Value]) -> Vec<String> {
     let found = Found::of(rows, "SlimDB");
     let mut lines = indexes(&found);
