@@ -28,11 +28,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "an edit carries the clusters of tables over, and a tree says whose they are",
     ),
     (
-        "group_filter",
-        "paths",
-        "filters over groups are built for what a design wants of a tree",
-    ),
-    (
         "design",
         "group_filter",
         "the simulator writes clusters by the rules of those who write them",

@@ -32,6 +32,7 @@ use tables::Found;
 pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
@@ -40,7 +41,6 @@ use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::design::merge_policy;
 use crate::design::merge_policy::edit::TreeEdit;
-use crate::design::merge_policy::shape::RunId;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;

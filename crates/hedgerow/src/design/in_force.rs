@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::base::options::{Design, Layout};
-use crate::design::merge_policy::{self, Policy};
+use crate::design::merge_policy::shape::{Facts, Shape};
+use crate::design::merge_policy::{self, Policy, Targets};
+use crate::design::planner;
 
 /// A design and its derived values.
 #[derive(Debug)]
@@ -39,5 +41,11 @@ impl DesignInForce {
             memtables_bytes: memtable_bytes * partitions,
             table_bytes,
         })
+    }
+
+    /// The targets of this design for each level of a tree.
+    pub(crate) fn targets<T: Facts>(&self, tree: &Shape<T>) -> Targets {
+        let summary = tree.summary(self.memtable_bytes, self.table_bytes);
+        planner::fitted_targets(&*self.policy, summary)
     }
 }

@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
+use crate::base::entry::RunId;
 use crate::base::error::Result;
 use crate::base::page::{Page, Step, TableId};
 use crate::design::merge_policy::edit::TreeEdit;
-use crate::design::merge_policy::shape::{Group, GroupProbe, RunId};
+use crate::design::merge_policy::shape::{Group, GroupProbe};
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
 

@@ -32,13 +32,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::base::entry::KeyHash;
+use crate::base::entry::RunId;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::{Page, PageId, PageSource, Step, TableId};
 use crate::base::runtime::Priority;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::shape::{Group, GroupProbe, RUNS_MAX, Run, RunId};
+use crate::design::merge_policy::shape::{Group, GroupProbe, RUNS_MAX, Run};
 use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
@@ -197,7 +198,7 @@ fn lacking(engine: &Engine, design: &DesignInForce, version: &Version) -> Option
         .filter_map(|level| Some((level, shared(design, level)?)))
         .peekable();
     levels.peek()?;
-    let targets = crate::paths::compaction::targets(design, version);
+    let targets = design.targets(version);
     levels.find_map(|(level, kind)| {
         let runs_max = targets.get(level)?.runs_max as usize;
         if runs_max <= 1 {

@@ -9,13 +9,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::base::entry::RunId;
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::{Pressure, Priority};
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
-use crate::design::merge_policy::shape::{RUNS_MAX, RunId};
+use crate::design::merge_policy::shape::RUNS_MAX;
 use crate::group_filter::probes::ahead;
 use crate::paths::compaction;
 use crate::paths::compaction::output::OutputTables;

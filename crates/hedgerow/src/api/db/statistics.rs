@@ -121,7 +121,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     let mut levels: Vec<LevelStats> = Vec::new();
     for partition in &state.partitions {
         let tree = partition.tree();
-        let targets = compaction::targets(&design, &tree.version);
+        let targets = design.targets(&tree.version);
         let debt = debt(&tree.version, &targets);
         let of_tree = PartitionStats {
             debt_bytes: debt.bytes,

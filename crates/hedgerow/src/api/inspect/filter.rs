@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
-use crate::design::merge_policy::shape::RunId;
 use crate::group_filter::multi_level_cuckoo::Mode;
 use crate::group_filter::probes::stored::{Opened, filter_number};
 

@@ -37,11 +37,11 @@ pub use filter::GroupFilter;
 pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
 pub use manifest::{Manifest, ManifestRecord, manifest};
 
+pub use crate::base::entry::RunId;
 pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::base::page::{Handle, TableId};
 pub use crate::base::table_meta::TableMeta;
 pub use crate::design::merge_policy::edit::{Placement, TreeEdit};
-pub use crate::design::merge_policy::shape::RunId;
 pub use crate::table::filter::bloom::Description as BloomDescription;
 pub use crate::table::filter::cuckoo::Description as CuckooDescription;
 pub use crate::table::filter::of_table::Description as FilterDescription;

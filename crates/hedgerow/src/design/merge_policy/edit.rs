@@ -5,7 +5,7 @@ use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 
-use super::shape::RunId;
+use crate::base::entry::RunId;
 
 /// The level, group and run of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

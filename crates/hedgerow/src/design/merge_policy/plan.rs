@@ -4,7 +4,8 @@ use crate::base::entry::PartitionId;
 use crate::base::page::TableId;
 
 use super::edit::TreeEdit;
-use super::shape::{Facts, RunId, Shape};
+use super::shape::{Facts, Shape};
+use crate::base::entry::RunId;
 
 /// The reason for a plan, for events and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,7 @@ mod run;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use crate::base::entry::RunId;
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::Placement;
@@ -93,10 +94,6 @@ impl Facts for Arc<TableMeta> {
         self
     }
 }
-
-/// The number of a run. Within a group a larger number is newer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub u64);
 
 /// The size of these tables. The sum saturates.
 pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {

@@ -24,7 +24,8 @@ use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 
 use super::plan::{Input, Plan, Target};
-use super::shape::{Facts, Group, LEVELS_MAX, RunId, Shape};
+use super::shape::{Facts, Group, LEVELS_MAX, Shape};
+use crate::base::entry::RunId;
 
 /// Reads a shape.
 ///

@@ -1,7 +1,8 @@
 //! A plan in the making: tables from the newest layer to the oldest, and their key range.
 
+use crate::base::entry::RunId;
 use crate::design::merge_policy::plan::{Input, widen};
-use crate::design::merge_policy::shape::{Facts, Run, RunId, Shape, bytes_of};
+use crate::design::merge_policy::shape::{Facts, Run, Shape, bytes_of};
 
 /// Tables of one run, in key order.
 #[derive(Debug)]

@@ -36,12 +36,13 @@ mod tiered;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use crate::base::entry::RunId;
 use crate::base::entry::SeqNo;
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
 use crate::design::merge_policy::shape::{
-    Facts, Group, Level, RUNS_MAX, Run, RunId, Shape, Tables, is_within,
+    Facts, Group, Level, RUNS_MAX, Run, Shape, Tables, is_within,
 };
 use crate::design::merge_policy::{Cut, LevelTarget, Targets};
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::base::entry::RunId;
 use crate::base::entry::{PartitionId, SeqNo, Tag};
 use crate::base::options::{CutSpec, PolicySpec};
 use crate::base::page::TableId;
@@ -12,7 +13,7 @@ use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::plan::{Plan, RunningJob, Target};
-use crate::design::merge_policy::shape::{Facts, RunId, Shape, range_of};
+use crate::design::merge_policy::shape::{Facts, Shape, range_of};
 use crate::design::merge_policy::{Policy, Summary, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;

@@ -1,7 +1,8 @@
 //! Levels of several runs: their way down, and merges that keep their runs few while they fill.
 
+use crate::base::entry::RunId;
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
-use crate::design::merge_policy::shape::{Facts, Group, Run, RunId};
+use crate::design::merge_policy::shape::{Facts, Group, Run};
 
 use super::draft::Draft;
 use super::{Planner, draft_of};

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::entry::RunId;
 use crate::base::options::{Design, FilterSpec, Residency};
-use crate::design::merge_policy::shape::{Facts, RunId, Shape};
+use crate::design::merge_policy::shape::{Facts, Shape};
 use crate::group_filter::probes::clusters::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::table::memory::MemoryPlan;
 

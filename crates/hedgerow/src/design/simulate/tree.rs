@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::base::entry::RunId;
 use crate::base::entry::{ENTRY_OVERHEAD_BYTES, PartitionId, SeqNo};
 use crate::base::error::Result;
 use crate::base::runtime::delay_ns_per_byte;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::plan::{Input, Plan, RunningJob, Target};
-use crate::design::merge_policy::shape::{Facts, RUNS_MAX, RunId, Shape};
+use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
 use crate::design::merge_policy::{Cut, SLICE_TABLES, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;

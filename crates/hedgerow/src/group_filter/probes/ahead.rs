@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use crate::base::entry::RunId;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::TreeEdit;
-use crate::design::merge_policy::shape::{GroupProbe, Run, RunId};
+use crate::design::merge_policy::shape::{GroupProbe, Run};
 use crate::group_filter::multi_level_cuckoo::Sizing;
 use crate::table::Table;
 use crate::tree::engine::{Engine, lock};
@@ -101,7 +102,7 @@ fn addition(
     mut tables: Vec<Arc<Table>>,
 ) -> Option<Addition> {
     let (fingerprint_bits, mode) = shared(design, level)?;
-    let targets = crate::paths::compaction::targets(design, version);
+    let targets = design.targets(version);
     let runs_max = targets.get(level)?.runs_max as usize;
     if runs_max <= 1 {
         return None;

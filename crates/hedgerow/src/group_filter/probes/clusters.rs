@@ -110,7 +110,7 @@ fn clustered(design: &DesignInForce, version: &Version) -> Vec<usize> {
     if (0..depth).all(|level| bits_at(design, level).is_none()) {
         return Vec::new();
     }
-    let targets = crate::paths::compaction::targets(design, version);
+    let targets = design.targets(version);
     let is_asked = |level: &usize| {
         let target = targets.get(*level);
         bits_at(design, *level).is_some() && target.is_some_and(|it| it.runs_max > 1)

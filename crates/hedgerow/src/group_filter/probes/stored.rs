@@ -18,11 +18,12 @@ use std::sync::Arc;
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};
 use crate::base::stats::Event;
-use crate::design::merge_policy::shape::{Group, GroupProbe, RunId};
+use crate::design::merge_policy::shape::{Group, GroupProbe};
 use crate::group_filter::clusters::cluster_number;
 use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::group_filter::multi_level_cuckoo::file::{Coverage, PREFIX_BYTES, Prefix};

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use crate::base::entry::RunId;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
@@ -18,7 +19,7 @@ use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::plan::{Input, Plan, Target};
-use crate::design::merge_policy::shape::{Facts, RunId};
+use crate::design::merge_policy::shape::Facts;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::MergeIter;

@@ -30,16 +30,10 @@ use crate::tree::partition::{Partition, Work};
 use crate::tree::version::{SuperVersion, Version};
 
 use crate::design::planner::{
-    Debt, Manual, ManualStep, PlanLimits, debt, fills, fit_depth, fitted_targets, place, plan,
-    plan_level0, runs_limit,
+    Debt, Manual, ManualStep, PlanLimits, debt, fills, fit_depth, place, plan, plan_level0,
+    runs_limit,
 };
 use crate::group_filter::probes;
-
-/// The targets of a design for each level of a tree.
-pub(crate) fn targets(design: &DesignInForce, version: &Version) -> Targets {
-    let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    fitted_targets(&*design.policy, summary)
-}
 
 fn limits(engine: &Engine, design: &DesignInForce) -> PlanLimits {
     let oldest = engine.snapshots.numbers().first().copied();
@@ -146,7 +140,7 @@ fn next(engine: &Engine, partition: &Partition, work: &Work) -> Option<Next> {
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
     let version = &tree.version;
-    let (targets, limits) = (targets(&design, version), limits(engine, &design));
+    let (targets, limits) = (design.targets(version), limits(engine, &design));
     let plan = match shift_first(&design, version, &targets, work) {
         None => plan(version, &targets, &work.running, &limits)?.0,
         Some(ManualStep::Run(shift)) => shift,
@@ -278,7 +272,7 @@ pub(crate) fn claim<'a>(
     let mut work = partition.work();
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
-    let targets = targets(&design, &tree.version);
+    let targets = design.targets(&tree.version);
     let limits = limits(engine, &design);
     let target = place(&tree.version, &targets, &work.running, &limits, tables);
     let target = target.ok_or_else(|| {
@@ -326,7 +320,7 @@ pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
 pub(crate) fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
     debt(
         &tree.version,
-        &targets(&partition.keyspace.design(), &tree.version),
+        &partition.keyspace.design().targets(&tree.version),
     )
 }
 
@@ -397,7 +391,7 @@ pub(crate) fn compact(
             let mut work = partition.work();
             let design = partition.keyspace.design_owned();
             let tree = partition.tree_owned();
-            let targets = targets(&design, &tree.version);
+            let targets = design.targets(&tree.version);
             let limits = limits(engine, &design);
             let step = shift_first(&design, &tree.version, &targets, &work)
                 .unwrap_or_else(|| manual.next(&tree.version, &targets, &work.running, &limits));

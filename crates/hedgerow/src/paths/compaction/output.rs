@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hedgerow_io::ReadMode;
 
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::IndexSpec;
@@ -16,7 +17,7 @@ use crate::base::stats::Event;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::Cut;
-use crate::design::merge_policy::shape::{Level, RunId, range_of};
+use crate::design::merge_policy::shape::{Level, range_of};
 use crate::group_filter::cluster;
 use crate::group_filter::clusters::StoredCluster;
 use crate::table;
@@ -112,7 +113,7 @@ impl<'a> OutputTables<'a> {
         below: Vec<Below>,
     ) -> OutputTables<'a> {
         let tree = partition.tree_owned();
-        let targets = super::targets(&design, &tree.version);
+        let targets = design.targets(&tree.version);
         let target = targets.get(level);
         let of_nodes = target.is_some_and(|it| it.cut == Cut::OldestRuns);
         let ranges = target.map_or(1, |target| target.ranges);

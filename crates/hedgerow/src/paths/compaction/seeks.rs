@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Next, limits, submit, targets};
+use super::{Next, limits, submit};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::plan::{Plan, RunningJob};
 use crate::design::planner::{plan, plan_for_seeks};
@@ -58,7 +58,7 @@ fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
         }
     };
     let design = partition.keyspace.design_owned();
-    let (targets, limits) = (targets(&design, version), limits(engine, &design));
+    let (targets, limits) = (design.targets(version), limits(engine, &design));
     if !work.running.is_empty() || plan(version, &targets, &[], &limits).is_some() {
         return None;
     }

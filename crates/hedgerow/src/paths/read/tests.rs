@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::Db;
+use crate::base::entry::RunId;
 use crate::base::options::Layout;
 use crate::base::page::{Handle, PageClass, PageSource, TableId};
-use crate::design::merge_policy::shape::RunId;
 
 /// A hash and the mask of the runs that hold it.
 const RECORD: usize = 16;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use hedgerow_mem::{Apart, ChunkPool};
 
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::Error;
 use crate::base::key_order;
@@ -26,7 +27,6 @@ use crate::base::stats::OperationCounters;
 use crate::design::allocation::Controller;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::RunningJob;
-use crate::design::merge_policy::shape::RunId;
 use crate::group_filter::cluster::Owner;
 use crate::tree::memtable::Memtable;
 use crate::tree::version::state::Keyspace;

@@ -9,12 +9,12 @@ use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
 use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::shape::RunId;
 
 use super::edit::{Change, Edit, Written};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};

@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::shape::{RunId, check_depth, check_ranges, regrouped};
+use crate::design::merge_policy::shape::{check_depth, check_ranges, regrouped};
 
 use super::edit::{Change, Edit, Written};
 use super::places::Places;

@@ -8,7 +8,8 @@ use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
 
-use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, RunId, Shape};
+use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape};
+use crate::base::entry::RunId;
 
 impl<T: Facts> Shape<T> {
     /// Applies an edit. `make` turns the facts of an added table into the table type of the shape.

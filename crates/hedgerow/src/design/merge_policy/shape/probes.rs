@@ -12,7 +12,8 @@ use crate::base::entry::KeyHash;
 use crate::base::page::PageSource;
 use crate::table::filter::{Probe, RunMask};
 
-use super::{Facts, Group, RunId};
+use super::{Facts, Group};
+use crate::base::entry::RunId;
 
 /// A filter over some runs of a group.
 #[derive(Clone)]

@@ -8,7 +8,8 @@ use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::edit::Placement;
 
-use super::{Facts, GROUPS_MAX, Level, RANGES_MAX, RunId, Shape, range_of};
+use super::{Facts, GROUPS_MAX, Level, RANGES_MAX, Shape, range_of};
+use crate::base::entry::RunId;
 
 impl<T: Facts> Level<T> {
     /// True if every table lies within one of `ranges` ranges, so that the level can be cut into

@@ -8,7 +8,8 @@
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-use super::{Facts, RunId, bytes_of};
+use super::{Facts, bytes_of};
+use crate::base::entry::RunId;
 use crate::base::error::Result;
 
 /// Sorted tables that do not overlap.

@@ -4,9 +4,9 @@ use super::super::encoding::tests::{any_design, any_edit, any_layout};
 use super::super::encoding::{decode_edit, encode_edit};
 use super::super::manifest;
 use super::*;
+use crate::base::entry::RunId;
 use crate::base::error::ErrorKind;
 use crate::base::stats::Operations;
-use crate::design::merge_policy::shape::RunId;
 
 pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
     TableMeta {

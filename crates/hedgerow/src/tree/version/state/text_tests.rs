@@ -16,7 +16,7 @@ use std::path::Path;
 
 use super::tests::meta;
 use super::*;
-use crate::design::merge_policy::shape::RunId;
+use crate::base::entry::RunId;
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words
