@@ -1,9 +1,6 @@
 //! The database: opening, keyspaces, whole-database operations, closing.
 
 mod bounds;
-mod statistics;
-
-pub(crate) use statistics::keyspace_stats;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,27 +15,22 @@ use crate::api::batch;
 use crate::api::batch::Batch;
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
-use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::options::{Design, Layout, LevelPaths};
-use crate::base::stats::{DbStats, Event, Operations};
+use crate::base::stats::{DbStats, Event};
 use crate::design::advisor::Device;
-use crate::design::merge_policy;
-use crate::design::merge_policy::edit::TreeEdit;
-use crate::group_filter::probes::stored;
 use crate::paths::checkpoint;
-use crate::paths::compaction;
 use crate::paths::flush;
+use crate::paths::keyspaces;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
 use crate::paths::retune;
+use crate::paths::statistics;
 use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
-use crate::tree::engine::{Engine, Handle, KeyspaceCell, KeyspaceState, Writer, lock};
-use crate::tree::version::edit::{Change, Written};
-use crate::tree::version::state::Keyspace as KeyspaceDescription;
+use crate::tree::engine::{Engine, Handle, lock};
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
 ///
@@ -326,7 +318,7 @@ impl Db {
         let wanted = keyspaces.iter();
         let wanted =
             wanted.map(|(name, layout, design)| (name.as_ref(), layout.clone(), design.clone()));
-        let cells = self.create(&wanted.collect::<Vec<_>>())?;
+        let cells = keyspaces::create(&self.engine, &wanted.collect::<Vec<_>>())?;
         let handles = cells.iter().map(|cell| Keyspace::new(&self.engine, cell));
         Ok(handles.collect())
     }
@@ -360,10 +352,10 @@ impl Db {
             Some(cell) => cell,
             None => {
                 let wanted = (name, layout.clone(), design.clone().unwrap_or_default());
-                self.create(&[wanted])?.remove(0)
+                keyspaces::create(&self.engine, &[wanted])?.remove(0)
             }
         };
-        check_layout(&cell, &layout)?;
+        keyspaces::check_layout(&cell, &layout)?;
         let tunes_itself = cell.facts.tunes_itself.load(Ordering::Acquire);
         if let Some(design) = design.filter(|_| !tunes_itself)
             && cell.facts.design().design != design
@@ -371,39 +363,6 @@ impl Db {
             retune::retune(&self.engine, &cell, design)?;
         }
         Ok(Keyspace::new(&self.engine, &cell))
-    }
-
-    /// Creates the missing ones of these keyspaces by one edit. Returns all of them.
-    fn create(&self, wanted: &[(&str, Layout, Design)]) -> Result<Vec<Arc<KeyspaceCell>>> {
-        let engine = &self.engine;
-        let writer = engine.writer()?;
-        let mut manifest = writer.manifest();
-        let mut catalog = (**engine.catalog.load()).clone();
-        let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
-        for (name, layout, design) in wanted {
-            let cell = match catalog.keyspaces.get(*name) {
-                Some(cell) => cell.clone(),
-                None => {
-                    let id = KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
-                    let keyspace = describe(engine, writer, id, (name, layout, design));
-                    let (cell, state) = recover::open_keyspace(engine, id, &keyspace, |_, _| {
-                        let version = engine.empty_version(usize::from(keyspace.depth));
-                        Ok((version, SeqNo(0)))
-                    })?;
-                    catalog.add(&cell, &state);
-                    edit.push(keyspace.creation(id));
-                    cell
-                }
-            };
-            check_layout(&cell, layout)?;
-            cells.push(cell);
-        }
-        if !edit.is_empty() {
-            engine.memory.check_trees(catalog.partitions.len())?;
-            engine.log_edit(writer, &mut manifest, edit)?;
-            engine.set_catalog(catalog);
-        }
-        Ok(cells)
     }
 
     /// Drops a keyspace with everything in it. The drop, and everything written before it, is
@@ -415,20 +374,7 @@ impl Db {
     /// `InvalidArgument` if there is none of that name, `Unsupported` when opened for reading only,
     /// `Io`, `Poisoned`.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        let engine = &self.engine;
-        engine.writer()?;
-        {
-            let _one = lock(&engine.whole_trees);
-            let cell = engine.catalog.load().keyspaces.get(name).cloned();
-            let cell = cell.ok_or_else(|| {
-                Error::invalid(format!("expected a keyspace, found none named `{name}`"))
-            })?;
-            let id = cell.facts.id;
-            replace_trees(engine, &cell, None, vec![Change::DropKeyspace { id }])?;
-        }
-        engine.release_log();
-        engine.remove_obsolete();
-        Ok(())
+        keyspaces::drop_keyspace(&self.engine, name)
     }
 
     // ---- the whole database ----
@@ -562,206 +508,4 @@ impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db").field("dir", &self.engine.dir).finish()
     }
-}
-
-impl Engine {
-    /// Closes once; a later call does nothing. The workers first finish the calls in their queues.
-    pub(crate) fn close(&self) -> Result<()> {
-        if let Some(workers) = self.workers.get() {
-            workers.finish();
-        }
-        let Some(writer) = &self.writer else {
-            self.closed.store(true, Ordering::Release);
-            self.scheduler.stop();
-            self.events.tell_all();
-            return Ok(());
-        };
-        let (end, last) = {
-            let state = writer.commit();
-            if self.closed.swap(true, Ordering::AcqRel) {
-                return Ok(());
-            }
-            (state.tail.position(), SeqNo(state.next_seqno.0 - 1))
-        };
-        self.publisher.wait(last.0);
-        self.scheduler.notify_progress();
-        self.scheduler.stop();
-        if writer.log.check_poison().is_ok() {
-            stored::write_all(self, writer);
-        }
-        let synced = writer.log.sync_through(end);
-        let noted = synced.and_then(|()| {
-            writer.log.check_poison()?;
-            let mut edit = self.operations_to_note();
-            edit.extend([writer.counters(), Change::Closed { end, last }]);
-            writer.manifest().commit(edit)
-        });
-        self.remove_obsolete();
-        lock(&writer.locks).clear();
-        self.events.tell_all();
-        noted
-    }
-}
-
-impl Engine {
-    /// The operations of each keyspace that the manifest does not have yet.
-    fn operations_to_note(&self) -> Vec<Change> {
-        let catalog = self.catalog.load();
-        let note = |state: &Arc<KeyspaceState>| {
-            let entries = state
-                .partitions
-                .iter()
-                .map(|partition| partition.tree().version.entries());
-            let operations = state.facts.operations.note(entries.sum())?;
-            let id = state.facts.id;
-            Some(Change::Operations { id, operations })
-        };
-        catalog.states.values().filter_map(note).collect()
-    }
-
-    /// Stops without recording a clean close. The next recovery finishes what this one did not; a
-    /// recorded close would make it take a log for continued that is not.
-    pub(crate) fn abandon(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.scheduler.stop();
-        if let Some(writer) = &self.writer {
-            lock(&writer.locks).clear();
-        }
-        self.events.tell_all();
-    }
-}
-
-/// Describes a new keyspace, with ids for its partitions.
-fn describe(
-    engine: &Engine,
-    writer: &Writer,
-    id: KeyspaceId,
-    (name, layout, design): (&str, &Layout, &Design),
-) -> KeyspaceDescription {
-    let count = layout.partitioning.count() as u32;
-    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-    KeyspaceDescription {
-        name: name.to_owned(),
-        layout: layout.clone(),
-        design: design.clone(),
-        seed: seed(engine, id.0),
-        partitions: (first..first + count).map(PartitionId).collect(),
-        depth: merge_policy::policy(&design.policy).depth() as u8,
-        operations: Operations::default(),
-        written: Written::default(),
-        tunes_itself: false,
-    }
-}
-
-fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
-    let found = &cell.facts.layout;
-    if found == layout {
-        return Ok(());
-    }
-    let name = &cell.facts.name;
-    Err(Error::invalid(format!(
-        "expected the keyspace `{name}` to have the layout {layout}, found {found}"
-    )))
-}
-
-/// The seed of a new keyspace. Seeds differ between keyspaces and databases, so that keys chosen to
-/// collide in one do not collide in another. Seeds are stored: any value will do.
-fn seed(engine: &Engine, id: u32) -> u64 {
-    let clock = &engine.environment.clock;
-    let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
-    x ^= u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x ^ (x >> 31)
-}
-
-/// Removes the trees of a keyspace, or replaces them, at one sequence number. Every write with a
-/// smaller number was routed to the old trees, and is durable before the edit. Every write with a
-/// larger number is routed after the edit. No snapshot is taken in between. The caller holds
-/// [`Engine::whole_trees`].
-fn replace_trees(
-    engine: &Engine,
-    cell: &Arc<KeyspaceCell>,
-    new: Option<Arc<KeyspaceState>>,
-    edit: Vec<Change>,
-) -> Result<()> {
-    let writer = engine.writer()?;
-    let rerouting = write::begin_rerouting(engine)?;
-    engine.publisher.wait(rerouting.0.seqno.0 - 1);
-    writer.log.sync_through(rerouting.0.log_end)?;
-    let mut manifest = writer.manifest();
-    engine.log_edit(writer, &mut manifest, edit)?;
-    engine.snapshots.while_none_is_taken(|| {
-        let commits = writer.commit();
-        let old = cell.state.load_full();
-        for partition in &old.partitions {
-            partition.mark_dropped();
-            compaction::update_pressure(engine, partition);
-            let tree = partition.tree();
-            let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
-            engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
-            (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
-        }
-        let catalog = engine.catalog.load();
-        let catalog = match new {
-            Some(new) => {
-                let catalog = catalog.with(cell, &new);
-                cell.state.store(new);
-                catalog
-            }
-            None => {
-                cell.dropped.store(true, Ordering::Release);
-                let mut of_dropped = lock(&engine.stats.of_dropped);
-                *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
-                catalog.without(cell.facts.id)
-            }
-        };
-        engine.set_catalog(catalog);
-        drop(commits);
-        drop(rerouting);
-    });
-    Ok(())
-}
-
-/// Empties a keyspace: new, empty trees take the place of the old ones.
-pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
-    let writer = engine.writer()?;
-    let whole_trees = lock(&engine.whole_trees);
-    cell.check_not_dropped()?;
-    let count = cell.state.load().partitions.len() as u32;
-    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-    let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
-    let depth = cell.facts.design().policy.depth();
-    let partitions = ids.iter().enumerate().map(|(index, &id)| {
-        let version = engine.empty_version(depth);
-        crate::tree::partition::Partition::new(
-            id,
-            index,
-            cell.facts.clone(),
-            version,
-            SeqNo(0),
-            &engine.memory.pool,
-        )
-    });
-    let new = Arc::new(KeyspaceState {
-        facts: cell.facts.clone(),
-        partitions: partitions.collect(),
-    });
-    // The design may have changed since the keyspace was made, and with it the depth.
-    let deep = ids.iter().map(|&id| {
-        Change::Tree(TreeEdit {
-            depth: Some(depth as u8),
-            ..TreeEdit::new(id)
-        })
-    });
-    let mut edit: Vec<_> = deep.collect();
-    let replaced = Change::ReplacePartitions {
-        id: cell.facts.id,
-        partitions: ids,
-    };
-    edit.insert(0, replaced);
-    replace_trees(engine, cell, Some(new), edit)?;
-    drop(whole_trees);
-    engine.release_log();
-    engine.remove_obsolete();
-    Ok(())
 }

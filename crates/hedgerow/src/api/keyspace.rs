@@ -18,6 +18,7 @@ use crate::paths::compaction::CompactProgress;
 use crate::paths::explain;
 use crate::paths::explain::Explanation;
 use crate::paths::flush;
+use crate::paths::keyspaces;
 use crate::paths::read;
 use crate::paths::read::Want;
 use crate::paths::retune;
@@ -25,6 +26,7 @@ use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds,
 };
 use crate::paths::self_tuning;
+use crate::paths::statistics;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
@@ -552,7 +554,7 @@ impl Keyspace {
     /// `Unsupported` when opened for reading only, `Io`, `Closed`, `Poisoned`.
     pub fn clear(&self) -> Result<()> {
         self.check_not_dropped()?;
-        crate::api::db::clear(&self.engine, &self.cell)
+        keyspaces::clear(&self.engine, &self.cell)
     }
 
     // ---- facts ----
@@ -586,7 +588,7 @@ impl Keyspace {
 
     /// Statistics of its levels, memory and debt.
     pub fn stats(&self) -> KeyspaceStats {
-        crate::api::db::keyspace_stats(&self.engine, &self.cell.state.load())
+        statistics::keyspace_stats(&self.engine, &self.cell.state.load())
     }
 
     // ---- for the other parts of the API ----

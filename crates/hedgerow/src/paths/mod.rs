@@ -3,13 +3,16 @@
 
 pub(crate) mod bulk_load;
 pub(crate) mod checkpoint;
+pub(crate) mod close;
 pub(crate) mod compaction;
 pub(crate) mod explain;
 pub(crate) mod flush;
+pub(crate) mod keyspaces;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod retune;
 pub(crate) mod scan;
 pub(crate) mod self_tuning;
+pub(crate) mod statistics;
 pub(crate) mod verify;
 pub(crate) mod write;

@@ -13,7 +13,7 @@ use crate::paths::compaction;
 use crate::tree::engine::{Engine, KeyspaceState, lock};
 use crate::tree::version::SuperVersion;
 
-pub(super) fn gather(engine: &Arc<Engine>) -> DbStats {
+pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
     let s = &engine.stats;
     let (log_bytes, log_syncs) = engine.writer.as_ref().map_or((0, 0), |w| w.log.counts());
     let [memtables, level0, merge_debt, log] = engine.throttle.stalls();

@@ -1,0 +1,208 @@
+//! Creates, clears and drops keyspaces. Each is one edit of the manifest at one sequence number
+//! (I22). So a crash, a snapshot and a checkpoint see all of it or nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
+use crate::base::error::{Error, Result};
+use crate::base::options::{Design, Layout};
+use crate::base::stats::Operations;
+use crate::design::merge_policy;
+use crate::design::merge_policy::edit::TreeEdit;
+use crate::paths::compaction;
+use crate::paths::recover;
+use crate::paths::write;
+use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, lock};
+use crate::tree::partition::Partition;
+use crate::tree::version::edit::{Change, Written};
+use crate::tree::version::state::Keyspace as KeyspaceDescription;
+
+/// Creates the missing ones of these keyspaces by one edit. Returns all of them.
+pub(crate) fn create(
+    engine: &Arc<Engine>,
+    wanted: &[(&str, Layout, Design)],
+) -> Result<Vec<Arc<KeyspaceCell>>> {
+    let writer = engine.writer()?;
+    let mut manifest = writer.manifest();
+    let mut catalog = (**engine.catalog.load()).clone();
+    let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
+    for (name, layout, design) in wanted {
+        let cell = match catalog.keyspaces.get(*name) {
+            Some(cell) => cell.clone(),
+            None => {
+                let id = KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
+                let keyspace = describe(engine, writer, id, (name, layout, design));
+                let (cell, state) = recover::open_keyspace(engine, id, &keyspace, |_, _| {
+                    let version = engine.empty_version(usize::from(keyspace.depth));
+                    Ok((version, SeqNo(0)))
+                })?;
+                catalog.add(&cell, &state);
+                edit.push(keyspace.creation(id));
+                cell
+            }
+        };
+        check_layout(&cell, layout)?;
+        cells.push(cell);
+    }
+    if !edit.is_empty() {
+        engine.memory.check_trees(catalog.partitions.len())?;
+        engine.log_edit(writer, &mut manifest, edit)?;
+        engine.set_catalog(catalog);
+    }
+    Ok(cells)
+}
+
+/// Describes a new keyspace, with ids for its partitions.
+fn describe(
+    engine: &Engine,
+    writer: &Writer,
+    id: KeyspaceId,
+    (name, layout, design): (&str, &Layout, &Design),
+) -> KeyspaceDescription {
+    let count = layout.partitioning.count() as u32;
+    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+    KeyspaceDescription {
+        name: name.to_owned(),
+        layout: layout.clone(),
+        design: design.clone(),
+        seed: seed(engine, id.0),
+        partitions: (first..first + count).map(PartitionId).collect(),
+        depth: merge_policy::policy(&design.policy).depth() as u8,
+        operations: Operations::default(),
+        written: Written::default(),
+        tunes_itself: false,
+    }
+}
+
+pub(crate) fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
+    let found = &cell.facts.layout;
+    if found == layout {
+        return Ok(());
+    }
+    let name = &cell.facts.name;
+    Err(Error::invalid(format!(
+        "expected the keyspace `{name}` to have the layout {layout}, found {found}"
+    )))
+}
+
+/// The seed of a new keyspace. Seeds differ between keyspaces and databases, so that keys chosen to
+/// collide in one do not collide in another. Seeds are stored: any value will do.
+fn seed(engine: &Engine, id: u32) -> u64 {
+    let clock = &engine.environment.clock;
+    let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
+    x ^= u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x ^ (x >> 31)
+}
+
+/// Drops a keyspace with everything in it.
+///
+/// # Errors
+/// `InvalidArgument` if there is none of that name; as [`clear`].
+pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
+    engine.writer()?;
+    {
+        let _one = lock(&engine.whole_trees);
+        let cell = engine.catalog.load().keyspaces.get(name).cloned();
+        let cell = cell.ok_or_else(|| {
+            Error::invalid(format!("expected a keyspace, found none named `{name}`"))
+        })?;
+        let id = cell.facts.id;
+        replace_trees(engine, &cell, None, vec![Change::DropKeyspace { id }])?;
+    }
+    engine.release_log();
+    engine.remove_obsolete();
+    Ok(())
+}
+
+/// Empties a keyspace: new, empty trees take the place of the old ones.
+pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
+    let writer = engine.writer()?;
+    let whole_trees = lock(&engine.whole_trees);
+    cell.check_not_dropped()?;
+    let count = cell.state.load().partitions.len() as u32;
+    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
+    let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
+    let depth = cell.facts.design().policy.depth();
+    let partitions = ids.iter().enumerate().map(|(index, &id)| {
+        let version = engine.empty_version(depth);
+        Partition::new(
+            id,
+            index,
+            cell.facts.clone(),
+            version,
+            SeqNo(0),
+            &engine.memory.pool,
+        )
+    });
+    let new = Arc::new(KeyspaceState {
+        facts: cell.facts.clone(),
+        partitions: partitions.collect(),
+    });
+    // The design may have changed since the keyspace was made, and with it the depth.
+    let deep = ids.iter().map(|&id| {
+        Change::Tree(TreeEdit {
+            depth: Some(depth as u8),
+            ..TreeEdit::new(id)
+        })
+    });
+    let mut edit: Vec<_> = deep.collect();
+    let replaced = Change::ReplacePartitions {
+        id: cell.facts.id,
+        partitions: ids,
+    };
+    edit.insert(0, replaced);
+    replace_trees(engine, cell, Some(new), edit)?;
+    drop(whole_trees);
+    engine.release_log();
+    engine.remove_obsolete();
+    Ok(())
+}
+
+/// Removes the trees of a keyspace, or replaces them, at one sequence number. Every write with a
+/// smaller number was routed to the old trees, and is durable before the edit. Every write with a
+/// larger number is routed after the edit. No snapshot is taken in between. The caller holds
+/// [`Engine::whole_trees`].
+fn replace_trees(
+    engine: &Engine,
+    cell: &Arc<KeyspaceCell>,
+    new: Option<Arc<KeyspaceState>>,
+    edit: Vec<Change>,
+) -> Result<()> {
+    let writer = engine.writer()?;
+    let rerouting = write::begin_rerouting(engine)?;
+    engine.publisher.wait(rerouting.0.seqno.0 - 1);
+    writer.log.sync_through(rerouting.0.log_end)?;
+    let mut manifest = writer.manifest();
+    engine.log_edit(writer, &mut manifest, edit)?;
+    engine.snapshots.while_none_is_taken(|| {
+        let commits = writer.commit();
+        let old = cell.state.load_full();
+        for partition in &old.partitions {
+            partition.mark_dropped();
+            compaction::update_pressure(engine, partition);
+            let tree = partition.tree();
+            let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
+            engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
+            (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
+        }
+        let catalog = engine.catalog.load();
+        let catalog = match new {
+            Some(new) => {
+                let catalog = catalog.with(cell, &new);
+                cell.state.store(new);
+                catalog
+            }
+            None => {
+                cell.dropped.store(true, Ordering::Release);
+                let mut of_dropped = lock(&engine.stats.of_dropped);
+                *of_dropped = of_dropped.plus(&cell.facts.operations.counted());
+                catalog.without(cell.facts.id)
+            }
+        };
+        engine.set_catalog(catalog);
+        drop((commits, rerouting));
+    });
+    Ok(())
+}
