@@ -127,7 +127,7 @@ impl Walk {
     }
 }
 
-/// A walk in key order. A value is read only if it is asked for.
+/// A walk in key order. A value is read only on demand.
 pub(crate) struct InOrder {
     cursor: Cursor,
     range: Range,

@@ -65,15 +65,11 @@ const METRICS: [Metric; 22] = [
     Metric::new("Levels", "", &["levels"]),
     Metric {
         per_op: true,
-        ..Metric::new("Filters asked per operation", "", &["filter_probes"])
+        ..Metric::new("Filters probed per operation", "", &["filter_probes"])
     },
     Metric {
         per_op: true,
-        ..Metric::new(
-            "Pages of data asked for per operation",
-            "",
-            &["block_reads"],
-        )
+        ..Metric::new("Pages of data used per operation", "", &["block_reads"])
     },
     Metric::new("Bits per key", "", &["bits_per_key"]),
     Metric::new("False positives", "", &["false_positives"]),

@@ -1,7 +1,7 @@
 //! The targets of Autumn's experiments, and the measurements.
 //!
-//! The best of several designs of a kind is compared at each step, and the worst of several cases is
-//! reported. The gains of Garnering are medians over cases, as the paper's are means.
+//! The best of several designs of a kind is compared at each step, and the worst of several cases
+//! is reported. The gains of Garnering are medians over cases; the paper's are means.
 
 use std::collections::BTreeMap;
 
