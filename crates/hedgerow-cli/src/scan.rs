@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     if keyspace.layout().order != KeyOrder::Sorted && range.is_everything() {
         let refused = keyspace.cursor().err().map(Failure::from);
         return refused.map_or(Ok(()), |refused| {
-            Err(refused.adding("; use --prefix or --unordered"))
+            Err(refused.adding("; the flags for these scans are --prefix and --unordered"))
         });
     }
     let mut walk = Walk::new(&keyspace, range, arguments.reverse)?;
