@@ -3,6 +3,7 @@
 //! Every rule is a pure function from [`Sources`] to findings, so that each has a test with a small
 //! tree that breaks it. `cargo xtask tidy` and the test at the end run all of them on this tree.
 
+mod circles;
 mod crates;
 mod documents;
 mod formats;
@@ -17,9 +18,10 @@ pub(crate) use sources::Sources;
 
 /// All findings of all rules, each `path:line: what is wrong`.
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
-    let rules: [fn(&Sources) -> Vec<String>; 7] = [
+    let rules: [fn(&Sources) -> Vec<String>; 8] = [
         crates::check,
         layers::check,
+        circles::check,
         system::check,
         formats::check,
         documents::check,
