@@ -1,15 +1,15 @@
-//! Patches that bring mended defects back. The tests must find each of them: a run that does not can no longer
-//! find what it was made for.
+//! Patches that bring mended defects back. The tests must find each of them. A test that passes
+//! with its patch can no longer find the defect for which it was made.
 //!
-//! A patch is a unified diff. The lines before it say what it breaks, and one of them, `run: COMMAND`, which
-//! `cargo test` must fail with it.
+//! A patch is a unified diff. The lines before it say what it breaks. One of them is
+//! `run: COMMAND`, a call of `cargo test` that must fail with the patch.
 #![allow(clippy::disallowed_methods, reason = "a tool on the real file system")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const FOLDER: &str = "crates/hedgerow-testkit/patches";
-/// What a command may take, without building.
+/// The longest time of a command, in seconds, without building.
 const SECONDS_MAX: u32 = 300;
 
 struct Patch {
@@ -18,7 +18,8 @@ struct Patch {
     run: String,
 }
 
-/// What is wrong with the patches, without running anything: a header, or a diff that does not apply.
+/// The faults of the patches, found without running anything: a bad header, or a diff that does not
+/// apply.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let patches = match read_all(root) {
         Ok(patches) => patches,
@@ -29,8 +30,8 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     findings.collect()
 }
 
-/// Runs each patch's command in a copy of the tree, which it must pass, and with the patch, which it must fail.
-/// Tells of each by `tell`; what is built stays in `folder` for the next run.
+/// Runs each patch's command in a copy of the tree. It must pass without the patch and fail with
+/// it. Reports each by `tell`. The build stays in `folder` for the next run.
 ///
 /// # Errors
 /// A line for each patch that was not found; or what kept it from being tried.

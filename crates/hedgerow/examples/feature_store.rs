@@ -1,9 +1,9 @@
 //! A feature store: what a model wants to know of an entity, fetched in one go.
 //!
-//! A key is the entity and the feature, separated by a byte that neither has. Reading is mostly
-//! `multi_get` (named features of one entity, pages read at the same time) and scans of a prefix
-//! (all of them). Hash partitioning lets several threads load at once. A day's load is one batch per
-//! entity, so that no model sees half of an entity's update.
+//! A key is the entity and the feature, separated by a byte that neither has. Most reads are a
+//! `multi_get` or a scan of a prefix. A `multi_get` reads named features of one entity, with the
+//! pages at the same time. A scan reads all of them. Hash partitioning lets several threads load at
+//! once. A day's load is one batch per entity, so that no model sees half of an entity's update.
 //!
 //! Run with `cargo run --example feature_store`.
 #![allow(clippy::print_stdout, reason = "an example speaks to its reader")]

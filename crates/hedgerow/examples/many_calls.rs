@@ -99,7 +99,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a runtime does, for one future.
+/// Runs one future to its end on this thread, as a runtime would.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,8 +1,9 @@
-//! Measures the engine alone: random fill, gets of keys that are there and that are not, short scans.
+//! Measures the engine alone: random fill, gets of present and of absent keys, short scans.
 //!
 //! `cargo run --release --example measure -- [--entries 5000000] [--budget-mib 512] [--threads 1]
-//! [--partitions 1] [--dir DIR] [--reads N]`: keys of 16 and values of 100 bytes, not compressed, 10
-//! filter bits per key, the log not synced. A directory given is kept, and filled only if it is new.
+//! [--partitions 1] [--dir DIR] [--reads N]`: keys of 16 and values of 100 bytes, not compressed,
+//! 10 filter bits per key, the log not synced. A directory given is kept, and filled only if it is
+//! new.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,

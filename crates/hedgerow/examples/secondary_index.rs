@@ -1,10 +1,10 @@
 //! A graph whose edges are found by their source, and whose sources are listed in order.
 //!
-//! The edges are semi-sorted: the hashes of source and target order them, which makes indexes small,
-//! and all edges of one source are neighbours. What such an order does not have is ranges. So the
-//! sources themselves are kept in a second, sorted keyspace, with how many edges each has, written in
-//! the same batches: an ordered list of prefixes, for each of which the edges are scanned (the
-//! secondary index of SlimDB, Ren et al., 2017, section 3). A snapshot sees both alike.
+//! The edges are semi-sorted: the hashes of source and target order them. That makes indexes small,
+//! and all edges of one source are neighbours. Such an order has no ranges. So a second, sorted
+//! keyspace has the sources, each with the number of its edges, written in the same batches. It is
+//! an ordered list of prefixes, for each of which the edges are scanned (the secondary index of
+//! SlimDB, Ren et al., 2017, section 3). A snapshot sees both alike.
 //!
 //! Run with `cargo run --example secondary_index`.
 #![allow(clippy::print_stdout, reason = "an example speaks to its reader")]

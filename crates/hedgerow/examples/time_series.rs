@@ -1,8 +1,9 @@
 //! A time series: a window by range, the latest from the back, old data dropped by keyspace.
 //!
-//! A key is the sensor and the time, big-endian, so that one sensor's readings are neighbours in the
-//! order of time: a window is a range, the latest reading is the last key of the prefix. Each day has
-//! a keyspace of its own: expiring a day drops its files at once instead of writing tombstones.
+//! A key is the sensor and the time, big-endian, so that one sensor's readings are neighbours in
+//! the order of time. A window is a range, and the latest reading is the last key of the prefix.
+//! Each day has a keyspace of its own: expiring a day drops its files at once instead of writing
+//! tombstones.
 //!
 //! Run with `cargo run --example time_series`.
 #![allow(clippy::print_stdout, reason = "an example speaks to its reader")]

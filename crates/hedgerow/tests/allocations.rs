@@ -1,5 +1,5 @@
-//! A get allocates nothing but the value that it gives back, and an order key of hashes. A test binary of its own, because its
-//! allocator counts.
+//! A get allocates nothing but the value that it gives back, and an order key of hashes. The test
+//! binary is separate because its allocator counts.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use hedgerow::io::Environment;
@@ -144,7 +144,7 @@ fn an_empty_tree_takes_the_memory_that_it_is_counted_with() {
     );
 }
 
-/// Counts what opening allocates: work for each of so many trees is told from work for each pair of them.
+/// Counts the allocations of opening. Work for each pair of trees would more than double the count.
 #[test]
 fn opening_twice_as_many_trees_takes_twice_as_much() {
     for filled in [false, true] {

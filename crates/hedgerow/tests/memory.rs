@@ -170,8 +170,9 @@ fn of_policy(policy: &str) -> Design {
     }
 }
 
-/// One test, so that nothing else is resident meanwhile. Of LSM-trie's design, too, whose merges have an output for each
-/// child of a node, and of SlimDB's, whose filters are copied when a run is added.
+/// One test, so that nothing else is resident meanwhile. It includes LSM-trie's design, whose
+/// merges have an output for each child of a node, and SlimDB's, whose filters are copied when a
+/// run is added.
 #[test]
 fn sixty_four_mebibytes_hold_two_million_entries() {
     let before = anonymous_resident_bytes();

@@ -172,7 +172,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// Whether a document has a value that is not part of a longer one.
+/// Returns true if a document has a value that is not part of a longer one.
 fn mentions(document: &str, value: &str) -> bool {
     let joined = |c: char| c.is_alphanumeric() || c == '_';
     document.match_indices(value).any(|(at, _)| {

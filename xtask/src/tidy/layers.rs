@@ -1,5 +1,5 @@
-//! The layer rule of the engine: a room, which is a folder, names only rooms below it. Nothing calls
-//! back up. ARCHITECTURE.md draws the same table for people.
+//! The layer rule of the engine: a room, which is a folder, names only rooms below it. Nothing
+//! calls back up. ARCHITECTURE.md draws the same table for people.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What decides is pure: these never see storage, locks or atomics.
+/// The pure parts, which decide: they never see storage, locks or atomics.
 const PURE: &[&str] = &[
     "design/",
     "paths/compaction/retain.rs",

@@ -55,7 +55,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
     findings
 }
 
-/// What is over a limit, with its length.
+/// The files and functions over a limit, with their lengths.
 fn long(sources: &Sources) -> Vec<(String, usize)> {
     let mut long = Vec::new();
     for (path, text) in sources.rust() {

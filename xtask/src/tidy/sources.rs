@@ -103,8 +103,8 @@ impl Sources {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// What is compiled outside of tests in the files under a folder, without comments and contents
-    /// of strings. Line numbers are those of the file.
+    /// The code compiled outside of tests in the files under a folder, without comments and
+    /// contents of strings. Line numbers are those of the file.
     pub(crate) fn code_under<'a>(
         &'a self,
         folder: &'a str,

@@ -1,7 +1,7 @@
 //! The division of one memory budget.
 //!
-//! - Trees: what they take, at most 5/8. Each takes some KiB beside its entries. The shares below are
-//!   of what trees leave.
+//! - Trees: at most 5/8 for their own memory. Each takes some KiB beside its entries. The shares
+//!   below are shares of the rest.
 //! - Memtables: up to 3/8. A quarter of it is active, so that three sealed memtables can wait for a
 //!   slow flush.
 //! - Resident indexes and filters: up to 1/4. The rest of them is paged through the cache. Filters
@@ -27,7 +27,7 @@ use crate::table::page_cache::PageCache;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
     pub(crate) budget: u64,
-    /// What trees leave.
+    /// The part of the budget that trees leave.
     rest: u64,
     /// All memtables, and chunks kept for the next ones.
     pub(crate) memtables: u64,
@@ -38,10 +38,10 @@ pub(crate) struct MemoryPlan {
 
 /// The smallest valid budget, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = 1 << 20;
-/// The largest valid budget, in bytes: 64 GiB of it are the page cache's own, and no machine has more.
+/// The largest valid budget, in bytes. 64 GiB of it are the page cache's own. No machine has more.
 pub(crate) const BUDGET_BYTES_MAX: u64 = 16 << 40;
-/// The memory of an open tree beside its entries, in bytes: what `tests/allocations.rs` measures of a
-/// keyspace of one.
+/// The memory of an open tree beside its entries, in bytes. `tests/allocations.rs` measures it with
+/// a keyspace of one tree.
 pub(crate) const TREE_BYTES: u64 = 4160;
 /// The least memory of the page cache, in bytes, even if a user pins more than the whole budget: a
 /// few pages for the current reads.
@@ -50,7 +50,7 @@ const CACHE_BYTES_MIN: u64 = 64 << 10;
 pub(crate) const BUDGET_BYTES_DEFAULT: u64 = 256 << 20;
 
 impl MemoryPlan {
-    /// Of a budget that a few trees hardly count in.
+    /// The plan of a budget beside which the memory of trees is negligible.
     pub(crate) fn new(budget: u64) -> MemoryPlan {
         MemoryPlan::beside(0, budget)
     }
@@ -76,7 +76,8 @@ impl MemoryPlan {
         self.memtables / 4
     }
 
-    /// The limit on the chunks that flushed memtables leave for the next ones, however many trees come.
+    /// The limit on the chunks that flushed memtables leave for the next ones. The number of trees
+    /// does not change it.
     pub(crate) fn retained(&self) -> u64 {
         self.budget / 64 * 3
     }
@@ -132,7 +133,7 @@ pub(crate) struct Stored {
 #[derive(Debug)]
 pub(crate) struct Memory {
     budget: u64,
-    /// How many are open.
+    /// The number of open trees.
     trees: AtomicU64,
     pub(crate) cache: PageCache,
     pub(crate) pool: Arc<ChunkPool>,

@@ -164,7 +164,8 @@ impl Table {
         }))
     }
 
-    /// Checks that the footer agrees with the manifest: searches, merges and numbers rely on the manifest.
+    /// Checks that the footer agrees with the manifest. Searches, merges and numbers rely on the
+    /// manifest.
     fn check_facts(&self, reader: &dyn Reader) -> Result<()> {
         // A copy may be in another place than the table was written to.
         let facts = TableMeta {
@@ -182,7 +183,7 @@ impl Table {
         Err(error.at(self.path(), None))
     }
 
-    /// Checks that an entry may have this number: none is above the table's largest (invariant I34).
+    /// Checks the number of an entry: at most the table's largest (invariant I34).
     pub(crate) fn check_number(&self, seqno: SeqNo) -> Result<()> {
         let largest = self.meta.largest_seqno;
         if seqno <= largest {

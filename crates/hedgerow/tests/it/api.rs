@@ -403,7 +403,8 @@ fn multi_get_overlaps_the_reads_of_large_values() {
     assert!(after.read_batches - before.read_batches <= 2);
 }
 
-/// The blocks of all runs that a seek looks into are read at the same time, and so are pages of their indexes, before.
+/// One batch reads the blocks of all runs that a seek looks into. If indexes are paged, a batch
+/// before it reads their pages.
 #[test]
 fn a_seek_reads_its_runs_together() {
     const RUNS: u64 = 5;
@@ -450,8 +451,8 @@ fn a_seek_reads_its_runs_together() {
     }
 }
 
-/// The blocks of a short scan are read at the same time; those of a long one as it comes to them, for who wants its first
-/// entry only.
+/// One batch reads the blocks of a short scan. A long scan reads a block when it reaches it,
+/// because some callers want its first entry only.
 #[test]
 fn a_short_scan_reads_its_blocks_together() {
     let disk = SimStorage::new(13);

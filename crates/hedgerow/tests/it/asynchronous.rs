@@ -465,8 +465,8 @@ fn closing_ends_every_call() {
     }
 }
 
-/// Calls go on while another thread closes the database: each ends as done or as `Closed`, and what is
-/// done is there.
+/// Calls continue while another thread closes the database. Each ends as done or as `Closed`, and
+/// every write that is done is there.
 #[test]
 fn closing_beside_callers_drains_or_refuses() {
     for round in 0..6 {

@@ -20,7 +20,7 @@ fn layouts() -> [Layout; 3] {
     ]
 }
 
-/// What a load puts under a key: told from everything that [`value`] gives.
+/// The value that a load puts under a key. It differs from every one of [`value`].
 fn loaded(i: u64) -> Vec<u8> {
     let long = if i % 50 == 7 { 3000 } else { i as usize % 40 };
     format!("loaded-{i}-{}", "y".repeat(long)).into_bytes()

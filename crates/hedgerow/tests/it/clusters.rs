@@ -1,4 +1,4 @@
-//! Clustered Bloom filters (`cluster:BITS`): what they cost in reads and writes, and what happens to their files.
+//! Clustered Bloom filters (`cluster:BITS`): their reads, their writes and their files.
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
@@ -67,7 +67,8 @@ fn assert_holds(keyspace: &Keyspace, expected: &Contents) {
     }
 }
 
-/// How many pages a get has to have, cached or not, of keys that are all there or all not.
+/// The mean number of pages that a get needs, cached or not. The keys are all present or all
+/// absent.
 fn pages_per_get(keyspace: &Keyspace, keys: impl Iterator<Item = u64>, are_there: bool) -> f64 {
     let (mut pages, mut gets) = (0, 0);
     for i in keys {
@@ -79,8 +80,8 @@ fn pages_per_get(keyspace: &Keyspace, keys: impl Iterator<Item = u64>, are_there
     pages as f64 / f64::from(gets)
 }
 
-/// The targets of LSM-trie, and its I8: where the filters of the last level do not fit the memory, one page tells which of
-/// its runs holds a key, and one more is the key's.
+/// The targets of LSM-trie, and its I8, for filters of the last level that do not fit the memory.
+/// One page tells which run of the level holds a key. One more page holds the key.
 #[test]
 fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
     let disk = SimStorage::new(7);
@@ -155,8 +156,8 @@ fn one_page_tells_of_all_filters_that_are_not_in_memory() {
     }
 }
 
-/// The pages of clusters that the keys of a call want are read together, and with those of tables: as many calls of
-/// the storage as the key with the longest way wants pages.
+/// One call of the storage reads pages of clusters and of tables for all keys of a `multi_get`.
+/// There are at most as many calls as the key with the longest path needs pages.
 #[test]
 fn a_multi_get_reads_clusters_and_tables_in_few_batches() {
     let disk = SimStorage::new(11);
@@ -197,8 +198,8 @@ fn a_multi_get_reads_clusters_and_tables_in_few_batches() {
     assert!(reads >= 32, "as many pages are not in memory");
 }
 
-/// What clusters write per byte of their user, with each of several heights of the last level's piles:
-/// at most 0.2 for each level that an entry comes to.
+/// The bytes of clusters written per byte of the user, at several heights of the last level's
+/// stacks of runs: less than 0.2 for each level that an entry reaches.
 #[test]
 fn clusters_write_a_fifth_of_what_their_user_writes_at_most() {
     let disk = SimStorage::new(8);
@@ -236,7 +237,7 @@ fn clusters_write_a_fifth_of_what_their_user_writes_at_most() {
     assert!(highest >= 8, "{highest}");
 }
 
-/// A run is asked by way of a filter from the moment on that it is there, while everything is written.
+/// A run has a filter from the moment at which it exists, while everything is written.
 #[test]
 fn no_run_is_ever_asked_without_a_filter() {
     let disk = SimStorage::new(9);
@@ -287,7 +288,8 @@ fn clusters_are_there_when_a_database_is_opened() {
     }
 }
 
-/// A file is a cache: what is lost or damaged is made again of the tables, and until then they are asked.
+/// A file is a cache. The engine rebuilds a lost or damaged one from the tables. Until then gets
+/// probe the tables.
 #[test]
 fn lost_and_damaged_clusters_are_made_again() {
     for residency in [Residency::Paged, Residency::Resident] {

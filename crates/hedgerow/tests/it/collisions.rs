@@ -1,7 +1,7 @@
-//! Keys whose hashes are equal because somebody chose them: XXH3 multiplies the words of a key after
-//! it has combined them with a secret and the seed; who knows the seed makes one factor of each
-//! product 0, and then nothing follows from the other. Nobody knows the seed of a keyspace; with it,
-//! reads are slow and right.
+//! Keys whose hashes are equal because somebody chose them. XXH3 combines the words of a key with a
+//! secret and the seed, and then multiplies them. Somebody who knows the seed makes one factor of
+//! each product 0. The other factor then changes nothing. Nobody knows the seed of a keyspace. With
+//! a known seed, reads are slow and right.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use crate::support::{Contents, DIR, files, open, small};
 
-/// What XXH3 adds the seed to and combines with the even words of 64 bytes.
+/// The part of XXH3's secret to which it adds the seed for the even words of 64 bytes.
 const SECRET: [[u8; 8]; 4] = [
     *b"\xb8\xfe\x6c\x39\x23\xa4\x4b\xbe",
     *b"\xcb\x79\xe6\x4e\xcc\xc0\xe5\x78",
@@ -208,7 +208,7 @@ fn keys_that_collide_are_found_scanned_merged_and_deleted_by_their_own_bytes() {
     }
 }
 
-/// Keys that would all be one hash without a seed lie evenly: chosen keys cannot unbalance anything.
+/// Keys that have one hash without a seed are spread evenly. Chosen keys cannot unbalance anything.
 #[test]
 fn keys_chosen_against_an_unseeded_hash_are_spread_evenly() {
     const KEYS: u64 = 8000;

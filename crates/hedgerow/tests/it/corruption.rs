@@ -17,7 +17,7 @@ use crate::support::{Contents, DIR, builder, files, key, small, value};
 
 const THREADS: usize = 2;
 
-/// What the database holds, by keyspace.
+/// The expected contents of the database, by keyspace.
 pub(crate) type Expected = BTreeMap<&'static str, Contents>;
 
 /// A closed database of about 40 KB.

@@ -1,9 +1,9 @@
-//! Crafted bytes, which damage does not make and a checksum does not find. Each test falsifies a field of
-//! a page, a footer, a record of the manifest or a record of the log, and computes the checksum again, as
-//! the documents of the formats say.
+//! Crafted bytes, which damage does not make and a checksum does not find. Each test falsifies a
+//! field of a page, a footer, a record of the manifest or a record of the log, and computes the
+//! checksum again, as the documents of the formats say.
 //!
-//! A reader of such bytes gets an answer or `Corruption`. It never panics and never waits for ever. The
-//! answer may be wrong where the bytes are consistent.
+//! A reader of such bytes gets an answer or `Corruption`. It never panics and never waits for ever.
+//! The answer may be wrong where the bytes are consistent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What listeners hear, and may do when they hear it.
+//! The events that listeners get, and the calls that they may make meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,7 +9,7 @@ use hedgerow::{Db, Design, ErrorKind, Event, Layout, Result};
 
 use crate::support::{DIR, key, small, value};
 
-/// What a listener has heard, by name.
+/// The names of the events that a listener got.
 type Heard = Arc<Mutex<BTreeSet<String>>>;
 
 fn name(event: &Event) -> String {

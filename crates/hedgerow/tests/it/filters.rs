@@ -93,8 +93,8 @@ fn allotted_bits_make_far_fewer_false_reads_than_as_many_uniform_ones() {
 #[test]
 #[ignore = "writes 1 GB to a simulated disk, four times"]
 fn five_levels_of_ratio_8_need_fewer_bits_than_uniform_filters() {
-    // The goal is 1 for both. Merges of one table leave gaps in small levels, so that a get asks 3.6 uniform filters, not
-    // five; with few bits the last level decides, and is always asked.
+    // The goal is 1 for both. Merges of one table leave gaps in small levels, so that a get asks
+    // 3.6 uniform filters, not five. With few bits the last level decides, and is always asked.
     for (allotted, uniform, most) in [
         ("monkey:8", "bloom:10", 1.0),
         ("monkey:5", "bloom:7.5", 1.3),
@@ -147,8 +147,8 @@ fn a_level_whose_bits_gain_too_little_has_no_filters() {
     assert_eq!(contents(&keyspace).len(), 50_000);
 }
 
-/// Bits per key, of all levels together and of those that hold all entries in one run, in the course of
-/// growth.
+/// Bits per key in the course of growth: of all levels together, and of those that hold all entries
+/// in one run.
 #[test]
 fn filters_take_their_bits_in_the_mean_over_growth_and_one_run_has_some() {
     const ENTRIES: u64 = 120_011;
@@ -236,7 +236,7 @@ fn reads_per_hit(db: &Db, keyspace: &Keyspace) -> f64 {
     (db.stats().block_reads - before) as f64 / 50_000.0
 }
 
-/// Of all levels.
+/// The number of runs in all levels.
 fn runs(keyspace: &Keyspace) -> usize {
     let stats = keyspace.stats().levels;
     stats.iter().map(|level| level.runs).sum()

@@ -111,10 +111,10 @@ fn htables_are_for_hashed_keys_and_have_no_other_index() {
     assert_eq!(keyspace.design(), trie);
 }
 
-/// In every policy and with every filter, and opened again: everything is found and nothing else; `retune`
-/// leads to other tables and back.
-/// I9 of LSM-trie: the newest version wins over memtables, runs and levels while they are merged; the testkit's model
-/// and metamorphic runs say so of random operations.
+/// Every policy and every filter finds everything and nothing else, also after the database is
+/// opened again. `retune` leads to other tables and back. I9 of LSM-trie: the newest version wins
+/// over memtables, runs and levels while they are merged. The model and metamorphic runs of the
+/// testkit check it with random operations.
 #[test]
 fn everything_is_found_under_every_policy_and_filter() {
     let filters = ["bloom:16", "monkey", "cuckoo:10", "mlcf:9", "none"];

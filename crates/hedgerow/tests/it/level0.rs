@@ -5,7 +5,7 @@ use hedgerow::{Db, Design, Keyspace, Layout};
 
 use crate::support::{Contents, builder, key, open, plain, value};
 
-/// Opens a database again and again, each time with a put and a delete in its log, and asks it for everything.
+/// Opens a database again and again and checks all keys. Each time its log has a put and a delete.
 fn kill_after_each_open(layout: Layout, design: &str) {
     let design: Design = design.parse().unwrap();
     let mut disk = SimStorage::new(1);

@@ -41,7 +41,7 @@ fn write_to_log(keyspace: &Keyspace) {
     }
 }
 
-/// How many files with this ending there are under a directory.
+/// The number of files with this ending under a directory.
 fn count(disk: &SimStorage, dir: &str, ending: &str) -> usize {
     let under = |path: &&std::path::PathBuf| {
         path.starts_with(dir) && path.to_string_lossy().ends_with(ending)

@@ -8,7 +8,7 @@ use crate::support::{
     small, value,
 };
 
-/// How many images of a disk without power are looked at.
+/// The number of images of a disk without power that the test examines.
 const CRASHES: usize = 24;
 
 #[test]

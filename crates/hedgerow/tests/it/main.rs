@@ -1,6 +1,6 @@
-//! What the design promises, one test per sentence. Everything goes through the public API; most
-//! tests run the real engine on the simulated disk, where a crash, a fault or a full disk is one
-//! call, and where background work runs on the caller's thread in an order drawn from a seed.
+//! The promises of the design, one test per sentence. Everything goes through the public API. Most
+//! tests run the real engine on the simulated disk. There a crash, a fault or a full disk is one
+//! call, and background work runs on the caller's thread in an order drawn from a seed.
 //!
 //! `HEDGEROW_FULL=1` makes the sweeps complete that are sampled otherwise.
 #![allow(

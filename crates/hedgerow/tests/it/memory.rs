@@ -54,7 +54,8 @@ fn get_reads_one_page_when_uncached_and_none_when_cached() {
     }
 }
 
-/// Once nobody writes, blocks of the last level are read into the page cache, in every order of keys.
+/// Without writes, the engine reads blocks of the last level into the page cache, in every order of
+/// keys.
 #[test]
 fn gets_after_a_load_begin_warm() {
     let design = Design {
@@ -88,8 +89,8 @@ fn gets_after_a_load_begin_warm() {
             assert_eq!(keyspace.get(key(i)).unwrap().unwrap(), [i as u8; 100]);
         }
         let reads = db.stats().device_reads - before.device_reads;
-        // Gets read at most what was not there when they began, in blocks of at least 4,000 bytes but for
-        // the last of each table.
+        // Gets read at most what was not there when they began, in blocks of at least 4,000 bytes
+        // but for the last of each table.
         let lacked = cached() - warm;
         assert!(
             reads * 4000 <= lacked + 4 * 4096,
@@ -98,8 +99,8 @@ fn gets_after_a_load_begin_warm() {
     }
 }
 
-/// Old versions and other levels do not count: of the table that holds the key one block is read, the
-/// one that its index names, however small the blocks are.
+/// A hit reads one block of the table that holds the key: the block that the index names, however
+/// small blocks are. Old versions and other levels do not count.
 #[test]
 fn a_hit_reads_one_page_of_the_table_that_holds_the_key() {
     for block_bytes in [512, 4096] {

@@ -1,4 +1,4 @@
-//! What was asked of a keyspace is known to the next process, and to one beside it.
+//! Counts of operations on a keyspace: the next process knows them, and so does one beside it.
 
 use hedgerow::advisor::Workload;
 use hedgerow::io::sim::SimStorage;
@@ -6,7 +6,7 @@ use hedgerow::{Keyspace, Layout, Operations};
 
 use crate::support::{builder, key, open, small};
 
-/// 200 keys written five times, a tenth of them deleted; 300 gets, a third of keys that are not there,
+/// Writes 200 keys five times and deletes a tenth of them. Makes 300 gets, a third of absent keys,
 /// and 50 scans of four entries, three steps each.
 fn ask(keyspace: &Keyspace) {
     for i in 0..1000 {
@@ -48,8 +48,8 @@ fn operations_are_remembered_by_the_manifest() {
     assert_eq!(other.stats().operations.puts, 1);
     assert_eq!((db.stats().puts, db.stats().gets), (1001, 300));
     keyspace.compact::<&[u8]>(..).unwrap();
-    // Of each key the last put is left, of the deleted ones nothing; of keys that were deleted again
-    // and again a memtable drops a tombstone, too.
+    // The last put of each key is left, and nothing of deleted keys. A memtable also drops a
+    // tombstone of a key that was deleted again and again.
     let replaced = keyspace.stats().operations.replaced;
     assert!((820..=900).contains(&replaced), "{replaced}");
     // A flush notes them: beside the writer, and after its end without a close.

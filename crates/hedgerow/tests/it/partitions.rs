@@ -169,8 +169,8 @@ fn a_batch_over_partitions_is_whole_after_every_crash() {
     }
 }
 
-/// The memory of active memtables goes to the trees that are written: where one is, it flushes as often as if it
-/// were alone.
+/// The memory of active memtables goes to the trees that are written. A single written tree flushes
+/// as often as if it were alone.
 #[test]
 fn a_busy_partition_has_the_memory_of_all() {
     let flushes = |layout: Layout| {

@@ -203,7 +203,7 @@ fn read_only_beside_a_writer_sees_a_prefix_whatever_the_writer_does_meanwhile() 
     }
 }
 
-/// A writer that flushes, merges or drops before every look of the reader at the disk, without an end.
+/// The writer flushes, merges or drops before every look of the reader at the disk, without an end.
 #[test]
 fn read_only_that_never_gets_ahead_of_the_writer_says_so() {
     let mut refused = 0;

@@ -1,4 +1,5 @@
-//! A repair takes from damaged tables all that can be read, and says what is missing (invariant I27).
+//! Repair takes all readable entries from damaged tables and reports the missing ones (invariant
+//! I27).
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,8 @@ fn repair(disk: &SimStorage) -> RepairReport {
     hedgerow::repair_with(builder(disk)).unwrap()
 }
 
-/// What is there now, all of it right; what is not lies in the ranges that the report names.
+/// The contents after a repair. Every value is right, and every missing key of a sorted keyspace
+/// lies in a range that the report names.
 fn check(disk: &SimStorage, sorted: bool, expected: &Contents, report: &RepairReport) -> Contents {
     let db = open(disk);
     db.verify().unwrap();
@@ -108,7 +110,8 @@ fn a_damaged_page_costs_what_is_on_it() {
                 Part::Block => entries,
                 Part::Value => 1,
                 Part::Filter | Part::Facts => 0,
-                // Nobody knows where the blocks are that it names; the log still has some of the keys.
+                // Nobody knows the places of the blocks that this page names. The log still has
+                // some of the keys.
                 _ => {
                     let missing = report.missing[0].entries;
                     assert!(missing >= Some(KEYS - found), "{report:?}");

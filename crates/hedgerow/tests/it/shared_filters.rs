@@ -1,4 +1,5 @@
-//! Filters over several runs: reads of pages while the tree changes, and beside indexes in little memory.
+//! Filters over several runs: reads of pages while the tree changes, and beside indexes in little
+//! memory.
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
@@ -118,8 +119,8 @@ fn filters_are_as_large_as_their_keys_need() {
     }
 }
 
-/// Filters take the share of the budget that they have with indexes, and more: three-level indexes are so small that
-/// they stay in memory nevertheless.
+/// Filters take all of the share of the budget that they have with indexes, and more. Three-level
+/// indexes are so small that they stay in memory nevertheless.
 #[test]
 fn small_indexes_stay_in_memory_beside_large_filters() {
     let budget = 1 << 20;
@@ -143,8 +144,8 @@ fn small_indexes_stay_in_memory_beside_large_filters() {
     assert!(missed <= 0.01, "{missed}");
 }
 
-/// Fingerprints of 24 bits would take 1.6 times what filters may: shorter ones are better than none. And what does not
-/// fit at all leaves newer runs theirs.
+/// Fingerprints of 24 bits would take 1.6 times the share of filters. Shorter ones are better than
+/// none. A filter that does not fit at all leaves newer runs theirs.
 #[test]
 fn little_memory_shortens_fingerprints() {
     let budget = 1 << 20;
@@ -188,8 +189,8 @@ fn filters_of_several_runs_take_half_of_the_memory_at_most() {
     assert!(memory.total() <= budget, "{memory:?}");
 }
 
-/// Tables come to a run that a filter knows, while no level has such filters any more: leveled levels have one run, of
-/// the same number each time.
+/// Tables come to a run that a filter knows, while no level has such filters any more. Leveled
+/// levels have one run, of the same number each time.
 #[test]
 fn tables_that_a_filter_does_not_know_are_found() {
     let design = |policy: &str, filter: &str| Design {

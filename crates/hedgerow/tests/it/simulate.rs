@@ -34,14 +34,14 @@ fn scattered(i: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many writes there were when it was looked. A sweep of a large level writes all of it within few
-/// memtables, so that one more or less of them by a certain size is chance: what has to agree is the
-/// mean over sizes.
+/// The numbers of writes after which the test measures. A sweep of a large level writes all of it
+/// within few memtables. One sweep more or less by a certain size is chance, so the means over
+/// sizes have to agree.
 const WRITES: [u64; 9] = [
     200_000, 220_000, 240_000, 260_000, 280_000, 300_000, 320_000, 340_000, 360_000,
 ];
 
-/// How often the engine has written an entry, after each of these numbers of writes.
+/// The writes per entry by the engine, after each number of [`WRITES`].
 fn measured(design: Design, key_of: impl Fn(u64) -> u64) -> Vec<f64> {
     let disk = SimStorage::new(1);
     let db = Db::builder(DIR)
@@ -72,7 +72,7 @@ fn measured(design: Design, key_of: impl Fn(u64) -> u64) -> Vec<f64> {
     WRITES.iter().map(&mut grow).collect()
 }
 
-/// How often an entry is written, by flushes and merges, and how far off the simulator is.
+/// Compares the writes per entry, by flushes and merges, with those of the simulator.
 #[test]
 fn entries_are_written_as_often_as_the_simulator_says() {
     let keys = WRITES[5] / 4;
@@ -186,7 +186,7 @@ fn tries_cost_what_the_closed_form_says() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// Of writers beside which merging is late.
+/// The bytes of a memtable in the tests in which merging is late.
 const LATE_MEMTABLE_BYTES: u64 = 32 << 10;
 /// The simulator's: a thread merges 100 MB/s.
 const MERGE_NS_PER_BYTE: u64 = 10;
@@ -216,8 +216,8 @@ impl Clock for MergingClock {
     }
 }
 
-/// How often the engine has written an entry, the merging at the end included, when its only merging
-/// thread merges `pace` bytes while writers that nothing holds back write one.
+/// The writes per entry by the engine, including the merging at the end. Its only merging thread
+/// merges `pace` bytes while writers write one. Nothing holds the writers back.
 fn measured_at_pace(design: Design, entries: u64, pace: f64) -> f64 {
     let disk = SimStorage::new(1);
     let clock = Arc::new(MergingClock {
@@ -248,8 +248,8 @@ fn measured_at_pace(design: Design, entries: u64, pace: f64) -> f64 {
     (stats.flush_entries + stats.merge_entries) as f64 / flushed as f64
 }
 
-/// P6, in the engine: merges get a quarter of the time that they need. `HEDGEROW_FULL=1` has ratios 2 to 10,
-/// and means over sizes, as above.
+/// P6, in the engine: merges get a quarter of the time that they need. `HEDGEROW_FULL=1` has ratios
+/// 2 to 10, and means over sizes, as above.
 #[test]
 fn late_merges_write_as_often_as_the_simulator_says() {
     const PACE: f64 = 0.25;

@@ -92,8 +92,8 @@ pub(crate) fn files(disk: &SimStorage, under: &str) -> Vec<String> {
         .collect()
 }
 
-/// How many of `count` values numbered from 0 are there, if they are the first ones; panics if
-/// there is a hole.
+/// The number of leading values that are there, of `count` values numbered from 0. Panics if there
+/// is a hole.
 #[track_caller]
 pub(crate) fn prefix_length(found: impl Fn(u64) -> bool, count: u64) -> u64 {
     let length = (0..count).take_while(|&i| found(i)).count() as u64;

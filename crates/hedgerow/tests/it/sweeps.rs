@@ -15,8 +15,8 @@ fn design(policy: &str) -> Design {
     }
 }
 
-/// Whether a part of some level has become a run of the next one: the sweep names the newest run that
-/// it takes, and what it makes has that number.
+/// Returns true if a part of some level has become a run of the next one. The sweep names the
+/// newest run that it takes, and its output has that number.
 fn is_in_a_sweep(disk: &SimStorage) -> bool {
     let manifest = inspect::manifest(disk, Path::new(DIR)).unwrap();
     let state = manifest.state.unwrap();

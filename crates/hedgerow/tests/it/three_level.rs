@@ -1,5 +1,5 @@
-//! The three-level index in trees: how many pages are asked for, counted, and that answers are right
-//! whatever index which level has.
+//! The three-level index in trees: the counted pages per read, and right answers for every mix of
+//! indexes among the levels.
 
 use std::path::Path;
 

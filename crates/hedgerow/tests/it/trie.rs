@@ -30,8 +30,8 @@ fn contents(keyspace: &Keyspace) -> Contents {
         .collect()
 }
 
-/// I10 of LSM-trie: what is in a level has been written when it came to each level up to there, and never else. I1: that
-/// every table lies in its node is among what `verify` and every edit of a tree check (S3).
+/// I10 of LSM-trie: an entry is written once for each level down to its own, and never else. I1:
+/// `verify` and every edit of a tree check that every table lies in its node (S3).
 #[test]
 fn an_entry_is_written_once_per_level() {
     for (fan_out, last_level) in [(4, 3), (8, 2), (16, 2)] {
@@ -75,8 +75,8 @@ fn an_entry_is_written_once_per_level() {
     }
 }
 
-/// Keys that without a seed would all be in one of 64 nodes, and of one bucket in 64: with the seed of the keyspace,
-/// which nobody knows, they are like any others.
+/// Keys that without a seed would all be in one of 64 nodes, and of one bucket in 64. With the seed
+/// of the keyspace, which nobody knows, they are like any others.
 #[test]
 fn chosen_keys_do_not_put_a_trie_out_of_balance() {
     let path = |key: &[u8]| xxh3_128_with_seed(key, 0) >> 106 & 63;
@@ -121,7 +121,8 @@ fn chosen_keys_do_not_put_a_trie_out_of_balance() {
     );
 }
 
-/// Overwriting and deleting everything again and again: nodes of the last level are merged with themselves.
+/// Everything is overwritten and deleted again and again. Merges of nodes of the last level with
+/// themselves reclaim the stale entries.
 #[test]
 fn what_is_stale_is_reclaimed() {
     let disk = SimStorage::new(2);
@@ -183,7 +184,8 @@ fn random_deletes_leave_little_behind() {
     }
 }
 
-/// From every policy to the trie and back, by way of other fan-outs, while it is written and reopened.
+/// Changes every policy to the trie and back, by way of other fan-outs, during writes and
+/// reopening.
 #[test]
 fn trees_become_tries_and_tries_become_trees() {
     let disk = SimStorage::new(3);
