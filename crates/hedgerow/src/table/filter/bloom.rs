@@ -1,5 +1,5 @@
-//! A Bloom filter blocked by cache line: all probes of a key fall into one line of 64 bytes, so that
-//! asking costs one cache miss, or one page when the filter is paged. The format is in
+//! A Bloom filter blocked by cache line: all probes of a key fall into one line of 64 bytes. A
+//! probe costs one cache miss, or one page when the filter is paged. The format is in
 //! `docs/format/bloom.md`.
 //!
 //! Lines do not all get the same number of keys, so a blocked filter has more false positives than
@@ -16,15 +16,16 @@ use crate::base::page::{
 use super::hash_list::HashList;
 use super::{Probe, RunMask, assert_bits_per_key, gather, remix};
 
-/// A line is what the processor fetches at once.
+/// The processor fetches a line at once.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
-/// Lines of one page: with what comes with it, a page fits 4 KiB on the device and in memory.
+/// The lines of one page: with the bytes that accompany it, a page fits 4 KiB on the device and in
+/// memory.
 const PAGE_LINES: usize = 62;
 const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;
 
-/// What a filter of so many bytes of bits takes on average: it consists of whole lines, and of pages that end with a
-/// trailer each.
+/// The average stored size of a filter with `bytes` bytes of bits. It consists of whole lines, and
+/// each page ends with a trailer.
 pub(crate) fn stored_bytes(bytes: f64) -> f64 {
     let lines = bytes + LINE_BYTES as f64 / 2.0;
     lines + (lines / PAGE_BYTES as f64).ceil() * f64::from(TRAILER_BYTES)
@@ -58,7 +59,7 @@ pub(crate) fn rate(bits_per_key: f64) -> f64 {
     rate_with(probes_for(bits_per_key as f32), bits_per_key)
 }
 
-/// The rate with so many probes: the loads of lines are Poisson distributed.
+/// The rate with `probes` probes: the loads of lines are Poisson distributed.
 fn rate_with(probes: u8, bits_per_key: f64) -> f64 {
     let load = LINE_BITS as f64 / bits_per_key;
     let mut chance = (-load).exp();
@@ -110,7 +111,7 @@ impl Probes {
     }
 }
 
-/// Where a filter is in its table file, and how it is asked.
+/// The place of a filter in its table file, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
@@ -118,7 +119,7 @@ pub struct Description {
     pub lines: u32,
     /// The bits of a key in its line.
     pub probes: u8,
-    /// Where the first page is; the others follow it without gaps.
+    /// The offset of the first page; the others follow it without gaps.
     pub offset: u64,
 }
 
@@ -132,7 +133,7 @@ impl Description {
         u64::from(self.lines) * LINE_BYTES as u64 + self.pages() as u64 * u64::from(TRAILER_BYTES)
     }
 
-    /// Where a page is stored.
+    /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
         let stored = PAGE_BYTES as u64 + u64::from(TRAILER_BYTES);
         let lines = (self.lines as usize - page * PAGE_LINES).min(PAGE_LINES);
@@ -142,7 +143,7 @@ impl Description {
         }
     }
 
-    /// Checks what a file says of its filter.
+    /// Checks a description from a file.
     pub(crate) fn check(&self) -> Result<()> {
         if self.lines == 0 || self.probes == 0 || self.probes > PROBES_MAX {
             return Err(Error::corruption(format!(
@@ -164,7 +165,7 @@ pub(crate) struct Bloom {
 }
 
 impl Bloom {
-    /// A filter whose pages are asked for when they are needed.
+    /// A filter that asks for its pages when a probe needs them.
     pub(crate) fn paged(table: TableId, description: Description) -> Result<Bloom> {
         description.check()?;
         Ok(Bloom {
@@ -242,7 +243,7 @@ impl Probe for Bloom {
     }
 }
 
-/// Collects the hashes of a table's keys: how many there are decides the size of the filter.
+/// Collects the hashes of a table's keys: their number decides the size of the filter.
 #[derive(Debug)]
 pub(crate) struct Builder {
     bits_per_key: f32,
@@ -259,7 +260,7 @@ impl Builder {
         }
     }
 
-    /// A key of the table; not twice the same, which would only waste space.
+    /// Adds a key of the table. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
         self.hashes.add(hash);
     }
@@ -275,7 +276,7 @@ impl Builder {
 
     fn lines(&self) -> u32 {
         let bits = self.hashes.len() as f64 * f64::from(self.bits_per_key);
-        // Saturates; a table of so many keys (over 10^10) cannot be.
+        // Saturates; no table has that many keys (over 10^10).
         (bits / LINE_BITS as f64).ceil().max(1.0) as u32
     }
 

@@ -1,8 +1,9 @@
-//! A small Bloom filter for each bucket of a table, in pages: whoever knows the bucket of a key asks
-//! before reading it. After LSM-trie (Wu et al., 2015). The format is in `docs/format/htable.md`.
+//! A small Bloom filter for each bucket of a table, in pages. A reader that knows the bucket of a
+//! key probes its filter before it reads the bucket. After LSM-trie (Wu et al., 2015). The format
+//! is in `docs/format/htable.md`.
 //!
-//! Every page holds the filters of as many buckets: hashes spread keys so evenly over buckets that
-//! little of a page is left, and no directory is needed.
+//! Every page but the last holds the filters of the same number of buckets. Hashes spread keys
+//! evenly over buckets, so little of a page stays empty, and no directory is needed.
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
@@ -12,22 +13,22 @@ use crate::base::page::{
 
 use super::{assert_bits_per_key, gather, small_bloom};
 
-/// A page without its trailer is one of the device.
+/// The bytes of a page without its trailer: together they fill one page of the device.
 const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize - TRAILER_BYTES as usize;
-/// Where a filter ends within those of its page.
+/// The size of one filter's end offset within the filters of its page.
 const END_BYTES: usize = 2;
 
-/// Where the filters of buckets are in their table file, and how they are asked.
+/// The place of the filters of buckets in their table file, and their parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
     /// The bits of a key in its filter.
     pub probes: u8,
-    /// How many pages there are.
+    /// The number of pages.
     pub pages: u32,
     /// The buckets of each page but the last, which may have fewer.
     pub buckets_per_page: u16,
-    /// Where the first page is; the others follow it without gaps.
+    /// The offset of the first page; the others follow it without gaps.
     pub offset: u64,
 }
 
@@ -37,7 +38,7 @@ impl Description {
         u64::from(self.pages) * DEVICE_PAGE_BYTES
     }
 
-    /// Where a page is stored.
+    /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
         let distance = (page as u64).saturating_mul(DEVICE_PAGE_BYTES);
         Handle {
@@ -46,7 +47,7 @@ impl Description {
         }
     }
 
-    /// Checks what a file says of its filters.
+    /// Checks a description from a file.
     pub(crate) fn check(&self) -> Result<()> {
         let buckets = usize::from(self.buckets_per_page);
         let fits = (1..=PAGE_BYTES / END_BYTES).contains(&buckets);
@@ -90,7 +91,7 @@ pub(crate) struct BucketBlooms {
 }
 
 impl BucketBlooms {
-    /// Filters whose pages are asked for when they are needed.
+    /// Filters that ask for their pages when a probe needs them.
     pub(crate) fn paged(table: TableId, description: Description) -> BucketBlooms {
         BucketBlooms {
             table,
@@ -113,8 +114,8 @@ impl BucketBlooms {
         })
     }
 
-    /// Whether a bucket may hold a key. `page` is the page that the answer before this one asked for.
-    /// Cost: one or two cache lines when resident, one page when paged.
+    /// Returns whether a bucket may hold a key. `page` is the page that the answer before this one
+    /// asked for. Cost: one or two cache lines when resident, one page when paged.
     pub(crate) fn may_hold(
         &self,
         bucket: usize,
@@ -154,13 +155,13 @@ impl BucketBlooms {
     }
 }
 
-/// Builds the filters, a bucket after the other. Memory: the filters, 4 bytes for each, and the hashes
-/// of one bucket's keys.
+/// Builds the filters, one bucket after another. Memory: the filters, 4 bytes for each, and the
+/// hashes of one bucket's keys.
 #[derive(Debug)]
 pub(crate) struct Builder {
     bits_per_key: f32,
     probes: u8,
-    /// Of the keys of the bucket that is being filled.
+    /// The hashes of the keys of the current bucket.
     hashes: Vec<u64>,
     filters: Vec<u8>,
     sizes: Vec<u32>,
@@ -179,14 +180,14 @@ impl Builder {
         }
     }
 
-    /// A key of the bucket; not twice the same, which would only waste space.
+    /// Adds a key of the bucket. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
         self.hashes.push(hash.low());
     }
 
-    /// The bucket is full.
+    /// Ends the bucket and builds its filter.
     pub(crate) fn finish_bucket(&mut self) {
-        // More than a page have only buckets of more keys than fit one.
+        // Only a bucket with more keys than fit a page wants more.
         let wanted = small_bloom::bytes_for(self.hashes.len(), self.bits_per_key);
         let bytes = wanted.min(PAGE_BYTES - END_BYTES);
         let start = self.filters.len();
@@ -197,7 +198,7 @@ impl Builder {
         self.sizes.push(bytes as u32);
     }
 
-    /// About the bytes that the filters would take in the file if they were finished now.
+    /// The approximate size in the file if the filters were finished now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let bytes = self.filters.len() + self.sizes.len() * END_BYTES;
         (bytes as u64).next_multiple_of(DEVICE_PAGE_BYTES)
@@ -209,7 +210,7 @@ impl Builder {
             + self.sizes.capacity() * size_of::<u32>()
     }
 
-    /// The most buckets whose filters fit a page, wherever in the table they are.
+    /// The most buckets whose filters fit a page, anywhere in the table.
     fn buckets_per_page(&self) -> usize {
         let count = self.sizes.len();
         let bytes = self.filters.len() + count * END_BYTES;
@@ -224,8 +225,8 @@ impl Builder {
         (1..=most).rev().find(fits).unwrap_or(1)
     }
 
-    /// Hands the pages, in order, to `write_page`. The first will be stored at `offset`, each of the others
-    /// after its predecessor's trailer.
+    /// Hands the pages, in order, to `write_page`. The first will be stored at `offset`, each of
+    /// the others after its predecessor's trailer.
     pub(crate) fn finish(
         self,
         offset: u64,
@@ -265,7 +266,7 @@ mod tests {
         KeyHash::of(&key.to_le_bytes(), 3)
     }
 
-    /// Filters of buckets of so many keys each.
+    /// The filters of one bucket per element of `sizes`, which is its number of keys.
     fn build(sizes: &[u64], bits_per_key: f32) -> (Description, Vec<Vec<u8>>) {
         let mut builder = Builder::new(bits_per_key);
         for (bucket, &keys) in (0_u64..).zip(sizes) {
@@ -303,7 +304,8 @@ mod tests {
         }
     }
 
-    /// I6 of LSM-trie: the filter of a bucket holds all its keys, in memory and in pages; and few others.
+    /// I6 of LSM-trie: the filter of a bucket holds all its keys, in memory and in pages, and few
+    /// others.
     #[test]
     fn every_bucket_has_the_filter_of_its_keys() {
         let even: Vec<u64> = (0..3000).map(|i| 33 + i % 4).collect();

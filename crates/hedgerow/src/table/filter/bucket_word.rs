@@ -1,5 +1,5 @@
-//! A bucket as an integer, of the narrowest kind that holds it: the wider one has a price, and what
-//! is read beyond the bucket may lie in another cache line.
+//! A bucket as an integer, of the narrowest kind that holds it. A wider one costs more, and the
+//! bytes beyond the bucket may lie in another cache line.
 
 use std::ops::{BitAnd, BitOr, BitXor, Not, Shl, Shr};
 

@@ -1,12 +1,12 @@
-//! Buckets of four slots, packed to the bit: what both cuckoo filters are made of (B. Fan,
-//! D. Andersen, M. Kaminsky, M. Mitzenmacher, "Cuckoo filter: practically better than Bloom", 2014,
+//! Buckets of four slots, packed to the bit. Both cuckoo filters consist of them (B. Fan, D.
+//! Andersen, M. Kaminsky, M. Mitzenmacher, "Cuckoo filter: practically better than Bloom", 2014,
 //! section 3).
 //!
-//! A slot holds the fingerprint of a key and, below it, a payload. The key's two buckets are `b` and
-//! `(G(fingerprint) - b) mod m`: each follows from the other and the fingerprint for any number `m`
-//! of buckets, where the paper's exclusive or wants a power of two. Two slots with the same
-//! fingerprint that share one bucket therefore share both: they are of one *class*, and moving
-//! them about does not change that.
+//! A slot holds the fingerprint of a key and, below it, a payload. The key's two buckets are `b`
+//! and `(G(fingerprint) - b) mod m`. Each follows from the other and the fingerprint for any number
+//! `m` of buckets; the paper's exclusive or wants a power of two. Two slots with the same
+//! fingerprint that share one bucket therefore share both: they are of one *class*. A move to the
+//! other bucket does not change the class.
 
 use std::marker::PhantomData;
 
@@ -21,10 +21,10 @@ pub(crate) const FINGERPRINT_BITS_MIN: u8 = 4;
 pub(crate) const FINGERPRINT_BITS_MAX: u8 = 24;
 /// The number of one of 64 runs, and a bit.
 pub(crate) const PAYLOAD_BITS_MAX: u8 = 7;
-/// The share of slots in use up to which room is found without effort; 0.976 is where four slots
-/// end to work at all.
+/// The share of used slots up to which an insertion finds room easily. At 0.976, four slots stop
+/// working at all.
 pub(crate) const LOAD_MAX: f64 = 0.95;
-/// A bucket is read and written with whatever follows it.
+/// A read or write of a bucket covers the bytes that follow it.
 pub(crate) const PADDING_BYTES: usize = <u128 as Word>::BYTES;
 /// Four slots of this width fit a word of 64 bits. If the width is odd, the half byte before them
 /// fits, too.
@@ -36,26 +36,26 @@ const VISITS_MAX: usize = 128;
 /// The bits of a key's hash that cuckoo filters look at.
 pub(crate) const HASH_BITS: u32 = 56;
 
-/// What cuckoo filters look at: the 56 high bits of the low half of a key's hash.
+/// The hash that cuckoo filters look at: the 56 high bits of the low half of a key's hash.
 #[inline]
 pub(crate) fn hash_of(low: u64) -> u64 {
     low >> (u64::BITS - HASH_BITS)
 }
 
-/// The bytes of so many buckets: each takes half as many as a slot has bits.
+/// The bytes of `buckets` buckets: each takes half as many as a slot has bits.
 pub(crate) fn bytes_of(buckets: u32, slot_bits: u32) -> u64 {
     (u64::from(buckets) * u64::from(slot_bits)).div_ceil(2)
 }
 
-/// Where a key may be.
+/// The buckets that may hold a key, and its fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
-    /// Never 0, which marks a slot that is free.
+    /// The fingerprint. 0 marks a free slot, so it is never 0.
     pub(crate) fingerprint: u32,
     pub(crate) buckets: [u32; 2],
 }
 
-/// How many buckets there are, and what their slots consist of.
+/// The number of buckets, and the parts of their slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     buckets: u32,
@@ -87,7 +87,7 @@ impl Geometry {
         Ok(geometry.with_payload_bits(payload_bits))
     }
 
-    /// As many buckets with other payloads, of at most [`PAYLOAD_BITS_MAX`].
+    /// The same number of buckets with other payloads, of at most [`PAYLOAD_BITS_MAX`].
     pub(crate) fn with_payload_bits(self, payload_bits: u8) -> Geometry {
         let slot_bits = u32::from(self.fingerprint_bits + payload_bits);
         Geometry {
@@ -97,13 +97,13 @@ impl Geometry {
         }
     }
 
-    /// The number of buckets for so many entries.
+    /// The number of buckets for `entries` entries.
     pub(crate) fn buckets_for(entries: u64) -> u64 {
         let slots = (entries as f64 / LOAD_MAX).ceil() as u64;
         slots.div_ceil(u64::from(SLOTS)).max(1)
     }
 
-    /// The entries that find room.
+    /// The number of entries that find room.
     pub(crate) fn capacity(&self) -> u64 {
         (f64::from(self.buckets) * f64::from(SLOTS) * LOAD_MAX) as u64
     }
@@ -121,7 +121,7 @@ impl Geometry {
         u32::from(self.fingerprint_bits + self.payload_bits)
     }
 
-    /// Whether a bucket is read as 64 bits; as 128 else.
+    /// Returns true if a bucket is read as 64 bits. Otherwise it is read as 128.
     #[inline]
     pub(crate) fn is_narrow(&self) -> bool {
         self.slot_bits() <= NARROW_SLOT_BITS
@@ -131,8 +131,9 @@ impl Geometry {
         bytes_of(self.buckets, self.slot_bits())
     }
 
-    /// Fingerprint and buckets of a key: from disjoint bits of its hash, so that the buckets say
-    /// nothing about the fingerprint. Keys in the order of their hashes have first buckets in order.
+    /// The fingerprint and the buckets of a key. They come from disjoint bits of its hash, so the
+    /// buckets say nothing about the fingerprint. Keys in the order of their hashes have first
+    /// buckets in order.
     #[inline]
     pub(crate) fn place(&self, hash: u64) -> Place {
         let fingerprint =
@@ -142,7 +143,7 @@ impl Geometry {
         self.place_in(first, fingerprint)
     }
 
-    /// The place of an entry that is in a bucket.
+    /// The place of an entry in a bucket.
     #[inline]
     pub(crate) fn place_in(&self, bucket: u32, fingerprint: u32) -> Place {
         Place {
@@ -163,14 +164,15 @@ impl Geometry {
         }
     }
 
-    /// The bucket `index` of those that begin with `bytes`. What lies above its slots is of others.
+    /// The bucket `index` of those that begin with `bytes`. The bits above its slots belong to
+    /// others.
     #[inline]
     pub(crate) fn bucket<W: Word>(&self, bytes: &[u8], index: u32) -> W {
         let (at, shift) = self.locate(index);
         W::read(bytes, at) >> shift
     }
 
-    /// Has the processor fetch the buckets of a place from memory.
+    /// Prefetches the buckets of a place.
     #[inline]
     pub(crate) fn prefetch(&self, bytes: &[u8], place: Place) {
         for bucket in place.buckets {
@@ -178,7 +180,7 @@ impl Geometry {
         }
     }
 
-    /// Byte and bit of a bucket.
+    /// The byte and the bit at which a bucket begins.
     #[inline]
     fn locate(&self, index: u32) -> (usize, u32) {
         let half_bytes = u64::from(index) * u64::from(self.slot_bits());
@@ -199,13 +201,13 @@ impl Geometry {
         self.first(self.with_fingerprint(bucket, 0))
     }
 
-    /// The first of the slots marked.
+    /// The first of the marked slots.
     #[inline]
     pub(crate) fn first<W: Word>(&self, marks: W) -> Option<u32> {
         (marks != W::from(0)).then(|| marks.lowest_bit() / self.slot_bits())
     }
 
-    /// Whether a slot has this content.
+    /// Returns true if the bucket holds a slot with this content.
     #[inline]
     fn holds<W: Word>(&self, bucket: W, slot: u32) -> bool {
         self.zeros(bucket ^ W::of(self.ones).times(W::from(slot))) != W::from(0)
@@ -216,7 +218,7 @@ impl Geometry {
         fingerprint << self.payload_bits | payload
     }
 
-    /// What a slot holds.
+    /// The content of a slot.
     #[inline]
     pub(crate) fn slot<W: Word>(&self, bucket: W, at: u32) -> u32 {
         (bucket >> (at * self.slot_bits())).low() as u32 & self.slot_mask()
@@ -254,13 +256,13 @@ fn scale(fraction: u32, count: u32) -> u32 {
     ((u64::from(fraction) * u64::from(count)) >> 32) as u32
 }
 
-/// What became of an entry that was to be inserted.
+/// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
     Stored,
     /// The same slot was there before.
     Present,
-    /// There is no room and none can be made; nothing has changed.
+    /// There is no room and none can be made. Nothing has changed.
     Full,
 }
 
@@ -268,14 +270,15 @@ pub(crate) enum Inserted {
 #[derive(Debug)]
 pub(crate) struct Filling<'a, W> {
     pub(crate) geometry: Geometry,
-    /// With [`PADDING_BYTES`] behind the last bucket.
+    /// The buckets, with [`PADDING_BYTES`] behind the last one.
     bytes: &'a mut [u8],
     /// The search for room, kept for its memory.
     visits: Vec<Visit>,
     word: PhantomData<W>,
 }
 
-/// A bucket looked at for room, and the slot of the bucket before it whose entry could move there.
+/// A bucket in the search for room, and the slot of the bucket before it whose entry could move
+/// there.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     bucket: u32,
@@ -301,7 +304,7 @@ impl<'a, W: Word> Filling<'a, W> {
         self.geometry.bucket(self.bytes, index)
     }
 
-    /// Stores an entry unless there is the same one.
+    /// Stores an entry unless the same one is there.
     #[inline]
     pub(crate) fn insert(&mut self, place: Place, payload: u32) -> Inserted {
         let slot = self.geometry.slot_of(place.fingerprint, payload);
@@ -330,8 +333,8 @@ impl<'a, W: Word> Filling<'a, W> {
         W::update(self.bytes, byte, mask, W::from(slot) << shift);
     }
 
-    /// Has all that inserting at these places will look at fetched at once: one after the other, each would wait for
-    /// memory, up to several times.
+    /// Prefetches all buckets that insertions at these places will read. One after the other, each
+    /// insertion would wait for memory, up to several times.
     pub(crate) fn fetch(&self, places: impl Iterator<Item = Place> + Clone) {
         for place in places.clone() {
             self.geometry.prefetch(self.bytes, place);
@@ -359,9 +362,9 @@ impl<'a, W: Word> Filling<'a, W> {
         })
     }
 
-    /// Frees a slot in one of two full buckets by moving entries to their other buckets, along the
-    /// shortest path to a bucket with room. Nothing moves unless there is one: an entry taken out
-    /// without a place to go would be lost, because its key is not known here.
+    /// Frees a slot in one of two full buckets. It moves entries to their other buckets, along the
+    /// shortest path to a bucket with room. Nothing moves unless there is such a path: an entry
+    /// that was taken out without a new place would be lost, because its key is not known here.
     fn make_room(&mut self, roots: [u32; 2]) -> Option<(u32, u32)> {
         let root = |bucket| Visit { bucket, from: None };
         self.visits.clear();
@@ -398,7 +401,8 @@ impl<'a, W: Word> Filling<'a, W> {
         visit.bucket == bucket
     }
 
-    /// Moves the entries of the path that ends with the last visit; the slot that it leaves free.
+    /// Moves the entries of the path that ends with the last visit. Returns the slot that became
+    /// free.
     fn move_along(&mut self, vacant: u32) -> (u32, u32) {
         let mut visit = self.visits[self.visits.len() - 1];
         let mut free = (visit.bucket, vacant);

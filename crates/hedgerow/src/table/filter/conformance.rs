@@ -1,5 +1,5 @@
-//! What every filter does: it never says no for a member, answers the same from memory and from
-//! pages, asks for pages that exist, and is wrong no more often than it promises.
+//! The rules for every filter. It never says no for a member. It answers the same from memory and
+//! from pages. It asks for pages that exist. Its false positives stay below its promise.
 
 use super::{Probe, RunMask};
 use crate::base::entry::KeyHash;
@@ -65,7 +65,7 @@ pub(super) fn check(build: impl Fn(&[KeyHash]) -> Filter) {
             .filter(|&i| !filter.ask(hash(i)).is_empty())
             .count() as f64;
         if keys >= 10_000 {
-            // Four standard deviations above what is promised.
+            // Four standard deviations above the promise.
             let expected = filter.false_positives_max * asked as f64;
             assert!(
                 wrong <= expected + 4.0 * expected.sqrt() + 4.0,

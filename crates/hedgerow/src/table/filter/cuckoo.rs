@@ -1,7 +1,7 @@
-//! A cuckoo filter of one table ([`buckets`](super::buckets)): for less than about 0.4 % of
-//! false positives it takes less memory than a Bloom filter. Asking costs two cache lines; a paged
-//! filter reads one page if it finds the key in its first bucket, else nearly always a second one.
-//! The format is in `docs/format/cuckoo.md`.
+//! A cuckoo filter of one table ([`buckets`](super::buckets)). Below about 0.4 % of false positives
+//! it takes less memory than a Bloom filter. A probe costs two cache lines. A paged filter reads
+//! one page if the first bucket holds the key, else nearly always a second one. The format is in
+//! `docs/format/cuckoo.md`.
 //!
 //! With `f` bits of fingerprint, `8 * 0.95 / 2^f` of the absent keys pass, and a key takes
 //! `f / 0.95` bits.
@@ -18,10 +18,11 @@ use super::buckets::{
 use super::hash_list::HashList;
 use super::{Probe, RunMask, gather};
 
-/// With what comes with it, a page of so many bytes fits 4 KiB on the device and in memory.
+/// The most bytes of a page: with the bytes that accompany it, a page fits 4 KiB on the device and
+/// in memory.
 const PAGE_BYTES_MAX: u32 = 3968;
 
-/// What a key takes.
+/// The bits that a key takes.
 pub(crate) fn bits_per_key(fingerprint_bits: u8) -> f64 {
     f64::from(fingerprint_bits) / LOAD_MAX
 }
@@ -31,13 +32,13 @@ pub(crate) fn rate(fingerprint_bits: u8) -> f64 {
     8.0 * LOAD_MAX / f64::from(fingerprint_bits).exp2()
 }
 
-/// The bits of a fingerprint of which about this part of absent keys passes.
+/// The bits of a fingerprint that let about this part of absent keys pass.
 pub(crate) fn fingerprint_bits_for(rate: f64) -> u8 {
     let bits = (8.0 * LOAD_MAX / rate).log2().round() as u8;
     bits.clamp(FINGERPRINT_BITS_MIN, FINGERPRINT_BITS_MAX)
 }
 
-/// Where a filter is in its table file, and how it is asked.
+/// The place of a filter in its table file, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
@@ -45,7 +46,7 @@ pub struct Description {
     pub buckets: u32,
     /// The bits of a slot: 4 to 24.
     pub fingerprint_bits: u8,
-    /// Where the first page is; the others follow it without gaps.
+    /// The offset of the first page; the others follow it without gaps.
     pub offset: u64,
 }
 
@@ -59,7 +60,7 @@ impl Description {
         self.buckets.div_ceil(self.page_buckets()) as usize
     }
 
-    /// The bytes of so many buckets.
+    /// The bytes of `buckets` buckets.
     fn bytes_of(&self, buckets: u32) -> u64 {
         bytes_of(buckets, u32::from(self.fingerprint_bits))
     }
@@ -69,7 +70,7 @@ impl Description {
         self.bytes_of(self.buckets) + self.pages() as u64 * u64::from(TRAILER_BYTES)
     }
 
-    /// Where a page is stored.
+    /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
         let stored = self.bytes_of(self.page_buckets()) + u64::from(TRAILER_BYTES);
         let before = (page as u32).saturating_mul(self.page_buckets());
@@ -80,7 +81,7 @@ impl Description {
         }
     }
 
-    /// Checks what a file says of its filter.
+    /// Checks a description from a file.
     pub(crate) fn check(&self) -> Result<()> {
         self.geometry().map(drop)
     }
@@ -101,7 +102,7 @@ pub(crate) struct Cuckoo {
 }
 
 impl Cuckoo {
-    /// A filter whose pages are asked for when they are needed.
+    /// A filter that asks for its pages when a probe needs them.
     pub(crate) fn paged(table: TableId, description: Description) -> Result<Cuckoo> {
         Ok(Cuckoo {
             table,
@@ -127,7 +128,7 @@ impl Cuckoo {
         })
     }
 
-    /// Whether a key's fingerprint is in the bucket `index` of these bytes.
+    /// Returns true if a key's fingerprint is in the bucket `index` of these bytes.
     fn holds(&self, bytes: &[u8], index: u32, fingerprint: u32) -> bool {
         if self.geometry.is_narrow() {
             self.holds_as::<u64>(bytes, index, fingerprint)
@@ -168,7 +169,7 @@ impl Probe for Cuckoo {
         let [first, second] = place.buckets;
         let mut found = false;
         if !self.buckets.is_empty() {
-            // Both, whatever the first one says: memory is asked for them together.
+            // Looks at both, whatever the first one says: their cache lines are fetched together.
             found = self.holds(&self.buckets, first, place.fingerprint)
                 | self.holds(&self.buckets, second, place.fingerprint);
         } else {
@@ -196,7 +197,7 @@ impl Probe for Cuckoo {
     }
 }
 
-/// Collects the hashes of a table's keys: how many there are decides the size of the filter.
+/// Collects the hashes of a table's keys: their number decides the size of the filter.
 #[derive(Debug)]
 pub(crate) struct Builder {
     fingerprint_bits: u8,
@@ -216,7 +217,7 @@ impl Builder {
         }
     }
 
-    /// A key of the table; not twice the same, which would only waste space.
+    /// Adds a key of the table. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
         self.hashes.add(hash);
     }
@@ -231,7 +232,7 @@ impl Builder {
     }
 
     fn buckets(&self) -> u32 {
-        // Saturates; a table of so many keys (over 10^10) cannot be.
+        // Saturates; no table has that many keys (over 10^10).
         Geometry::buckets_for(self.hashes.len() as u64).min(u64::from(u32::MAX)) as u32
     }
 
@@ -262,12 +263,12 @@ impl Builder {
                     .try_for_each(&mut write_page)?;
                 return Ok(description);
             }
-            // Hardly ever, and nearly only in filters of a few keys.
+            // Rare, and nearly only in filters of a few keys.
             description.buckets += description.buckets / 64 + 1;
         }
     }
 
-    /// Whether all keys found room.
+    /// Returns true if all keys found room.
     fn fill<W: Word>(&self, geometry: Geometry, buckets: &mut [u8]) -> bool {
         let mut filling = Filling::<W>::new(geometry, buckets);
         self.hashes.iter().all(|low| {

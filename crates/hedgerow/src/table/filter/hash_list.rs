@@ -1,9 +1,9 @@
-//! The hashes of a table's keys, collected until it is known how many there are.
+//! The hashes of a table's keys, collected until their number is known.
 
 use crate::base::entry::KeyHash;
 
-/// In pieces: a list that grows by copying would hold three times as much for a moment, and leave
-/// holes in memory.
+/// Keeps the hashes in pieces. A list that grows by copying would hold three times as much for a
+/// moment, and would leave holes in memory.
 #[derive(Debug, Default)]
 pub(crate) struct HashList {
     pieces: Vec<Vec<u64>>,
@@ -11,7 +11,7 @@ pub(crate) struct HashList {
 }
 
 impl HashList {
-    /// Hashes that room is made for at once: 32 KiB.
+    /// The hashes of a piece, which is allocated at once: 32 KiB.
     const PIECE: usize = 4096;
 
     pub(crate) fn add(&mut self, hash: KeyHash) {

@@ -1,8 +1,9 @@
-//! Filters: which runs may hold a key, answered from a few bits per key without reading the data.
+//! Filters: they name the runs that may hold a key, from a few bits per key and without a read of
+//! the data.
 //!
 //! A filter never says no for a key that is there. It answers for one run (a table's own filter) or
-//! for several runs of a group (`GroupProbe`); which run a bit of its answer stands for is known to
-//! who holds it. Filters do no I/O: a paged filter asks for the page that it wants to see.
+//! for several runs of a group (`GroupProbe`). The holder of the filter knows the run of each bit
+//! of an answer. Filters do no I/O: a paged filter asks for the page that it needs.
 
 pub(crate) mod bloom;
 pub(crate) mod bucket_bloom;
@@ -23,7 +24,8 @@ use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, Step};
 
-/// A set of runs: of a group, bit `i` being the `i`-th newest, or of those that a filter covers.
+/// A set of runs. For a group, bit `i` is the `i`-th newest run; for a filter, the `i`-th that it
+/// covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunMask(pub(crate) u64);
 
@@ -52,7 +54,7 @@ impl RunMask {
         self.0 == 0
     }
 
-    /// Takes the newest run out of the set: its place in the interval.
+    /// Removes the newest run from the set and returns its bit.
     pub(crate) fn take_newest(&mut self) -> Option<usize> {
         let newest = self.0.trailing_zeros() as usize;
         self.0 &= self.0.wrapping_sub(1);
@@ -60,14 +62,14 @@ impl RunMask {
     }
 }
 
-/// A filter that can be asked.
+/// A filter that can be probed.
 pub(crate) trait Probe: Any + Send + Sync + Debug {
     /// All runs that may hold a key with this hash. `page` is the page that the answer before this
     /// one asked for; the first call has none.
     /// Cost: one or two cache lines when resident, as many pages when paged.
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>>;
-    /// Fetches from memory what it will look at when it is asked for this hash, without waiting for it: so
-    /// that the fetches of several filters, and of many keys, go on at the same time. Nothing if it is paged.
+    /// Prefetches the cache lines that a probe for this hash will read. The fetches of several
+    /// filters and of many keys then overlap. A paged filter does nothing.
     fn touch(&self, _hash: KeyHash) {}
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
@@ -76,14 +78,14 @@ pub(crate) trait Probe: Any + Send + Sync + Debug {
 /// 2^64 / golden ratio: odd, and its multiples are spread evenly.
 pub(crate) const REMIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Spreads what is in some bits of a word over all of them.
+/// Spreads some bits of a word over all of them.
 #[inline]
 pub(crate) fn remix(word: u64) -> u64 {
     let product = word.wrapping_mul(REMIX);
     (product ^ (product >> 32)).wrapping_mul(REMIX)
 }
 
-/// What a filter can be built with, which options are checked for before.
+/// Checks the bits per key of a filter. Options are checked before.
 ///
 /// # Panics
 /// If it is not 1.0 to 32.0.
@@ -94,7 +96,7 @@ pub(crate) fn assert_bits_per_key(bits_per_key: f32) {
     );
 }
 
-/// The pages of a filter, in order, as one: `bytes` of them, then `padding` zeros.
+/// Joins the pages of a filter, in order: `bytes` of them, then `padding` zeros.
 fn gather<'a>(
     pages: impl Iterator<Item = Result<&'a [u8]>>,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! The filter of one table, whichever it is: how it is described in the footer, built and opened.
+//! The filter of one table, of any kind: its description in the footer, how it is built and opened.
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
@@ -7,21 +7,21 @@ use crate::base::page::{Handle, TableId};
 use super::{Probe, bloom, bucket_bloom, cuckoo};
 use crate::table::filter::run_hashes;
 
-/// Where a filter is in its table file, and how it is asked.
+/// The place of a filter in its table file, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Description {
     /// A Bloom filter blocked by cache line.
     Bloom(bloom::Description),
     /// A cuckoo filter.
     Cuckoo(cuckoo::Description),
-    /// The hashes of all keys, of which filters over several runs are built.
+    /// The hashes of all keys: filters over several runs are built from them.
     Hashes(run_hashes::Description),
-    /// A Bloom filter for each bucket, which the table asks itself.
+    /// A Bloom filter for each bucket; the table probes it itself.
     Buckets(bucket_bloom::Description),
 }
 
 impl Description {
-    /// Where the first page is; the others follow it without gaps.
+    /// The offset of the first page; the others follow it without gaps.
     pub fn offset(&self) -> u64 {
         match self {
             Description::Bloom(bloom) => bloom.offset,
@@ -50,7 +50,7 @@ impl Description {
         }
     }
 
-    /// Where a page is stored.
+    /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
         match self {
             Description::Bloom(bloom) => bloom.page_handle(page),
@@ -60,7 +60,7 @@ impl Description {
         }
     }
 
-    /// Checks what a file says of its filter.
+    /// Checks a description from a file.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Description::Bloom(bloom) => bloom.check(),
@@ -70,12 +70,12 @@ impl Description {
         }
     }
 
-    /// Whether reads ask it.
+    /// Returns true if reads probe it.
     pub(crate) fn is_asked(&self) -> bool {
         !matches!(self, Description::Hashes(_))
     }
 
-    /// The filter, asking for its pages when they are needed; hashes never are.
+    /// A filter that asks for its pages when a probe needs them. Stored hashes are no filter.
     pub(crate) fn paged(self, table: TableId) -> Result<Option<Box<dyn Probe>>> {
         Ok(match self {
             Description::Bloom(bloom) => Some(Box::new(bloom::Bloom::paged(table, bloom)?)),
@@ -106,14 +106,14 @@ fn of_buckets() -> Error {
     Error::corruption("expected a filter of the whole table, found one for each bucket")
 }
 
-/// What kind of filter a table is to have.
+/// The kind of filter of a new table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Spec {
     /// Bits per key, 1.0 to 32.0.
     Bloom(f32),
     /// Bits of a fingerprint, 4 to 24.
     Cuckoo(u8),
-    /// None of its own: the hashes for one over several runs.
+    /// No filter of its own: the hashes for a filter over several runs.
     Hashes,
 }
 
@@ -134,7 +134,7 @@ impl Builder {
         }
     }
 
-    /// A key of the table; not twice the same, which would only waste space.
+    /// Adds a key of the table. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
         match self {
             Builder::Bloom(bloom) => bloom.add(hash),

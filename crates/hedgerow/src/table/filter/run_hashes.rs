@@ -1,7 +1,7 @@
-//! The hashes of the keys of a run, or of a piece of it, stored beside it: what a filter over many
-//! runs is built from when it grows or is not found whole. They are sorted and take
-//! `56 - log2(keys)` bits plus two to three each (P. Elias 1974, R. Fano 1971): 4.3 bytes at ten
-//! million keys, where reading the keys themselves would read all data. The format is in
+//! The hashes of the keys of a run, or of a piece of it, stored beside it. A filter over many runs
+//! is built from them when it grows or its file is missing or damaged. They are sorted and take `56
+//! - log2(keys)` bits plus two to three each (P. Elias 1974, R. Fano 1971): 4.3 bytes at ten
+//! million keys. A read of the keys themselves would read all data. The format is in
 //! `docs/format/multi_level_cuckoo.md`.
 //!
 //! The low bits of each hash are stored as they are. The high bits, which ascend, are a set of
@@ -15,16 +15,16 @@ use crate::table::filter::buckets::{HASH_BITS, hash_of};
 use crate::table::filter::hash_list::HashList;
 use crate::table::filter::{Probe, RunMask, gather};
 
-/// The bytes of a page: they are read all at once, from front to back.
+/// The bytes of a page. The pages are read all at once, from front to back.
 const PAGE_BYTES: u32 = 64 << 10;
 
-/// Where the hashes of a table's keys are in its file.
+/// The place of the hashes of a table's keys in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
     /// The bytes of the hashes, in pages of 64 KiB.
     pub bytes: u32,
-    /// Where the first page is; the others follow it without gaps.
+    /// The offset of the first page; the others follow it without gaps.
     pub offset: u64,
 }
 
@@ -38,7 +38,7 @@ impl Description {
         u64::from(self.bytes) + self.pages() as u64 * u64::from(TRAILER_BYTES)
     }
 
-    /// Where a page is stored.
+    /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
         let stored = u64::from(PAGE_BYTES + TRAILER_BYTES);
         let before = (page as u32).saturating_mul(PAGE_BYTES);
@@ -49,12 +49,12 @@ impl Description {
     }
 }
 
-/// The hashes of the keys of one table, ascending. As a filter they are what `verify` asks.
+/// The hashes of the keys of one table, ascending. `verify` probes them as a filter.
 #[derive(Debug)]
 pub(crate) struct RunHashes(pub(crate) Vec<u64>);
 
 impl RunHashes {
-    /// From all pages in order.
+    /// Decodes the hashes from all pages in order.
     ///
     /// # Errors
     /// `Corruption` if they are not what [`Builder::finish`] wrote.
@@ -117,18 +117,19 @@ impl Builder {
     }
 }
 
-/// The low bits of each of so many hashes that are stored as they are.
+/// The number of low bits of each of `count` hashes, which are stored as they are.
 fn low_bits(count: u64) -> u32 {
     HASH_BITS - count.max(1).ilog2().min(HASH_BITS)
 }
 
-/// Appends hashes ([`crate::group_filter::multi_level_cuckoo::hash_of`]), which must ascend; the same one may come again.
+/// Appends hashes ([`crate::group_filter::multi_level_cuckoo::hash_of`]). They ascend and may
+/// repeat.
 pub(crate) fn encode(hashes: &[u64], out: &mut Vec<u8>) {
     let low_bits = low_bits(hashes.len() as u64);
     varint::put(out, hashes.len() as u64);
     let lows = out.len();
     let low_bytes = (hashes.len() * low_bits as usize).div_ceil(8);
-    // A word may be written at the last bit.
+    // A write at the last bit covers a whole word.
     out.resize(lows + low_bytes + 8, 0);
     for (i, &hash) in hashes.iter().enumerate() {
         let bit = i * low_bits as usize;
@@ -147,7 +148,7 @@ pub(crate) fn encode(hashes: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// The hashes of some bytes, ascending. Cost: nothing is allocated.
+/// The hashes of some bytes, ascending. It allocates nothing.
 ///
 /// # Errors
 /// `Corruption` if the bytes are not what [`encode`] writes.

@@ -1,13 +1,13 @@
 //! A Bloom filter of a few dozen keys: some bytes, and the bits of a key anywhere in them.
 //!
-//! Filters this small are hurt by bits that depend on each other: with 35 keys of 16 bits, the 11
-//! bits of a key taken by double hashing let twice as many absent keys pass as independent ones
-//! would (0.098 %), taken by enhanced double hashing 0.064 %. Here each bit comes from the product
-//! of the one before with a constant, which is as good as independent: 0.047 %.
+//! Bits that depend on each other hurt filters this small. Take 35 keys of 16 bits each. With
+//! double hashing, the 11 bits of a key let 0.098 % of absent keys pass, twice as many as
+//! independent bits. With enhanced double hashing, 0.064 % pass. Here each bit comes from the
+//! product of the one before with a constant, which is as good as independent: 0.047 % pass.
 
 use super::REMIX;
 
-/// A filter has at least so many bytes: in fewer, keys are not told apart, whatever their number.
+/// The least size of a filter: fewer bytes do not tell keys apart, whatever their number.
 pub(crate) const BYTES_MIN: usize = 8;
 const PROBES_MAX: u8 = 22;
 
@@ -18,12 +18,12 @@ pub(crate) fn probes_for(bits_per_key: f32) -> u8 {
         .clamp(1.0, f32::from(PROBES_MAX)) as u8
 }
 
-/// Whether a filter may have keys of so many bits.
+/// Returns true if a filter may have `probes` bits per key.
 pub(crate) fn are_probes(probes: u8) -> bool {
     (1..=PROBES_MAX).contains(&probes)
 }
 
-/// The bytes of a filter for so many keys.
+/// The size in bytes of a filter for `keys` keys.
 pub(crate) fn bytes_for(keys: usize, bits_per_key: f32) -> usize {
     let bits = keys as f64 * f64::from(bits_per_key);
     ((bits / 8.0).ceil() as usize).max(BYTES_MIN)
@@ -46,7 +46,7 @@ pub(crate) fn add(filter: &mut [u8], low: u64, probes: u8) {
     }
 }
 
-/// Whether a key may be in a filter; not in one without bytes.
+/// Returns true if a key may be in a filter. A filter without bytes holds none.
 #[inline]
 pub(crate) fn may_hold(filter: &[u8], low: u64, probes: u8) -> bool {
     !filter.is_empty()
@@ -58,7 +58,8 @@ mod tests {
     use super::*;
     use crate::table::filter::remix;
 
-    /// As many absent keys pass, of many asked of many filters, with these bits of a key.
+    /// The part of absent keys that pass, over many filters and many keys each, with these bits of
+    /// a key.
     fn rate(keys: usize, bits_per_key: f32, independent: bool) -> f64 {
         let (filters, asked) = (4000, 3000);
         let probes = probes_for(bits_per_key);
@@ -68,7 +69,7 @@ mod tests {
             state = state.wrapping_add(1);
             remix(remix(state))
         };
-        // What `bits` does with words that have nothing to do with each other.
+        // The same as `bits`, with words that are independent of each other.
         let word = |low: u64, probe: u8| remix(low.wrapping_add(u64::from(probe) << 7));
         let place =
             |low, probe| ((u128::from(word(low, probe)) * (bytes as u128 * 8)) >> 64) as usize;

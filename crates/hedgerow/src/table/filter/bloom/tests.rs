@@ -56,7 +56,8 @@ fn the_table_of_probes_is_the_optimum() {
     }
 }
 
-/// Without this a poor remix would go unnoticed: it answers right, only too often yes.
+/// A poor remix would go unnoticed otherwise: its filter answers right, with too many false
+/// positives.
 #[test]
 fn false_positives_are_as_many_as_theory_says() {
     for (bits_per_key, keys, asked) in [

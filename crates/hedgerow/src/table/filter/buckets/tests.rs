@@ -21,7 +21,7 @@ fn buckets_lead_to_each_other_for_every_number_of_them() {
     }
 }
 
-/// Every slot of every width keeps what was written, beside any neighbours, in words of both sizes.
+/// Every slot of every width keeps its content, beside any neighbours, in words of both sizes.
 #[test]
 fn slots_keep_to_themselves() {
     for fingerprint_bits in FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX {
@@ -60,8 +60,8 @@ fn slots_keep_to_themselves() {
     }
 }
 
-/// The comparison of four slots at once against one at a time, over all buckets of slots that are
-/// zero, one, or all ones, and their neighbours.
+/// The comparison of four slots at once agrees with the comparison of one at a time. The slots of
+/// the buckets and their neighbours are zero, one, or all ones.
 #[test]
 fn slots_are_compared_exactly() {
     fn check<W: Word>(geometry: Geometry) {
@@ -99,8 +99,8 @@ fn slots_are_compared_exactly() {
     }
 }
 
-/// Fills tables until something is refused: what was stored is there, what was refused is not, and
-/// the load that a table is sized for is reached.
+/// Fills tables until an insertion is refused. The stored entries are there, the refused ones are
+/// not, and a table reaches the load that it is sized for.
 #[test]
 fn what_is_moved_is_not_lost() {
     for buckets in [1, 2, 3, 7, 50, 1000, 20_000] {
@@ -133,7 +133,7 @@ fn what_is_moved_is_not_lost() {
     }
 }
 
-/// Up to the largest load, and long after it, when each search is in vain.
+/// Fills tables to the largest load and far beyond it, where each search is in vain.
 #[test]
 fn the_search_for_room_is_bounded() {
     let geometry = geometry(20_000, 12, 3);

@@ -39,7 +39,7 @@ fn passes(filter: &Cuckoo, hash: KeyHash) -> bool {
     }
 }
 
-/// Section 3.7 of the specification: `2b` slots are compared, `alpha` of them in use.
+/// Section 3.7 of the specification: a probe compares `2b` slots, `alpha` of them in use.
 fn theory(bits: u8) -> f64 {
     8.0 * 0.95 / f64::from(1u32 << bits)
 }
@@ -80,7 +80,7 @@ fn false_positives_are_as_many_as_theory_says() {
         let measured = wrong as f64 / f64::from(asked);
         let expected = theory(bits);
         println!("{bits} bits: {measured:.6} measured, {expected:.6} expected");
-        // Keys of one class share a slot: with short fingerprints that is seen.
+        // Keys of one class share a slot: short fingerprints show it.
         let shared = expected / 2.0;
         assert!(
             measured / expected < 1.1 && measured / expected > 0.9 - shared,
@@ -95,7 +95,7 @@ fn a_filter_is_sized_exactly() {
         let hashes: Vec<_> = (0..keys).map(hash).collect();
         let (description, _) = build(12, &hashes);
         let exact = (f64::from(keys) / 0.95 / 4.0).ceil() as u32;
-        // Tables of few buckets may have to grow.
+        // Filters of few buckets may have to grow.
         let slack = if keys < 1000 { 4 } else { 1 };
         assert!(
             (exact..=exact + slack).contains(&description.buckets),
@@ -105,7 +105,7 @@ fn a_filter_is_sized_exactly() {
     }
 }
 
-/// Every set of up to nine keys out of a handful of hashes, among them equal ones and many of one
+/// Every set of up to nine keys from a handful of hashes. Some are equal and many are of one
 /// bucket.
 #[test]
 fn small_filters_hold_what_was_added() {

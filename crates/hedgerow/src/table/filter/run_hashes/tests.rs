@@ -48,7 +48,7 @@ fn hashes_take_few_bytes() {
     }
 }
 
-/// Every cut and every changed bit is refused or gives as many hashes as it says, ascending.
+/// Every cut and every changed bit is refused or gives ascending hashes in the stated number.
 #[test]
 fn damaged_hashes_are_refused_or_hashes() {
     let bytes = encoded(&hashes(40));
