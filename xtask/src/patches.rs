@@ -13,7 +13,7 @@ const FOLDER: &str = "crates/hedgerow-testkit/patches";
 const SECONDS_MAX: u32 = 300;
 
 struct Patch {
-    /// Under the root.
+    /// The path under the root.
     path: String,
     run: String,
 }

@@ -301,7 +301,7 @@ fn orders_are_measured_with_the_scans_that_they_have() {
     }
 }
 
-/// Without filters, lookups of absent keys search all runs of tiering; the next fill has another
+/// Lookups of absent keys search all runs of tiering without filters. So the next fill has another
 /// design.
 #[test]
 fn a_keyspace_may_tune_itself_while_it_is_measured() {

@@ -21,7 +21,7 @@ fn number(value: &[u8]) -> f32 {
 fn main() -> Result<()> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let db = Db::builder(dir.path()).memory_budget(64 << 20).open()?;
-    // Many features that are asked for are not there: more filter bits make those cheap.
+    // Many requested features are absent. More filter bits make those gets cheap.
     let design = Design {
         filter: FilterSpec::Bloom { bits_per_key: 14.0 },
         ..Design::default()

@@ -16,7 +16,7 @@ use std::thread::Thread;
 use hedgerow::{Db, ErrorKind, Keyspace, Layout, Pending, Result, Slice};
 
 const USERS: u32 = 20_000;
-/// Gets under way at the same time: what it takes to keep a fast disk busy.
+/// The number of gets under way at the same time: enough to keep a fast disk busy.
 const WINDOW: usize = 64;
 
 /// Moves a session to another user; a handler of a server could be written like this.
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
         assert_eq!(visit.wait()?.as_deref(), Some(&[count][..]));
     }
 
-    // Who would rather lose a call than wait is told of a full queue.
+    // A caller that would rather lose a call than wait gets an error from a full queue.
     let mut refused = 0;
     for user in 0..USERS {
         match sessions.try_put_later(user.to_be_bytes(), "here again") {

@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     let before = db.snapshot()?;
     batch.commit(Durability::Synced)?;
 
-    // A snapshot goes on seeing what there was.
+    // A snapshot still sees what there was.
     assert!(!fruit.contains_key("banana")?);
     assert!(before.contains_key(&fruit, "banana")?);
 

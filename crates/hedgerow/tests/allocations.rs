@@ -112,7 +112,7 @@ fn create_trees(db: &Db, trees: u64) -> Vec<Keyspace> {
     db.create_keyspaces(wanted).unwrap()
 }
 
-/// The memory of a tree is counted in the budget as so many bytes.
+/// The budget counts the memory that an open tree takes.
 #[test]
 fn an_empty_tree_takes_the_memory_that_it_is_counted_with() {
     const TREES: u64 = 2000;

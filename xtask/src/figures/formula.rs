@@ -18,7 +18,7 @@ const IDENTITY: [&str; 8] = [
     "threads",
 ];
 
-/// Pairs of a field and what it must be: `workload=fillrandom; threads=2`.
+/// Pairs of a field and its required value: `workload=fillrandom; threads=2`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Selection(Vec<(String, String)>);
 

@@ -1,5 +1,5 @@
-//! Modules of the engine import each other in no circle. A module that declares another one may name
-//! it: a contract names its variants, and these name the contract.
+//! Modules of the engine import each other in no circle. A module that declares another one may
+//! name it: a contract names its variants, and these name the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use super::Sources;
 
 const ENGINE: &str = "crates/hedgerow/src/";
 
-/// The circles that are left, each by its first module, with its reason. One that is gone is a finding.
+/// The circles that are left, each by its first module, with its reason. One that is gone is a
+/// finding.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "paths/compaction/mod.rs",

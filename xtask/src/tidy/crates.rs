@@ -1,4 +1,4 @@
-//! Which crates of the workspace a crate may be built from. ARCHITECTURE.md has the same table.
+//! The crates of the workspace from which a crate may be built. ARCHITECTURE.md has the same table.
 
 use super::Sources;
 

@@ -175,7 +175,7 @@ fn edges(sources: &Sources) -> Vec<Edge> {
     edges
 }
 
-/// The names that a path goes on with: one, or those of a group in braces.
+/// The next names of a path: one, or those of a group in braces.
 fn first_names(rest: &str) -> Vec<String> {
     let name = |text: &str| -> String {
         text.trim_start()

@@ -3,7 +3,7 @@
 use super::Sources;
 use super::rust::{line_of, words};
 
-/// In two parts, so that this file does not find itself.
+/// The marks, each in two parts, so that this file does not find itself.
 const MARKS: &[(&str, &str)] = &[
     ("TO", "DO"),
     ("FIX", "ME"),

@@ -1,4 +1,4 @@
-//! As much of Rust's grammar as the rules need: comments, strings, `#[cfg(test)]`. The code is
+//! The part of Rust's grammar that the rules need: comments, strings, `#[cfg(test)]`. The code is
 //! formatted by rustfmt, which settles the rest.
 
 /// A Rust file with comments, contents of strings and test-only items replaced by spaces.

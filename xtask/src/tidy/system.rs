@@ -1,4 +1,4 @@
-//! Who may reach the operating system, and who may write `unsafe`.
+//! The code that may reach the operating system, and the code that may have `unsafe`.
 
 use super::Sources;
 use super::rust::{line_of, words};
@@ -14,7 +14,7 @@ const OF_THE_SYSTEM: &[&str] = &[
     "Instant",
     "SystemTime",
 ];
-/// Where else something of these is named, and why.
+/// The other places that name one of these, with their reasons.
 const ALLOWED: &[(&str, &str, &str)] = &[
     (
         "crates/hedgerow-mem/src/sync.rs",

@@ -58,7 +58,7 @@ pub(crate) struct BulkLoad<'a> {
     outputs: Vec<OutputTables<'a>>,
     /// One for each partition, if entries come in another order than order keys.
     sorting: Vec<Sorting<'a>>,
-    /// As an order key; empty before the first.
+    /// The order key of the last entry. Empty before the first.
     last_key: Vec<u8>,
     scratch: Vec<u8>,
     entries: u64,

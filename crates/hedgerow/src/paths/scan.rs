@@ -325,9 +325,9 @@ pub struct Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Nowhere,
-    /// On the visible version of the key: a step forward skips its older ones.
+    /// The visible version of the key. A step forward skips its older ones.
     OnKey,
-    /// Before every version of the key.
+    /// A position before every version of the key.
     BeforeKey,
 }
 

@@ -35,7 +35,7 @@ fn layouts() -> [Layout; 3] {
     ]
 }
 
-/// A worker that is busy until it is let go on.
+/// A worker that is busy until the test releases it.
 struct Busy {
     go_on: Sender<()>,
     update: Pending<Option<hedgerow::Slice>>,
@@ -515,7 +515,7 @@ fn closing_beside_callers_drains_or_refuses() {
     }
 }
 
-/// The last handle goes on the worker's own thread, inside of a call.
+/// The worker's own thread drops the last handle, inside of a call.
 #[test]
 fn a_callback_may_hold_the_last_handle() {
     for workers in 0..3 {

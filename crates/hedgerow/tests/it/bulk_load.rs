@@ -435,7 +435,7 @@ fn repair_keeps_loads_newer_than_what_they_replaced() {
         let keyspace = db.existing_keyspace(&name).unwrap();
         assert_eq!(contents(&keyspace), model, "{manifest_is_lost}");
         db.verify().unwrap();
-        // Numbers go on above those of the load.
+        // Later numbers are above those of the load.
         keyspace.put(key(3), "after").unwrap();
         assert_eq!(
             keyspace.get(key(3)).unwrap().as_deref(),

@@ -36,7 +36,7 @@ fn check_files(disk: &SimStorage, db: &Db) {
     assert_eq!(report.filters as usize, names.len(), "{names:?}");
 }
 
-/// A database that was filled and closed, and what it holds.
+/// A filled and closed database, and its contents.
 fn closed(seed: u64, residency: Residency) -> (SimStorage, Contents) {
     let disk = SimStorage::new(seed);
     let db = open(&disk);
@@ -119,7 +119,7 @@ fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
     assert!((0.9..=1.06).contains(&absent), "{absent}");
 }
 
-/// With memory for a tenth of the filters a get reads one page for all levels that are not in
+/// If a tenth of the filters fits the memory, a get reads one page for all levels that are not in
 /// memory, however full the levels are.
 #[test]
 fn one_page_tells_of_all_filters_that_are_not_in_memory() {
@@ -359,7 +359,7 @@ fn checkpoints_and_repairs_have_clusters() {
     check_files(&disk, &db);
 }
 
-/// From other filters and policies to clusters and back, while it is written and opened again.
+/// Changes other filters and policies to clusters and back, during writes and reopening.
 #[test]
 fn filters_become_clusters_and_clusters_filters() {
     let disk = SimStorage::new(14);
@@ -450,7 +450,7 @@ fn any_failing_operation_on_clusters_loses_nothing() {
                 for i in 0..1000 {
                     keyspace.put(key(i * 7919 % 700), value(i)).unwrap();
                 }
-                // It may be told of, and is tried again.
+                // This call may report the fault. The engine tries again.
                 let _ = keyspace.wait_until_merged();
                 disk.clear_faults();
                 keyspace.wait_until_merged().unwrap();

@@ -26,7 +26,7 @@ const USUAL_SEEDS: u64 = 400;
 pub(crate) struct Sealed {
     path: String,
     pub(crate) what: What,
-    /// Where the bytes begin that can be falsified, and how many they are.
+    /// The offset of the bytes that a test can falsify, and their number.
     at: usize,
     bytes: usize,
 }

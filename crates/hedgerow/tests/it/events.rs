@@ -39,7 +39,7 @@ fn ask(db: &Db, event: &Event) -> Result<()> {
     Ok(())
 }
 
-/// A database whose listener asks it for all there is to know, whatever it hears.
+/// A database whose listener asks it for everything at each event.
 fn curious(environment: Environment) -> (Db, Heard) {
     let heard = Heard::default();
     let told = heard.clone();
@@ -47,7 +47,7 @@ fn curious(environment: Environment) -> (Db, Heard) {
     let db = asked.clone();
     let listener = move |event: &Event| {
         if let Some(db) = db.get() {
-            // What is told at the end of closing finds it closed.
+            // An event at the end of closing finds the database closed.
             if let Err(error) = ask(db, event) {
                 assert_eq!(error.kind(), ErrorKind::Closed);
             }
@@ -66,7 +66,7 @@ fn curious(environment: Environment) -> (Db, Heard) {
     (db, heard)
 }
 
-/// Repeats what leads to an event until it is heard, as often as is more than enough.
+/// Repeats the cause of an event until the listener has it, more often than it can need.
 fn until(heard: &Heard, expected: &str, mut step: impl FnMut(u64)) {
     let is_heard = || heard.lock().unwrap().contains(expected);
     for i in 0..1000 {
@@ -78,7 +78,7 @@ fn until(heard: &Heard, expected: &str, mut step: impl FnMut(u64)) {
     panic!("expected to hear: {expected}");
 }
 
-/// Has everything happen that a listener is told of, but for what comes with filters.
+/// Causes every event, except those that come with filters.
 fn happen(disk: &SimStorage, environment: Environment) -> Heard {
     let (db, heard) = curious(environment);
     let keyspace = db

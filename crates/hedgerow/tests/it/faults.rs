@@ -32,7 +32,7 @@ fn no_room_to_preallocate_is_no_space_and_writes_resume_when_there_is_room() {
     disk.set_capacity_bytes(Some(disk.used_bytes() + 1000));
     let failed = write_until_error(&keyspace, 1..10_000, &mut expected);
     assert_eq!(failed, Some(ErrorKind::NoSpace));
-    // Again and again, and reads go on.
+    // Each write is refused again, and reads still work.
     for i in 0..10 {
         let refused = keyspace.put(key(i), [0; 2000]);
         assert_eq!(kind(refused), ErrorKind::NoSpace);
@@ -191,7 +191,7 @@ fn failed_sync_of_the_log_poisons_all_later_writes() {
     assert!(db.close().is_err());
 }
 
-/// Every write is refused, reads go on, and the first `synced` writes are there after a crash.
+/// Every write is refused, reads still work, and the first `synced` writes are there after a crash.
 fn check_poisoned(disk: &SimStorage, keyspace: &Keyspace, synced: u64) {
     assert_eq!(kind(keyspace.put(b"k", b"v")), ErrorKind::Poisoned);
     assert_eq!(kind(keyspace.delete(b"k")), ErrorKind::Poisoned);
@@ -249,7 +249,7 @@ fn failed_write_of_a_table_is_tried_again_and_loses_nothing() {
             assert_eq!(kind(keyspace.flush()), expected_kind);
             assert_eq!(disk.faults_fired(), 1);
             assert_eq!(contents(&keyspace), expected);
-            // Writing goes on before it is tried again.
+            // Writes continue before the next try.
             write_until_error(&keyspace, 200..250, &mut expected);
             keyspace.flush().unwrap();
             assert_eq!(contents(&keyspace), expected);

@@ -33,7 +33,7 @@ fn fill(keyspace: &Keyspace, keys: std::ops::Range<u64>) {
     }
 }
 
-/// A database that was filled and closed, and what it holds.
+/// A filled and closed database, and its contents.
 fn closed() -> (SimStorage, Contents) {
     let disk = SimStorage::new(5);
     let db = open(&disk);

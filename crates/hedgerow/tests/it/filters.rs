@@ -1,4 +1,4 @@
-//! Filter allocation: what it saves, and that reads work where there are no filters.
+//! Filter allocation: the reads that it saves, and reads without filters.
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use hedgerow::io::sim::SimStorage;
@@ -44,7 +44,8 @@ fn filled_as(
     (db, keyspace)
 }
 
-/// Filters that let an absent key pass, per get: keys between any two of so many entries.
+/// The filters that let an absent key pass, per get. Each key lies between two of the `entries`
+/// keys.
 fn false_reads(db: &Db, keyspace: &Keyspace, entries: u64, gets: u64) -> f64 {
     let before = db.stats().filter_false_positives;
     for i in 0..gets {
@@ -227,7 +228,7 @@ fn the_memory_decides_where_the_design_does_not() {
 
 const SHARED: &str = "0=runs:4/mlcf:14;1-2=tiering:4/mlcf:14;3=leveling:4/cuckoo:14";
 
-/// Pages of data asked for per get of a key that is there: indexes and filters are in memory.
+/// The pages of data read per get of a present key. Indexes and filters are in memory.
 fn reads_per_hit(db: &Db, keyspace: &Keyspace) -> f64 {
     let before = db.stats().block_reads;
     for i in 0..50_000 {
@@ -242,7 +243,7 @@ fn runs(keyspace: &Keyspace) -> usize {
     stats.iter().map(|level| level.runs).sum()
 }
 
-/// Beginning in set mode and in unique mode.
+/// Two policies with shared filters: the first begins in set mode, the second in unique mode.
 fn shared() -> [PolicySpec; 2] {
     ["mlcf:14", "mlcf:14,unique"].map(|filter| SHARED.replace("mlcf:14", filter).parse().unwrap())
 }

@@ -23,7 +23,7 @@ fn coded_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format/db-v0-coded")
 }
 
-/// A small database with every kind of file and entry, closed; and what it holds.
+/// A small closed database with every kind of file and entry, and its contents.
 fn written_today() -> (SimStorage, BTreeMap<&'static str, Contents>) {
     let disk = SimStorage::new(0);
     let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();

@@ -34,7 +34,7 @@ fn fill(keyspace: &Keyspace, round: u64) {
     }
 }
 
-/// Among the keys of every table, so that a compaction leaves none as it is.
+/// Writes keys among those of every table, so that a compaction leaves no table as it is.
 fn write_to_log(keyspace: &Keyspace) {
     for i in (1..800).step_by(10) {
         keyspace.put(key(i), "only in the log").unwrap();

@@ -466,7 +466,7 @@ fn used_bytes(segment: &[u8]) -> usize {
         .map_or(0, |at| at + 1)
 }
 
-/// Where the last record of a segment starts: docs/format says that its header has 32 bytes, with
+/// The offset of the last record of a segment. docs/format says that its header has 32 bytes, with
 /// the payload's size at offset 4.
 fn last_record(segment: &[u8]) -> usize {
     let (mut at, mut last) = (64, 64);

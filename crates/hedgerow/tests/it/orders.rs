@@ -1,5 +1,5 @@
-//! Key orders, from the API to the disk: every order stores what it is given, and what it cannot do
-//! it refuses with a sentence that says what it can.
+//! Key orders, from the API to the disk. Every order stores what it is given. It refuses an
+//! unsupported call with a sentence that names the supported ones.
 
 use std::collections::BTreeMap;
 
@@ -364,7 +364,7 @@ fn a_layout_is_fixed_with_its_order() {
     assert!(!files(&disk, "log").is_empty());
 }
 
-/// In any order; the second load does not fit the memory of merges, which is a part of 1 MiB.
+/// Entries come in any order. The second load does not fit the memory of merges, a part of 1 MiB.
 #[test]
 fn a_bulk_load_puts_entries_in_the_order_of_the_keyspace() {
     for layout in layouts() {
@@ -423,7 +423,7 @@ fn a_bulk_load_of_a_key_that_comes_twice_loads_nothing() {
     }
 }
 
-/// Where keys are divided by the hash of their prefix, no other tree is asked for it.
+/// If the hash of a prefix divides keys, a scan of the prefix reads no other tree.
 #[test]
 fn a_scan_of_a_prefix_reads_one_tree() {
     let blocks_read = |order, partitions| {
@@ -448,7 +448,7 @@ fn a_scan_of_a_prefix_reads_one_tree() {
     };
     for order in &HASHING[..3] {
         let (one, eight) = (blocks_read(*order, 1), blocks_read(*order, 8));
-        // Each of the seven other trees would be asked for a block at least.
+        // A scan of each of the seven other trees would read a block at least.
         assert!(eight <= one + 100, "{order}: {one}, {eight}");
     }
 }

@@ -1,4 +1,4 @@
-//! Keyspaces divided into trees: what is told from outside of how they are divided.
+//! Keyspaces divided into trees: the effects of the division that a user sees.
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Db, Design, Keyspace, Layout};

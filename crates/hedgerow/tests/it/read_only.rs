@@ -196,7 +196,7 @@ fn read_only_beside_a_writer_sees_a_prefix_whatever_the_writer_does_meanwhile() 
         let count = *count.lock().unwrap();
         let length = prefix_length(|i| found.contains_key(&key(i)), count);
         assert!(length >= 50);
-        // It goes on reading what it saw, whatever files the writer removes.
+        // The reader still reads what it saw, whatever files the writer removes.
         keyspace.compact::<&[u8]>(..).unwrap();
         db.drop_keyspace("plain").unwrap();
         assert_eq!(contents(&reader.existing_keyspace("plain").unwrap()), found);

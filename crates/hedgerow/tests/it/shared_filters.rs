@@ -169,7 +169,7 @@ fn little_memory_shortens_fingerprints() {
     assert!(hit <= 1.1, "{hit}");
 }
 
-/// With room for fewer runs, or not at all.
+/// Filters have room for fewer runs, or are not built at all.
 #[test]
 fn filters_of_several_runs_take_half_of_the_memory_at_most() {
     let budget = 1 << 20;

@@ -136,7 +136,8 @@ fn entries_are_written_as_often_as_the_simulator_says() {
 /// Enough for memtables of 256 MiB.
 const MEMORY: u64 = 16 << 30;
 
-/// From 10 GB on, with memtables of 256 MiB; smaller ones shift sizes and change nothing else.
+/// The sizes begin at 10 GB, with memtables of 256 MiB. Smaller memtables shift sizes and change
+/// nothing else.
 #[test]
 fn tries_cost_what_the_closed_form_says() {
     let mut missed = Vec::new();
@@ -191,7 +192,7 @@ const LATE_MEMTABLE_BYTES: u64 = 32 << 10;
 /// The simulator's: a thread merges 100 MB/s.
 const MERGE_NS_PER_BYTE: u64 = 10;
 
-/// Simulated time in which a thread has worked for as long as merging takes what it has written.
+/// Simulated time. The CPU time of a thread is the time to merge the bytes that were written.
 #[derive(Debug)]
 struct MergingClock {
     time: SimClock,

@@ -1,4 +1,4 @@
-//! The merge policy `trie`: what it promises beyond being right, which every policy is.
+//! The merge policy `trie`: its promises beyond right answers, which every policy gives.
 
 use std::collections::BTreeMap;
 
