@@ -1,10 +1,10 @@
-//! The clusters of a tree ([`crate::group_filter::cluster`]): where they are asked, and who finds them again when
-//! tables change their place.
+//! The clusters of a tree ([`crate::group_filter::cluster`]): how groups probe them, and how tables
+//! keep them when they change their place.
 //!
-//! A cluster answers for tables, and the read path asks for runs of a group. So what stands in a group is a
-//! cluster with the run that each of its tables is in there ([`Attached`]), made anew whenever a group
-//! gets tables: from a flush, a merge, a move, another number of groups, or the manifest. A table's answer is there from the
-//! moment on that the table is ([`carry`]).
+//! A cluster answers for tables, and the read path looks for runs of a group. So a group holds a
+//! cluster together with the run of each of its tables ([`Attached`]). That pair is made anew
+//! whenever a group gets tables: from a flush, a merge, a move, another number of groups, or the
+//! manifest. The cluster answers for a table as soon as the table is in the tree ([`carry`]).
 
 mod file;
 
@@ -24,11 +24,12 @@ use crate::tree::version::Version;
 
 pub(crate) use file::{Fetch, StoredCluster, cluster_number, read_whole, write};
 
-/// A cluster as a group asks it.
+/// A cluster as a group probes it.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) cluster: Arc<StoredCluster>,
-    /// For each stripe the run of its table, as a place in [`GroupProbe::runs`], if it is in the group.
+    /// For each stripe, the run of its table as an index into [`GroupProbe::runs`], if it is in the
+    /// group.
     runs: Box<[Option<u8>]>,
     count: usize,
 }
@@ -85,17 +86,17 @@ pub(crate) fn of_version(version: &Version) -> Vec<Arc<StoredCluster>> {
     each_once(all)
 }
 
-/// By number, whatever order they come in.
+/// The clusters without repetition, in the order of their numbers.
 pub(crate) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Arc<StoredCluster>> {
     let by_number: BTreeMap<_, _> = all.map(|it| (it.name(), it)).collect();
     by_number.into_values().collect()
 }
 
-/// Level and number of a group.
+/// The level and the number of a group.
 type Place = (usize, usize);
 
-/// Gives the groups that an edit changed the clusters of their tables: those that the tables had before, and `fresh`
-/// ones of tables that are new.
+/// Gives the groups that an edit changed the clusters of their tables: the ones that the tables had
+/// before, and `fresh` ones of new tables.
 pub(crate) fn carry(
     before: &Version,
     after: &mut Version,
@@ -128,8 +129,8 @@ fn place(version: &Version, id: TableId) -> Option<Place> {
     Some((usize::from(at.level), at.group as usize))
 }
 
-/// Has all groups ask these clusters, as far as they have tables of theirs. `pool` is in the order
-/// of numbers.
+/// Attaches these clusters to all groups that hold tables of theirs. `pool` is in the order of
+/// numbers.
 pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
     let levels = version.levels.iter().enumerate();
     let places = levels.flat_map(|(at, level)| (0..level.groups.len()).map(move |it| (at, it)));
@@ -137,7 +138,7 @@ pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
     attach(version, &targets, pool);
 }
 
-/// Puts a new cluster into the groups of its tables, in place of other clusters of these tables.
+/// Puts a new cluster into the groups of its tables, and removes other clusters of these tables.
 pub(crate) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
     let stripes = new.cluster.stripes().iter();
     let targets: BTreeSet<Place> = stripes.filter_map(|it| place(version, it.table)).collect();
@@ -150,7 +151,7 @@ pub(crate) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
     attach(version, &targets, &pool);
 }
 
-/// Has nobody ask a cluster any more.
+/// Removes a cluster from all groups.
 pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
     let is_other =
         |probe: &GroupProbe| attached(probe).is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster));
@@ -194,7 +195,7 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
     }
 }
 
-/// A group that there is.
+/// The group at a place, which exists.
 fn group_mut(version: &mut Version, (level, group): Place) -> &mut Group<Arc<Table>> {
     let group = version.levels[level].group_mut(group);
     group.expect("a place is that of a group")

@@ -1,4 +1,4 @@
-//! Filters over the runs of a group: one question says which of them may have a key.
+//! Filters over the runs of a group: one probe names the runs that may hold a key.
 
 pub(crate) mod cluster;
 pub(crate) mod clusters;

@@ -1,26 +1,28 @@
-//! Filters over the runs of a group: one for all of them, in place of one for each table (SlimDB,
-//! section 3.2; [`crate::group_filter::multi_level_cuckoo`]).
+//! Filters over the runs of a group: one filter for all of them, in place of one for each table
+//! (SlimDB, section 3.2; [`crate::group_filter::multi_level_cuckoo`]).
 //!
-//! They are built of the hashes that tables keep. Who writes or moves tables has the filter that knows them built
-//! before they come into the tree, and both come together ([`ahead`]): so a run is covered from the first on, also one that
-//! merges out of the level above bring tables by and by. What lacks a filter nevertheless, because the
-//! database was opened, the design is another or a filter did not fit, gets it from a job of its own: until then reads ask
-//! such a run without a filter.
+//! They are built from the hashes that tables keep. A flush, merge or move builds the filter for
+//! its new tables first, and both come into the tree together ([`ahead`]). So a filter covers a run
+//! from the start, even a run that merges out of the level above fill piece by piece. A run may
+//! still lack a filter: the database was opened, the design changed, or a filter did not fit. A job
+//! of its own builds that filter, and until then reads look at the run without one.
 //!
-//! The filters of a group are *generations*: a run is added to the newest one (a copy, with the
-//! run's keys inserted) as long as none of its runs is going down; otherwise it begins the next.
+//! The filters of a group are *generations*. A run is added to the newest one (a copy, with the
+//! run's keys inserted) as long as none of its runs is going down. Otherwise the run begins the
+//! next generation.
 //!
-//! A filter is made for 1.5 times the keys that are there, since fingerprints do not say where
-//! their keys would go in a larger one. When its slots run out, a larger one is built from the hashes of
+//! A filter is made for up to 1.5 times the present keys, since fingerprints do not say where their
+//! keys would go in a larger one. When its slots run out, a larger one is built from the hashes of
 //! all its runs. A key that the filter knows takes no slot, so the new keys are counted first. A
 //! filter that does not fit the memory is made smaller, or begins another generation, or is not
 //! made at all ([`Addition::fitted`]).
 //!
-//! They are kept in files, too ([`stored`]), so that a database need not build them when it is opened.
+//! Filters are also kept in files ([`stored`]), so that the opening of a database need not build
+//! them.
 //!
 //! Cost of adding a run: one read per table of about four bytes per key, and a copy of the filter.
-//! Each key is inserted some two times while a group gets full.
-//! Memory: up to 1.5 times the bytes that the keys need; twice that while a filter is copied, and
+//! Each key is inserted about twice while a group fills. Memory: up to 1.5 times the bytes that the
+//! keys need, twice that while a filter is copied, and the hashes of one table's keys.
 //! the hashes of one table's keys.
 
 pub(crate) mod ahead;
@@ -50,15 +52,16 @@ use crate::tree::partition::{KeyspaceFacts, Partition};
 use crate::tree::version::Version;
 use stored::Stored;
 
-/// Fingerprints get shorter, down to this, as long as a filter takes more than half of what is left for filters: an answer
-/// names a run in vain for 8 of 256 absent keys.
+/// Fingerprints get shorter, down to this, while a filter takes more than half of the free memory
+/// for filters. An answer then names a run in vain for 8 of 256 absent keys.
 const FAIR_FINGERPRINT_BITS: u8 = 8;
-/// And down to this as long as it does not fit.
+/// Fingerprints get shorter, down to this, while the filter does not fit at all.
 const SHORT_FINGERPRINT_BITS: u8 = 6;
-/// A new filter has room for one key that is yet to come for so many that are there.
+/// A new filter has room for one future key per `GROWTH` present keys.
 const GROWTH: u64 = 2;
 
-/// Begins to build the filters that a tree lacks, and to write those whose turn it is, if nobody does.
+/// Starts a job, unless one runs, that builds the filters that a tree lacks and writes the due
+/// ones.
 pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     {
         let mut work = partition.work();
@@ -98,7 +101,7 @@ fn build_all(engine: &Engine, partition: &Partition) {
         let step = {
             let mut work = partition.work();
             let step = next(engine, partition);
-            // Whoever changes the tree from now on begins anew.
+            // If nothing is lacking, the next change of the tree starts a new job.
             work.probing = step.is_some();
             step
         };
@@ -119,7 +122,7 @@ fn build_all(engine: &Engine, partition: &Partition) {
     }
 }
 
-/// What filters over several runs lack.
+/// The next thing that filters over several runs lack.
 pub(crate) enum NextStep {
     Add(Addition),
     Cluster(clusters::Task),
@@ -138,23 +141,24 @@ impl NextStep {
     }
 }
 
-/// What a filter of a group is to be made of.
+/// The plan for one new or larger filter of a group.
 pub(crate) struct Addition {
     level: usize,
     group: usize,
-    /// The filter that gets the runs, or whose place the new one takes.
+    /// The filter that gets the runs, or that the new one replaces.
     base: Option<GroupProbe>,
     /// The runs that it has, newest first.
     known: Vec<Run<Arc<Table>>>,
-    /// Oldest first, with the tables that they have now; or the tables that the newest run of the base gets.
+    /// The runs to add, oldest first, with the tables that they have now. If the base grows: the
+    /// tables that its newest run gets.
     runs: Vec<Run<Arc<Table>>>,
     /// True if the base has the newest run.
     grows: bool,
-    /// The tables that this run has already.
+    /// The tables that the newest run has already.
     rest: Vec<Arc<Table>>,
-    /// True if the base may lack slots; only the hashes of the keys say it for certain.
+    /// True if the base may lack slots; only the hashes of the keys can tell for certain.
     is_tight: bool,
-    /// Of a new filter.
+    /// The sizing of a new filter.
     sizing: Sizing,
     keys: Keys,
 }
@@ -166,7 +170,7 @@ struct Keys {
     coming: u64,
 }
 
-/// What the filters of a tree lack.
+/// The next thing that the filters of a tree lack.
 pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     if engine.writer().is_err() || partition.is_dropped() {
         return None;
@@ -178,7 +182,7 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
     addition.map(NextStep::Add).or_else(task)
 }
 
-/// The filter that the runs of a level share: bits of a fingerprint, and the mode that it begins with.
+/// The filter that the runs of a level share: bits of a fingerprint, and its first mode.
 fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
     match design.design.filter_at(level) {
         FilterSpec::MultiLevelCuckoo {
@@ -257,7 +261,7 @@ fn with_growth(wanted: u64, coming: u64) -> u64 {
     wanted.saturating_add(coming.min(wanted / GROWTH))
 }
 
-/// Whether merges out of the level above bring tables to the newest run of a level.
+/// Returns true if merges out of the level above bring tables to the newest run of a level.
 fn grows(version: &Version, level: usize) -> bool {
     let above = level.checked_sub(1).map(|above| &version.levels[above]);
     above.is_some_and(|above| above.draining.is_some())
@@ -284,14 +288,14 @@ fn base(
     here.probes.first().filter(is_base).cloned()
 }
 
-/// Sums stop at the largest number.
+/// The number of entries of some tables. The sum saturates.
 fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
     let each = tables.into_iter().map(|table| table.meta().entries);
     each.fold(0, u64::saturating_add)
 }
 
-/// The forms of a filter of at least so many keys, the best first, each with how many times over there is to be memory
-/// for it.
+/// The forms of a filter of at least `entries_min` keys, the best first. Each comes with a factor:
+/// memory must have room for that many times its size.
 fn smaller_forms(mut form: Sizing, entries_min: u64) -> Vec<(Sizing, u64)> {
     let mut forms = vec![(form, 2)];
     while form.entries > entries_min {
@@ -337,14 +341,14 @@ impl Addition {
     }
 
     /// Chooses the largest form that the memory has room for. If the base may lack slots, a larger
-    /// filter of all its runs takes its place; without memory for that, a new one comes beside it.
-    /// A new filter first has room for fewer keys that are yet to come, so that half of the memory
-    /// that is left stays for other filters; then it has shorter fingerprints; then it lacks the
-    /// oldest runs. `None` if not even the newest run fits.
+    /// filter of all its runs replaces it; without memory for that, a new one comes beside it. A
+    /// new filter first gives up room for future keys, so that half of the free memory stays for
+    /// other filters. Then it gets shorter fingerprints, and then it leaves out the oldest runs.
+    /// `None` if not even the newest run fits.
     fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
         let is_resident = design.design.residency == Residency::Resident;
         let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
-        // A filter of so many keys need not be possible at all.
+        // A filter may be impossible at this size.
         let fits = |sizing: &Sizing, times| {
             let bytes = sizing.memory_bytes();
             bytes.is_some_and(|bytes| has_memory(times * bytes))
@@ -371,10 +375,10 @@ impl Addition {
         }
     }
 
-    /// The filter that takes the place of one that lacks slots.
+    /// The filter that replaces one that lacks slots.
     fn larger(&self, base: &MultiLevelCuckoo, keys: Keys) -> Sizing {
         let wanted = base.load().saturating_add(keys.wanted);
-        // A group may have more runs than its level is to have while merges are late.
+        // A group may have more runs than the design gives its level while merges are late.
         let runs = self.known.len() + self.runs.len();
         Sizing {
             runs_max: self.sizing.runs_max.max(runs).min(RUNS_MAX),
@@ -384,7 +388,7 @@ impl Addition {
         }
     }
 
-    /// The newest run has all its tables again.
+    /// Gives the newest run all its tables again.
     fn complete_newest(&mut self) {
         if let Some(newest) = self.runs.pop() {
             let tables = newest.tables.iter().chain(&self.rest).cloned();
@@ -393,14 +397,14 @@ impl Addition {
         self.rest.clear();
     }
 
-    /// The runs get a filter of their own, beside the base.
+    /// Gives the runs a filter of their own, beside the base.
     fn leave_base(&mut self) {
         self.complete_newest();
         self.known.clear();
         self.base = None;
     }
 
-    /// The runs of the base come into the new filter, too.
+    /// Adds the runs of the base to the new filter.
     fn take_known(&mut self) {
         self.complete_newest();
         let newest = self.runs.last().map(|run| run.id);
@@ -428,7 +432,8 @@ impl Addition {
         Ok(base.filter.copy())
     }
 
-    /// The keys that the base does not know, by the share of them among the keys at hand.
+    /// The number of keys that the base does not know, estimated by their share of the keys at
+    /// hand.
     fn unknown_keys(
         &self,
         base: &MultiLevelCuckoo,
@@ -449,11 +454,11 @@ impl Addition {
         })
     }
 
-    /// The filter, and what has become of the plan.
+    /// The filter, and the plan as it was carried out.
     fn build(mut self, engine: &Engine, facts: &KeyspaceFacts) -> Result<(Addition, GroupProbe)> {
         let before = self.base.clone();
         let before = before.as_ref().and_then(counted);
-        // Memory for it first.
+        // Makes room in memory first.
         let bytes = before.map_or(0, |base| base.filter.memory_bytes() as u64);
         let bytes = bytes.max(self.sizing.memory_bytes().unwrap_or(0));
         let mut buffers = engine.memory.buffers(bytes as usize);
@@ -467,7 +472,8 @@ impl Addition {
                 filter.begin_run()?;
                 ids.insert(0, run.id);
             }
-            // The hashes of one table at a time: those of a run take four times the filter's memory.
+            // Reads the hashes of one table at a time: those of a run take four times the filter's
+            // memory.
             for table in &run.tables {
                 let hashes = hashes_of(table, facts)?;
                 buffers.resize(filter.memory_bytes() + hashes.len() * size_of::<u64>());
@@ -504,12 +510,12 @@ impl Addition {
         Ok(())
     }
 
-    /// Has a group ask the filter in place of its base, if it knows all that the runs hold now.
+    /// Replaces the base of a group by the filter, if the filter knows all that the runs hold now.
     fn put(&self, probe: GroupProbe, group: &mut Group<Arc<Table>>) -> bool {
         let fits = self.fits(group);
         if fits {
             group.probes.retain(|probe| !self.is_base(probe));
-            // Newest first: where runs without a filter get theirs later, newer ones may have one.
+            // The newest comes first: a newer run may have a filter before an older run gets one.
             let newest = probe.runs.iter().max();
             let older = group
                 .probes
@@ -526,7 +532,8 @@ impl Addition {
         base.is_some_and(|base| Arc::ptr_eq(&base.filter, &probe.filter))
     }
 
-    /// Whether a filter knows all that the runs hold. They may have lost tables, not got any.
+    /// Returns true if the filter knows all that the runs hold. They may have lost tables, not
+    /// gained any.
     fn fits(&self, group: &Group<Arc<Table>>) -> bool {
         let known: BTreeSet<TableId> = { self.known.iter().chain(&self.runs) }
             .flat_map(|run| run.tables.iter().map(|table| table.meta().id))
@@ -536,14 +543,15 @@ impl Addition {
             tables.all(|table| known.contains(&table.meta().id))
         };
         let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
-        // A base that grows may be gone with what its newest run got; nobody else replaces it meanwhile.
+        // The edit may have removed a base that grows, with the last tables of its newest run.
+        // Nobody else replaces it meanwhile.
         let has_base =
             self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));
         has_base && self.runs.iter().all(is_there) && self.known.iter().chain(&self.runs).all(knows)
     }
 }
 
-/// The hashes of the keys of a table, ascending, each once.
+/// The hashes of the keys of a table, ascending and without repetition.
 fn hashes_of(table: &Arc<Table>, facts: &KeyspaceFacts) -> Result<Vec<u64>> {
     if let Some(stored) = table.reader()?.key_hashes()? {
         return Ok(stored);
@@ -555,7 +563,7 @@ fn hashes_of(table: &Arc<Table>, facts: &KeyspaceFacts) -> Result<Vec<u64>> {
     Ok(hashes)
 }
 
-/// Of a table written for a level with other filters. Cost: it is read whole.
+/// Hashes the keys of a table without stored hashes. Cost: it is read whole.
 fn hash_keys(table: &Arc<Table>, facts: &KeyspaceFacts, hashes: &mut Vec<u64>) -> Result<()> {
     let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MIN);
     let mut iter = table.reader()?.clone().iter(Arc::new(pages));
@@ -568,7 +576,7 @@ fn hash_keys(table: &Arc<Table>, facts: &KeyspaceFacts, hashes: &mut Vec<u64>) -
     Ok(())
 }
 
-/// A filter whose bytes count in the memory budget as long as anybody has it.
+/// A filter whose bytes count in the memory budget until it is dropped.
 #[derive(Debug)]
 struct Counted {
     filter: MultiLevelCuckoo,
@@ -617,7 +625,7 @@ fn counted(probe: &GroupProbe) -> Option<&Counted> {
     filter.downcast_ref()
 }
 
-/// Of a filter that is in memory.
+/// The page source of a resident filter, which needs no pages.
 struct NoPages;
 
 impl PageSource for NoPages {

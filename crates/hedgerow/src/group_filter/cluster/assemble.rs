@@ -1,8 +1,9 @@
-//! Putting stripes together: the filters of several tables, or of several clusters, become the pages of one.
+//! Assembly of stripes: the filters of several tables, or of several clusters, become the pages of
+//! one.
 //!
-//! Nothing is hashed again: filters are copied, in the order of positions, so each source is read once from front to
-//! back. A page ends where the next columns would not fit it. Where a column of its own does not fit, as many
-//! pages as it takes belong together.
+//! Nothing is hashed again. Filters are copied in the order of positions, so each source is read
+//! once from front to back. A page ends where the next columns would not fit it. A single column
+//! that does not fit a page takes several pages, which belong together.
 //!
 //! Memory: some pages of each source.
 
@@ -14,16 +15,17 @@ use crate::base::page::{Page, PageId};
 use super::page::{CAPACITY, Decoded, Filters, HEAD_BYTES, STRIPE_BYTES, pages_for};
 use super::{Cluster, Columns, Directory, Extent, PAGE_BYTES, STRIPES_MAX, Stripe};
 
-/// Where stripes come from.
+/// The source of stripes.
 pub(crate) enum Source<'a> {
-    /// All of a table that was just written.
+    /// The stripe of a table that was just written.
     Table(&'a Columns),
-    /// Some of those of a cluster, by their places.
+    /// Some stripes of a cluster, by their places.
     Cluster(&'a Cluster, Vec<usize>),
 }
 
-/// Makes the pages of a cluster of at least one stripe, with room for their trailers, and hands them to `emit` in order: one
-/// page, or several that belong together, at a time. `fetch` reads a page of a source that is not resident.
+/// Makes the pages of a cluster of at least one stripe, with room for their trailers. It hands them
+/// to `emit` in order, one page at a time or several that belong together. `fetch` reads a page of
+/// a source that is not resident.
 pub(crate) fn assemble(
     sources: &[Source<'_>],
     mut fetch: impl FnMut(PageId) -> Result<Page>,
@@ -66,7 +68,7 @@ pub(crate) fn assemble(
     Ok(directory)
 }
 
-/// The filters of one stripe that the page may get next.
+/// The filters of one stripe that the next page may get.
 struct Stream {
     stripe: Stripe,
     /// The source that has more of them.
@@ -75,7 +77,7 @@ struct Stream {
     column: u64,
     lengths: VecDeque<u8>,
     filters: VecDeque<u8>,
-    /// So many of them are in the page, with so many bytes.
+    /// The number of filters of this stripe in the page. `taken_bytes` is their size.
     taken: usize,
     taken_bytes: usize,
 }
@@ -93,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Where its next column that is not in the page begins.
+    /// The position at which its next column outside the page begins.
     fn start(&self) -> u64 {
         self.stripe.start_of(self.next())
     }
@@ -115,7 +117,7 @@ impl Stream {
         (!self.is_exhausted()).then(|| self.stripe.end_of(self.next()))
     }
 
-    /// More filters, from a column on.
+    /// Adds more filters, from a column on.
     fn push(&mut self, from: u64, filters: Filters<'_>) -> Result<()> {
         let known = self.column + self.lengths.len() as u64;
         if from > known {
@@ -124,7 +126,7 @@ impl Stream {
                 self.stripe.table.0
             )));
         }
-        // A column that reached over the end of a page is in the next one, too.
+        // A column that reaches over the end of a page is in the next one, too.
         let new = filters.skip((known - from) as usize);
         self.lengths.extend(new.lengths);
         self.filters.extend(new.bytes);
@@ -136,7 +138,7 @@ impl Stream {
         self.taken += 1;
     }
 
-    /// What it takes in the page.
+    /// The bytes that the stripe takes in the page.
     fn bytes(&self) -> usize {
         match self.taken {
             0 => 0,
@@ -144,7 +146,7 @@ impl Stream {
         }
     }
 
-    /// What its next column adds to that.
+    /// The bytes that its next column adds.
     fn next_bytes(&self) -> usize {
         let head = if self.taken == 0 { STRIPE_BYTES } else { 0 };
         head + 1 + usize::from(self.lengths[self.taken])
@@ -160,7 +162,7 @@ struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Adds its streams to those of all.
+    /// Adds its streams to those of all sources.
     fn new(source: &Source<'a>, number: usize, all: &mut Vec<Stream>) -> Result<Feed<'a>> {
         let mut feed = Feed {
             cluster: None,
@@ -196,7 +198,7 @@ impl<'a> Feed<'a> {
         Ok(feed)
     }
 
-    /// Reads the next page; false behind the last.
+    /// Reads the next page. Returns false behind the last.
     fn advance(
         &mut self,
         all: &mut [Stream],
@@ -228,14 +230,14 @@ struct Assembly<'a> {
     /// The streams that have not begun, the next one last.
     waiting: Vec<usize>,
     active: Vec<usize>,
-    /// Of the page: its positions, the end exclusive, and its bytes.
+    /// The positions of the page, the end exclusive. `bytes` is its size.
     start: u64,
     end: u64,
     bytes: usize,
 }
 
 impl Assembly<'_> {
-    /// Takes columns until the page is full, or all are taken; false if there is nothing to take.
+    /// Takes columns until the page is full or all are taken. Returns false if nothing is left.
     fn fill_page(&mut self, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<bool> {
         loop {
             self.begin_streams();
@@ -267,7 +269,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Whether the next column of a stream begins where the page ends so far.
+    /// Returns true if the next column of a stream begins at or before the present end of the page.
     fn is_next(&self, at: usize) -> bool {
         let stream = &self.streams[at];
         !stream.is_exhausted() && stream.start() <= self.end
@@ -282,7 +284,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Has the next filter of a stream at hand.
+    /// Reads on until the next filter of a stream is loaded.
     fn load(&mut self, at: usize, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<()> {
         while self.streams[at].taken >= self.streams[at].lengths.len() {
             let feed = self.streams[at].feed;
@@ -297,7 +299,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// The page, with zeros behind it, and forgets what no later page needs.
+    /// Returns the page, padded with zeros.
     fn take_page(&mut self) -> Vec<u8> {
         let here = |at: &&usize| self.streams[**at].taken > 0;
         let here: Vec<usize> = self.active.iter().filter(here).copied().collect();
@@ -319,7 +321,8 @@ impl Assembly<'_> {
         page
     }
 
-    /// The next page begins where this one ended, with the columns that reach over the end.
+    /// Begins the next page where this one ended, with the columns that reach over the end. Forgets
+    /// the filters that no later page needs.
     fn begin_page(&mut self) {
         let end = self.end;
         self.bytes = HEAD_BYTES;

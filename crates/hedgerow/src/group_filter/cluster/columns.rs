@@ -1,4 +1,4 @@
-//! The filters of one table, column by column, made of the hashes of its keys.
+//! The filters of one table, column by column, built from the hashes of its keys.
 
 use crate::base::entry::KeyHash;
 use crate::base::page::TableId;
@@ -7,9 +7,10 @@ use crate::table::filter::{assert_bits_per_key, small_bloom};
 
 use super::{POSITION_BITS, Stripe, position};
 
-/// A column has so many keys on average, up to twice as many. Fewer make smaller filters, which stray more: at 16
-/// bits per key 0.050 % of absent keys pass those of 16 keys, 0.048 % those of 32. More leave more
-/// of a page empty where it holds the columns of many runs.
+/// The least average number of keys of a column; the average is less than twice as large. Fewer
+/// keys make smaller filters, whose loads vary more. At 16 bits per key, 0.050 % of absent keys
+/// pass filters of 16 keys, and 0.048 % those of 32. More keys leave more of a page empty where it
+/// holds the columns of many runs.
 const COLUMN_KEYS_MIN: u64 = 16;
 /// The length of a filter is one byte.
 const FILTER_BYTES_MAX: usize = u8::MAX as usize;
@@ -43,7 +44,7 @@ impl Builder {
         }
     }
 
-    /// A key of the table, in the order of positions; not twice the same, which would only waste space.
+    /// Adds a key of the table, in the order of positions. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
         let position = position(hash);
         assert!(
@@ -58,7 +59,7 @@ impl Builder {
         self.hashes.memory_bytes() + self.positions.capacity() * size_of::<u32>()
     }
 
-    /// The filters; `None` of no keys.
+    /// The filters. `None` if there are no keys.
     pub(crate) fn finish(self, table: TableId) -> Option<Columns> {
         let (first, last) = (*self.positions.first()?, *self.positions.last()?);
         let stripe = Stripe {
@@ -91,7 +92,7 @@ impl Builder {
 }
 
 impl Columns {
-    /// What they take without what a page needs beside them.
+    /// The size of the filters and their lengths, without the other bytes of a page.
     pub(crate) fn bytes(&self) -> u64 {
         (self.lengths.len() + self.filters.len()) as u64
     }
@@ -106,10 +107,10 @@ impl Columns {
     }
 }
 
-/// As many columns as let each have [`COLUMN_KEYS_MIN`] keys on average.
+/// The bits of a column number: as many columns as give each [`COLUMN_KEYS_MIN`] keys on average.
 fn column_bits(keys: u64, first: u32, last: u32) -> u8 {
     let positions = u128::from(last - first) + 1;
-    // How many there were if all positions had as many keys as these.
+    // The number of columns if all positions were as dense as these.
     let columns = (u128::from(keys) << POSITION_BITS) / (positions * u128::from(COLUMN_KEYS_MIN));
     columns.max(1).ilog2().min(POSITION_BITS) as u8
 }

@@ -1,5 +1,5 @@
-//! What is behind the pages of a cluster's file: whose keys it knows, and where each page begins. The
-//! format is in `docs/format/cluster.md`.
+//! The directory behind the pages of a cluster's file: it names the tables and the first position
+//! of each page. The format is in `docs/format/cluster.md`.
 
 use crate::base::codec::checksum::{agree, place, seeded};
 use crate::base::codec::{ByteReader, varint};
@@ -15,12 +15,12 @@ const VERSION: u32 = 0;
 /// The last bytes of the file.
 pub(crate) const TAIL_BYTES: usize = 28;
 
-/// Whose keys are in a cluster.
+/// The partition whose keys are in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) partition: PartitionId,
-    /// Of the hashes of keys.
+    /// The seed of the hashes of keys.
     pub(crate) hash_seed: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Directory {
     pub(crate) stripes: Vec<Stripe>,
-    /// The position at which each page begins; pages that belong together begin at the same.
+    /// The position at which each page begins. Pages that belong together begin at the same one.
     pub(crate) firsts: Vec<u32>,
 }
 
@@ -70,7 +70,7 @@ impl Directory {
         self.stripes.capacity() * size_of::<Stripe>() + self.firsts.capacity() * size_of::<u32>()
     }
 
-    /// What follows the pages in the file with a number.
+    /// The bytes behind the pages in the file `number`.
     pub(crate) fn encode(&self, number: TableId, owner: Owner) -> Vec<u8> {
         let mut bytes = Vec::new();
         varint::put(&mut bytes, u64::from(owner.keyspace.0));
@@ -98,7 +98,7 @@ impl Directory {
         bytes
     }
 
-    /// From its bytes in the file with a number, without the tail.
+    /// Decodes the directory from its bytes in the file `number`, without the tail.
     ///
     /// # Errors
     /// `Corruption`.
@@ -182,7 +182,7 @@ impl Tail {
         bytes
     }
 
-    /// `number` is that of the file.
+    /// Decodes the tail of the file `number`.
     ///
     /// # Errors
     /// `Corruption`; `FormatVersion` if a later version wrote it.

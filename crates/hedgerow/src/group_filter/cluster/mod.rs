@@ -1,20 +1,23 @@
-//! Clustered Bloom filters: for a stretch of hashes the filters of all runs of a group lie in one page,
-//! so that one read answers for all of them (Wu et al., "LSM-trie", 2015, section 3.3). The format
-//! is in `docs/format/cluster.md`, why it is so in `docs/design/0015-clusters.md`.
+//! Clustered Bloom filters: one page holds the filters of all runs of a group for a range of
+//! hashes. One read then answers for all of them (Wu et al., "LSM-trie", 2015, section 3.3). The
+//! format is in `docs/format/cluster.md`, and the reasons are in `docs/design/0015-clusters.md`.
 //!
-//! A table's keys are divided into *columns* by the first bits of what orders them, so that columns come
-//! in the order of a table in the order `hashed`, and a table's filters are built as it is written. Each column has a
-//! Bloom filter, exactly as large as its keys ask for. A *stripe* is all filters of one table. A cluster is made
-//! of the stripes of some tables: its pages each hold, for one interval of positions, what every stripe has there.
+//! The first bits of a key's order key assign it to a *column*. In the order `hashed`, columns
+//! follow the order of the table, so a table's filters are built while it is written. Each column
+//! has a Bloom filter, exactly as large as its keys need. A *stripe* is all filters of one table. A
+//! cluster consists of the stripes of some tables. Each of its pages holds, for one interval of
+//! positions, the part of every stripe there.
 //!
-//! Columns are as wide as the table's density makes them, by powers of two: tables of any size lie in one cluster. A
-//! filter of a wide column that reaches over the end of a page is in both.
+//! The width of columns is a power of two and follows from the table's density, so tables of any
+//! size share one cluster. A filter of a wide column that reaches over the end of a page is in both
+//! pages.
 //!
-//! It answers for tables, not for runs: a table never changes, so what a cluster says of it stays true wherever it
-//! goes. Of hashes outside of a table's own it says nothing.
+//! A cluster answers for tables, not for runs. A table never changes, so the answer for it stays
+//! true in any level. A cluster says nothing about hashes outside of a table's own.
 //!
-//! Cost: of asking, one page, or 50 to 100 ns in memory; 2 bytes per key at 16 bits per key, some hundredths
-//! more for lengths and the ends of pages; in memory 4 bytes for each page of 4 KiB.
+//! Cost of a probe: one page, or 50 to 100 ns in memory. Size: 2 bytes per key at 16 bits per key,
+//! and some hundredths more for lengths and the ends of pages. Memory of a paged cluster: 4 bytes
+//! for each page of 4 KiB.
 
 mod assemble;
 mod columns;
@@ -42,19 +45,20 @@ pub(crate) const PAGE_BYTES: usize = DEVICE_PAGE_BYTES as usize;
 /// The bits of a position.
 const POSITION_BITS: u32 = 32;
 
-/// Where a key is among all of a partition: the beginning of its order key.
+/// The position of a key in the order of its partition: the beginning of its order key.
 pub(crate) fn position(hash: KeyHash) -> u32 {
     (hash.order() >> 32) as u32
 }
 
-/// The filters of one table: which positions they cover, how they are cut into columns, how they are asked.
+/// The filters of one table: the positions that they cover, the width of columns, and the
+/// parameters of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stripe {
     pub(crate) table: TableId,
     /// The positions of the first and the last key.
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// A column is named by so many first bits of a position, at most 32.
+    /// The number of first bits of a position that name a column, at most 32.
     pub(crate) column_bits: u8,
     /// The bits of a key in its filter.
     pub(crate) probes: u8,
@@ -77,8 +81,8 @@ impl Stripe {
         (column + 1) << self.shift()
     }
 
-    /// Whether the table alone, of all in its run, can hold a key at the position. At its first and last
-    /// position a neighbour may have keys, too.
+    /// Returns true if, of all tables in its run, this one alone can hold a key at the position. At
+    /// its first and last position a neighbour may have keys, too.
     fn covers(&self, position: u32) -> bool {
         self.first < position && position < self.last
     }
@@ -93,17 +97,17 @@ impl Stripe {
     }
 }
 
-/// A cluster that can be asked.
+/// A cluster that can be probed.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     number: TableId,
     directory: Directory,
-    /// All pages as they are stored when it is resident, else none.
+    /// All pages as they are stored when the cluster is resident, else none.
     pages: Vec<u8>,
 }
 
 impl Cluster {
-    /// A cluster whose pages are asked for when they are needed. `number` is that of its file.
+    /// A cluster that asks for its pages when a probe needs them. `number` is that of its file.
     pub(crate) fn paged(number: TableId, directory: Directory) -> Cluster {
         Cluster {
             number,
@@ -112,13 +116,13 @@ impl Cluster {
         }
     }
 
-    /// A cluster in memory, of all its pages as [`assemble()`] hands them over, one after the other.
+    /// A cluster in memory, from all its pages in the order in which [`assemble()`] emits them.
     pub(crate) fn resident(number: TableId, directory: Directory, mut pages: Vec<u8>) -> Cluster {
         assert!(
             pages.len() == directory.firsts.len() * PAGE_BYTES,
             "as many pages as the directory says"
         );
-        // A small table's is mostly the end of its only page.
+        // The only page of a small table's cluster is mostly padding.
         if let Some(last) = directory.extents().last()
             && let Ok(decoded) =
                 page::Decoded::new(&pages[last.page * PAGE_BYTES..], &directory.stripes, &last)
@@ -194,8 +198,7 @@ impl Cluster {
         Ok(Step::Done(()))
     }
 
-    /// Fetches from memory what it will look at when it is asked for this hash, if it is resident, without waiting for
-    /// it.
+    /// Prefetches the cache lines that a probe for this hash will read, if the cluster is resident.
     pub(crate) fn touch(&self, hash: KeyHash) {
         let position = position(hash);
         let extent = self.directory.extent_at(position);
@@ -219,7 +222,7 @@ impl Cluster {
         pages.get(from..to.min(pages.len()))
     }
 
-    /// The name of the page of an extent.
+    /// The identity of the page of an extent.
     fn page_id(&self, extent: &Extent) -> PageId {
         PageId {
             table: self.number,
@@ -231,12 +234,12 @@ impl Cluster {
         }
     }
 
-    /// The names of all pages, in order.
+    /// The identities of all pages, in order.
     pub(crate) fn page_ids(&self) -> impl Iterator<Item = PageId> {
         self.directory.extents().map(|extent| self.page_id(&extent))
     }
 
-    /// Checks a page that was read: that it holds what the directory says.
+    /// Checks that a page holds what the directory says.
     pub(crate) fn check_page(&self, id: PageId, page: &[u8]) -> Result<()> {
         let at = (id.handle.offset / DEVICE_PAGE_BYTES) as usize;
         let first = self.directory.firsts.get(at);
@@ -250,12 +253,13 @@ impl Cluster {
     }
 }
 
-/// Pages that belong together, one unless a column does not fit it, and the positions that they are of.
+/// The pages that belong together, and their positions. It is one page unless a column does not fit
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     page: usize,
     pages: usize,
     start: u64,
-    /// Exclusive.
+    /// The end of the positions, exclusive.
     end: u64,
 }

@@ -1,11 +1,12 @@
-//! A page of a cluster: what each of its stripes has of an interval of positions.
+//! A page of a cluster: the part of each of its stripes in an interval of positions.
 //!
 //! ```text
 //! number of stripes │ which stripes │ lengths of filters, stripe by stripe │ the filters
 //! u16               │ u16 each      │ u8 each                              │
 //! ```
 //!
-//! How many columns a stripe has here follows from the interval, which the directory tells.
+//! The number of columns that a stripe has here follows from the interval, which is in the
+//! directory.
 
 use std::ops::Range;
 
@@ -14,21 +15,21 @@ use crate::base::page::TRAILER_BYTES;
 
 use super::{Extent, PAGE_BYTES, Stripe};
 
-/// What one page holds.
+/// The bytes that one page holds.
 pub(super) const CAPACITY: usize = PAGE_BYTES - TRAILER_BYTES as usize;
-/// The number of stripes.
+/// The bytes of the number of stripes.
 pub(super) const HEAD_BYTES: usize = 2;
-/// What a stripe takes that is in a page, beside its columns.
+/// The bytes that a stripe takes in a page beside its columns.
 pub(super) const STRIPE_BYTES: usize = 2;
-/// A cluster has at most so many.
+/// The most stripes of a cluster.
 pub(crate) const STRIPES_MAX: usize = 1 << 16;
 
-/// How many pages hold so many bytes.
+/// The number of pages that hold `bytes` bytes.
 pub(super) fn pages_for(bytes: usize) -> usize {
     (bytes + TRAILER_BYTES as usize).div_ceil(PAGE_BYTES)
 }
 
-/// A page whose parts were found.
+/// A page, divided into its parts.
 pub(super) struct Decoded<'a> {
     stripes: &'a [Stripe],
     extent: Extent,
@@ -65,12 +66,12 @@ impl<'a> Decoded<'a> {
         Ok(decoded)
     }
 
-    /// What it takes without the zeros behind it.
+    /// The size of the page without its padding.
     pub(super) fn bytes(&self) -> usize {
         HEAD_BYTES + self.numbers.len() + self.lengths.len() + sum(self.lengths)
     }
 
-    /// The stripes that are here, with the columns that they have here.
+    /// The stripes of the page, with their columns in it.
     fn parts(&self) -> impl Iterator<Item = Result<(usize, Range<u64>)>> + use<'a> {
         let (stripes, extent) = (self.stripes, self.extent);
         let (numbers, _) = self.numbers.as_chunks::<STRIPE_BYTES>();
@@ -86,7 +87,8 @@ impl<'a> Decoded<'a> {
         })
     }
 
-    /// Hands over the filter of each stripe that covers a position. Cost: the lengths before it are looked at once.
+    /// Hands over the filter of each stripe that covers a position. Cost: one pass over the lengths
+    /// before it.
     pub(super) fn at(&self, position: u32, mut each: impl FnMut(usize, &'a [u8])) -> Result<()> {
         let (mut lengths, mut from) = (self.lengths, 0);
         for part in self.parts() {
@@ -116,7 +118,7 @@ impl<'a> Decoded<'a> {
         Ok(())
     }
 
-    /// Hands over the filters of each stripe, and of which columns they are.
+    /// Hands over the filters of each stripe, and their columns.
     pub(super) fn for_each(
         &self,
         mut each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
@@ -140,11 +142,12 @@ impl<'a> Decoded<'a> {
     }
 }
 
-/// How far a filter may be from where it would be if all before it had the same size, about.
+/// The approximate distance of a filter from its place if all filters before it had the same size.
 const MARGIN_BYTES: usize = 64;
 
-/// What is looked at for a position in a page of one stripe that covers it: the front, and the filter with what is around
-/// it. Where that is follows from how many columns are before it, nearly: they have about as many keys each.
+/// The bytes that a probe of a position reads in a page of one stripe that covers it: the front,
+/// and the filter with its surroundings. The number of columns before it gives its approximate
+/// place, because columns have about the same number of keys.
 pub(super) fn parts_for<'a>(
     page: &'a [u8],
     stripe: &Stripe,
@@ -172,7 +175,7 @@ pub(super) struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
-    /// Those behind the first `count`.
+    /// The filters behind the first `count`.
     pub(super) fn skip(self, count: usize) -> Filters<'a> {
         let (skipped, lengths) = self.lengths.split_at(count.min(self.lengths.len()));
         Filters {
@@ -183,7 +186,7 @@ impl<'a> Filters<'a> {
 }
 
 pub(super) fn sum(lengths: &[u8]) -> usize {
-    // Of 32 bits, so that the processor adds many at once.
+    // The sum has 32 bits, so that the processor adds many lengths at once.
     let sum: u32 = lengths.iter().map(|length| u32::from(*length)).sum();
     sum as usize
 }

@@ -58,7 +58,7 @@ fn cluster(number: u64, sources: &[Source<'_>]) -> Cluster {
     Cluster::resident(TableId(number), directory.unwrap(), pages)
 }
 
-/// As it is in a file, and how its pages are read.
+/// The same cluster with pages in a file, and a function that reads them.
 fn paged(resident: &Cluster) -> (Cluster, impl Fn(PageId) -> Result<Page> + '_) {
     let cluster = Cluster::paged(resident.number, resident.directory.clone());
     let fetch = |id: PageId| {
@@ -121,7 +121,8 @@ fn tables(seed: u64) -> Vec<Vec<KeyHash>> {
         .collect()
 }
 
-/// I7 of LSM-trie: what a filter must never do, whatever tables are together; and one page is all that is read (I8).
+/// I7 of LSM-trie: no filter says no for a member, whatever tables are together. I8: a probe reads
+/// one page.
 #[test]
 fn every_key_is_found_in_its_table() {
     for bits in [1.0, 8.0, 16.0, 32.0] {
@@ -172,7 +173,7 @@ fn a_cluster_of_clusters_is_that_of_their_tables() {
     assert_eq!(of_clusters.directory, at_once.directory);
     assert!(of_clusters.pages == at_once.pages);
 
-    // What is left out does not matter to the others.
+    // A stripe that is left out does not matter to the others.
     let some = cluster(53, &[Source::Cluster(&at_once, vec![7, 1])]);
     let chosen = cluster(
         54,
@@ -182,7 +183,7 @@ fn a_cluster_of_clusters_is_that_of_their_tables() {
     assert!(some.pages == chosen.pages);
 }
 
-/// Columns that do not fit a page take several, which are read at once.
+/// A column that does not fit a page takes several, which are read at once.
 #[test]
 fn pages_that_overflow_continue() {
     let mut next = numbers(9);
@@ -207,7 +208,8 @@ fn pages_that_overflow_continue() {
     }
 }
 
-/// Nothing is said of hashes outside of a table's own, where other tables of the run may be.
+/// A cluster says nothing about hashes outside of a table's own, where other tables of the run may
+/// be.
 #[test]
 fn a_cluster_says_nothing_of_what_it_does_not_cover() {
     let mut next = numbers(11);

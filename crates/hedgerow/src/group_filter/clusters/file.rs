@@ -1,7 +1,7 @@
-//! Files of clusters: a cache of what the tables keep, as all files of filters are. Nothing names one but its
-//! place, and it says itself of which tables it knows the keys; numbers of tables are never used again. What
-//! is missing or damaged when the database is opened is made again. A file goes when nobody asks the cluster any
-//! more.
+//! Files of clusters. Like all files of filters, a file is a cache of what the tables keep. Nothing
+//! but its place names it, and it lists the tables whose keys it knows; numbers of tables are never
+//! reused. A file that is missing or damaged when the database is opened is made again. A file is
+//! removed when nobody holds the cluster any more.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::table::page_io;
 use crate::table::paged_file::{PagedFile, TableContext};
 use hedgerow_io::{RandomRead, ReadMode, Storage};
 
-/// Written at once, and read at once from each cluster that becomes part of another.
+/// The bytes of one write, and of one read from each cluster that becomes part of another.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The name of a cluster's file.
@@ -32,7 +32,7 @@ pub(crate) fn cluster_number(name: &str) -> Option<u64> {
         .ok()
 }
 
-/// A cluster's file, which is removed when nobody holds it any more.
+/// A cluster's file. It is removed when nobody holds it any more.
 fn paged_file(
     context: &Arc<TableContext>,
     number: TableId,
@@ -49,13 +49,13 @@ fn directory_of(file: &PagedFile) -> Result<(Owner, Directory)> {
     read.map_err(|e| e.at(file.path(), None))
 }
 
-/// A cluster with its file. Its bytes count in the memory budget as long as anybody has it.
+/// A cluster with its file. Its bytes count in the memory budget until it is dropped.
 pub(crate) struct StoredCluster {
     pub(crate) cluster: Cluster,
     pub(crate) owner: Owner,
     file: Arc<PagedFile>,
     memory_bytes: u64,
-    /// A page was not what was written.
+    /// True if a page did not hold what was written.
     damaged: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl StoredCluster {
         })
     }
 
-    /// Opens a file, which is removed if it cannot be. Cost: two reads.
+    /// Opens a file, and removes it if it cannot be opened. Cost: two reads.
     ///
     /// # Errors
     /// `Io`; `Corruption` or `FormatVersion` if the file is not a whole cluster.
@@ -99,7 +99,7 @@ impl StoredCluster {
         path: PathBuf,
         number: TableId,
     ) -> Result<Arc<StoredCluster>> {
-        // What is wrong with it, it is removed.
+        // A file that cannot be opened is removed.
         let mut file = paged_file(context, number, path, 0);
         let bytes = context.storage.size(file.path());
         file.set_bytes(bytes.map_err(|e| Error::io("open", file.path(), e))?);
@@ -108,7 +108,7 @@ impl StoredCluster {
         Ok(StoredCluster::new(cluster, owner, Arc::new(file)))
     }
 
-    /// What tells it from all others: the number of its file, and whether it is in memory.
+    /// The identity of the cluster: the number of its file, and whether it is in memory.
     pub(crate) fn name(&self) -> (TableId, bool) {
         (self.file.id(), self.cluster.is_resident())
     }
@@ -122,12 +122,12 @@ impl StoredCluster {
         &self.file
     }
 
-    /// Whether a page was found that is not what was written: reads do without it then.
+    /// Returns true if a page did not hold what was written. Reads then do without the cluster.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Remembers it if an error tells of it.
+    /// Records damage if the error reports it.
     pub(crate) fn note_damage(&self, error: &Error) {
         if error.kind() == ErrorKind::Corruption && !self.damaged.swap(true, Ordering::Relaxed) {
             let damaged = &self.file.context().damaged_clusters;
@@ -140,7 +140,7 @@ impl StoredCluster {
         self.file.bytes()
     }
 
-    /// The same whose pages are read when they are needed.
+    /// The same cluster, whose pages are read when a probe needs them.
     pub(crate) fn paged(&self) -> Result<Arc<StoredCluster>> {
         self.file.file()?;
         let directory = self.cluster.directory().clone();
@@ -148,7 +148,7 @@ impl StoredCluster {
         Ok(StoredCluster::new(cluster, self.owner, self.file.clone()))
     }
 
-    /// The same with all its pages in memory. Cost: its file is read.
+    /// The same cluster with all its pages in memory. Cost: a read of its file.
     pub(crate) fn resident(&self) -> Result<Arc<StoredCluster>> {
         let mut fetch = Fetch::new([self]);
         let mut pages = Vec::with_capacity(self.cluster.pages_bytes() as usize);
@@ -161,8 +161,8 @@ impl StoredCluster {
         Ok(StoredCluster::new(cluster, self.owner, self.file.clone()))
     }
 
-    /// Reads the file and checks all of it; its size. `None` if it is gone, which it may: another process that has
-    /// the database open for writing removes what it does not need.
+    /// Reads and checks the whole file, and returns its size. `None` if it is gone: another process
+    /// that has the database open for writing removes files that it does not need.
     pub(crate) fn verify(&self) -> Result<Option<u64>> {
         match self.check() {
             Err(_) if self.file.context().storage.size(self.path()).is_err() => Ok(None),
@@ -187,7 +187,7 @@ impl StoredCluster {
     }
 }
 
-/// What is behind the pages.
+/// Reads the directory behind the pages.
 fn read_directory(
     reader: &dyn RandomRead,
     path: &Path,
@@ -209,7 +209,7 @@ fn read_directory(
     Directory::decode(&directory, number, tail)
 }
 
-/// A cluster in memory, from a file of which all was checked. Cost: as large as the file.
+/// Reads a cluster into memory from a file, and checks all of it. Cost: as large as the file.
 ///
 /// # Errors
 /// `Io`, `Corruption`, `FormatVersion`.
@@ -282,8 +282,9 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// Writes a cluster of these sources into a directory; it and its name are durable then. `fetch` reads from those that are not resident,
-/// `pace` is told of bytes before they are written. Cost: 4 KiB for each page.
+/// Writes a cluster of these sources into a directory. The file and its name are durable
+/// afterwards. `fetch` reads from sources that are not resident. `pace` gets the number of bytes
+/// before they are written. Cost: 4 KiB for each page.
 pub(crate) fn write(
     context: &Arc<TableContext>,
     (dir, number, owner): (&Path, TableId, Owner),
@@ -293,7 +294,7 @@ pub(crate) fn write(
     pace: impl Fn(u64) -> Result<()>,
 ) -> Result<Arc<StoredCluster>> {
     let path = dir.join(cluster_name(number));
-    // From now on the file is removed unless a cluster takes it.
+    // The file is removed from now on unless a cluster takes it.
     let mut file = paged_file(context, number, path, 0);
     let failed = |e| Error::io("write", file.path(), e);
     let mut out = context.storage.create(file.path()).map_err(failed)?;
@@ -321,7 +322,8 @@ pub(crate) fn write(
     )?;
     pace(stored.len() as u64)?;
     out.write(&stored).map_err(failed)?;
-    // Whoever finds the directory after a loss of power relies on the pages, if the tables were there before.
+    // A reader that finds the directory after a loss of power relies on the pages, if the tables
+    // were durable before.
     out.sync().map_err(failed)?;
     out.write(&directory.encode(number, owner))
         .map_err(failed)?;

@@ -1,9 +1,10 @@
-//! The bytes of a filter, so that opening need not build it. It is no more than a cache of what the
-//! manifest says: a file that is damaged, or of other runs, is refused, and the filter built from
-//! the hashes of its runs. The format is in `docs/format/multi_level_cuckoo.md`.
+//! The bytes of a filter, so that the opening of a database need not build it. They are only a
+//! cache of what the manifest says: a damaged file, or one of other runs, is refused, and the
+//! filter is built from the hashes of its runs. The format is in
+//! `docs/format/multi_level_cuckoo.md`.
 //!
-//! The buckets come first, in the place where they are kept in memory, so that what was read
-//! becomes the filter without being copied.
+//! The buckets come first, at their place in memory, so that the bytes of a read become the filter
+//! without a copy.
 
 use crate::base::codec::ByteReader;
 use crate::base::codec::checksum;
@@ -13,7 +14,7 @@ use crate::table::filter::buckets::{Geometry, HASH_BITS, PADDING_BYTES, SLOTS};
 
 use super::{Mode, MultiLevelCuckoo, Ring, WholeHashes};
 
-/// The bytes at the end that say what is before them.
+/// The bytes of the footer, which describes the bytes before it.
 const FOOTER_BYTES: usize = 32;
 
 impl Mode {
@@ -24,7 +25,8 @@ impl Mode {
         }
     }
 
-    /// 1 and 2 took two keys with one hash for one: such a filter may lack a key, and is not asked.
+    /// Modes 1 and 2 took two keys with one hash for one: such a filter may lack a key and is
+    /// refused.
     fn of(code: u8) -> Result<Mode> {
         match code {
             0 => Ok(Mode::Set),
@@ -37,7 +39,7 @@ impl Mode {
 }
 
 impl MultiLevelCuckoo {
-    /// How many bytes [`MultiLevelCuckoo::encode`] hands out.
+    /// The number of bytes that [`MultiLevelCuckoo::encode`] hands out.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         let tail = 16 * self.whole.len() + 8 * self.runs() + FOOTER_BYTES;
         self.geometry.bytes() + tail as u64
@@ -88,7 +90,7 @@ impl MultiLevelCuckoo {
         write(&tail)
     }
 
-    /// A filter from its bytes, which become it.
+    /// Turns bytes into a filter without a copy.
     ///
     /// # Errors
     /// `Corruption` if they are damaged or not those of the runs with these names, newest first.

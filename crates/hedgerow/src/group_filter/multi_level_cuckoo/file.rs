@@ -1,5 +1,5 @@
-//! What precedes a filter in a file of its own: of which tables it knows the keys. The format is in
-//! `docs/format/multi_level_cuckoo.md`.
+//! The prefix of a filter in a file of its own: it names the tables whose keys the filter knows.
+//! The format is in `docs/format/multi_level_cuckoo.md`.
 
 use crate::base::codec::checksum::{agree, place, seeded};
 use crate::base::codec::{ByteReader, varint};
@@ -9,21 +9,21 @@ use crate::base::page::TableId;
 
 const MAGIC: [u8; 8] = *b"hedgeflt";
 const VERSION: u32 = 0;
-/// What is before the list of runs.
+/// The bytes before the list of runs.
 pub(crate) const PREFIX_BYTES: usize = 32;
 
-/// Whose keys a filter in a file knows.
+/// The tables whose keys a filter in a file knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) partition: PartitionId,
-    /// Of the hashes of keys.
+    /// The seed of the hashes of keys.
     pub(crate) hash_seed: u64,
-    /// Newest first: the number of a run, and its tables, ascending.
+    /// The number of each run and its tables in ascending order. The newest run comes first.
     pub(crate) runs: Vec<(u64, Vec<TableId>)>,
 }
 
-/// What the first bytes of a file say of those behind them.
+/// The first bytes of a file, which describe the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prefix {
     pub(crate) list_bytes: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// `number` is that of the file.
+    /// Decodes the prefix of the file `number`.
     ///
     /// # Errors
     /// `Corruption`; `FormatVersion` if a later version wrote it.
@@ -64,7 +64,7 @@ impl Prefix {
         })
     }
 
-    /// Where the filter begins; it seeds the filter's checksum with [`place`], too.
+    /// The offset of the filter. It also seeds the filter's checksum, with [`place`].
     pub(crate) fn filter_at(self) -> u64 {
         PREFIX_BYTES as u64 + u64::from(self.list_bytes)
     }
@@ -76,7 +76,7 @@ impl Coverage {
         self.runs.iter().map(|(run, _)| *run).collect()
     }
 
-    /// What precedes a filter of so many bytes in the file with a number.
+    /// The bytes before a filter of `filter_bytes` bytes in the file `number`.
     pub(crate) fn encode(&self, number: u64, filter_bytes: u64) -> Vec<u8> {
         let mut list = Vec::new();
         varint::put(&mut list, u64::from(self.keyspace.0));
@@ -105,7 +105,7 @@ impl Coverage {
         bytes
     }
 
-    /// The list of runs from its bytes in the file with a number.
+    /// Decodes the list of runs from its bytes in the file `number`.
     ///
     /// # Errors
     /// `Corruption`.
@@ -145,7 +145,7 @@ impl Coverage {
         })
     }
 
-    /// Whether the filter knows all keys of a run that has these tables.
+    /// Returns true if the filter knows all keys of a run that has these tables.
     pub(crate) fn knows(&self, run: u64, mut tables: impl Iterator<Item = TableId>) -> bool {
         let mut runs = self.runs.iter();
         let known = runs.find(|(known, _)| *known == run);

@@ -1,6 +1,6 @@
-//! One cuckoo filter for several runs of a group, which says which of them may hold a key: a slot is
-//! a fingerprint and the number of a run (SlimDB, section 3.2). A lookup reads two cache lines
-//! however many runs there are, and the false positives are those of one filter.
+//! One cuckoo filter for several runs of a group: it names the runs that may hold a key. A slot is
+//! a fingerprint and the number of a run (SlimDB, section 3.2). A lookup reads two cache lines for
+//! any number of runs, and the false positives are those of one filter.
 //!
 //! * **Set mode** stores each pair of class and run once. The answer holds the runs of the key, and
 //!   those of other keys of its class.
@@ -18,12 +18,12 @@
 //! store whose class it is, which loses keys.
 //!
 //! An entry without room is kept by its whole hash, so that it is not lost. It costs ten times as
-//! much as a slot: [`MultiLevelCuckoo::has_slots_for`] is asked before a run is added.
+//! much as a slot. Callers check [`MultiLevelCuckoo::has_slots_for`] before they add a run.
 //!
 //! A filter belongs to a version and does not change: [`MultiLevelCuckoo::extend`] copies it and
-//! inserts one run. Runs are numbered around a ring; the numbers become places, newest first, when
-//! the filter is asked. It cannot grow: fingerprints do not say where their keys would go, so a
-//! larger filter is built from the hashes of all runs ([`run_hashes`]).
+//! inserts one run. Runs are numbered around a ring. A probe turns the numbers into places, newest
+//! first. The filter cannot grow: fingerprints do not say where their keys would go, so a larger
+//! filter is built from the hashes of all runs ([`run_hashes`]).
 //!
 //! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
@@ -46,13 +46,13 @@ use ring::Ring;
 
 /// The largest table, in bytes: a group with more keys (a billion) wants more partitions.
 const TABLE_BYTES_MAX: u64 = 2 << 30;
-/// How much more than it was made for a filter takes: runs are not all of one size. At so much more than 95 % load
-/// it keeps few entries by their whole hashes.
+/// The excess over the planned size that a filter accepts: runs differ in size. At this much more
+/// than 95 % load it keeps few entries by their whole hashes.
 const CAPACITY_SLACK: f64 = 0.02;
 /// Unique mode takes over when more than one of this many keys has a class that is there. A copy
 /// takes a slot of some 15 bits in set mode; unique mode takes a bit of every slot.
 const COPY_SHARE: usize = 16;
-/// Keys whose buckets are fetched from memory together.
+/// The number of keys whose buckets are prefetched together.
 const BATCH: usize = 64;
 
 /// The runs that are stored for a class.
@@ -64,7 +64,7 @@ pub(crate) enum Mode {
     Unique,
 }
 
-/// What a filter is made for.
+/// The sizing of a filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizing {
     /// 4 to 24.
@@ -73,14 +73,14 @@ pub(crate) struct Sizing {
     pub(crate) runs_max: usize,
     /// The different keys of all runs together.
     pub(crate) entries: u64,
-    /// The one to begin with.
+    /// The first mode.
     pub(crate) mode: Mode,
 }
 
-/// Runs by whole hash: the numbers of runs as a set of bits.
+/// The runs of whole hashes: the numbers of runs as a set of bits.
 type WholeHashes = HashMap<u64, u64, BuildHasherDefault<Remixer>>;
 
-/// Hashes what is a hash already.
+/// Hashes a value that is a hash already.
 #[derive(Debug, Default, Clone, Copy)]
 struct Remixer(u64);
 
@@ -108,7 +108,7 @@ pub(crate) struct MultiLevelCuckoo {
     whole: WholeHashes,
     ring: Ring,
     mode: Mode,
-    /// Slots in use.
+    /// The number of slots in use.
     entries: u64,
 }
 
@@ -159,10 +159,11 @@ impl MultiLevelCuckoo {
         })
     }
 
-    /// Builds the filter of several runs, oldest first. Cost: as of inserting them, without copies.
+    /// Builds the filter of several runs, oldest first. Cost: that of inserting them, without
+    /// copies.
     ///
     /// # Errors
-    /// As of [`MultiLevelCuckoo::new`] and [`MultiLevelCuckoo::extend`].
+    /// Those of [`MultiLevelCuckoo::new`] and [`MultiLevelCuckoo::extend`].
     pub(crate) fn build<R>(sizing: Sizing, runs: impl IntoIterator<Item = R>) -> Result<Self>
     where
         R: IntoIterator<Item = u64>,
@@ -222,7 +223,7 @@ impl MultiLevelCuckoo {
         self.entries + self.whole.len() as u64
     }
 
-    /// Counts the hashes of which no run has a key. Cost: that of a lookup for each.
+    /// Counts the hashes that no run has a key of. Cost: that of a lookup for each.
     pub(crate) fn count_unknown(&self, hashes: &[u64]) -> u64 {
         let mut answers = Vec::with_capacity(BATCH);
         let unknown = hashes.chunks(BATCH).map(|hashes| {
@@ -233,7 +234,7 @@ impl MultiLevelCuckoo {
         unknown.sum()
     }
 
-    /// What the answers hold.
+    /// The runs that a class stores.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
@@ -258,8 +259,8 @@ impl MultiLevelCuckoo {
         self.whole.len()
     }
 
-    /// The runs that may hold keys with these hashes. Many at a time cost less each: their cache
-    /// lines are fetched from memory together.
+    /// The runs that may hold keys with these hashes. Many keys at a time cost less each: their
+    /// cache lines are prefetched together.
     pub(crate) fn candidates_of_many(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
         for hashes in hashes.chunks(BATCH) {
             self.answer_batch(hashes.iter().map(|hash| hash_of(*hash)), answers);
@@ -275,7 +276,7 @@ impl MultiLevelCuckoo {
         }
     }
 
-    /// First has all buckets fetched, then looks at them.
+    /// Prefetches all buckets, then looks at them.
     #[inline]
     fn answer<W: Word>(
         &self,
@@ -341,7 +342,7 @@ impl MultiLevelCuckoo {
         slot & ((1 << self.ring.bits()) - 1)
     }
 
-    /// The same filter, to add runs to. Cost: that of copying its memory.
+    /// A copy of the filter, to add runs to. Cost: a copy of its memory.
     pub(crate) fn copy(&self) -> Self {
         let mut buckets = Buffer::allocate(self.buckets.len());
         buckets.copy_from_slice(&self.buckets);
@@ -352,7 +353,7 @@ impl MultiLevelCuckoo {
         }
     }
 
-    /// As [`MultiLevelCuckoo::extend`], in place: of a filter that nobody asks yet.
+    /// Does the same as [`MultiLevelCuckoo::extend`] in place, for a filter that nobody probes yet.
     ///
     /// # Errors
     /// The same.
@@ -362,7 +363,7 @@ impl MultiLevelCuckoo {
         Ok(())
     }
 
-    /// From now on keys are those of a further run, the newest.
+    /// Begins a further run, the newest: later keys are its keys.
     ///
     /// # Errors
     /// `InvalidArgument` if there are as many runs as the filter was made for.
@@ -386,7 +387,7 @@ impl MultiLevelCuckoo {
         }
     }
 
-    /// Inserts keys up to the last one, or until unique mode is to take over: false then.
+    /// Inserts keys up to the last one. Returns false if unique mode is to take over before.
     fn insert_some<W: Word>(&mut self, keys: &mut impl Iterator<Item = u64>) -> bool {
         let number = u32::from(self.ring.newest());
         let is_set = self.mode == Mode::Set;
@@ -430,7 +431,7 @@ impl MultiLevelCuckoo {
         }
     }
 
-    /// Stores each class once from now on. Cost: an insertion per slot in use.
+    /// Changes to unique mode: each class is stored once. Cost: an insertion per slot in use.
     fn become_unique(&mut self) {
         let payload_bits = Mode::Unique.payload_bits(self.ring);
         let geometry = self.geometry.with_payload_bits(payload_bits);
@@ -445,7 +446,7 @@ impl MultiLevelCuckoo {
             let slots = (0..SLOTS).map(|at| self.geometry.slot(bucket, at));
             for slot in slots.filter(|slot| *slot != 0) {
                 let place = geometry.place_in(index, self.geometry.fingerprint(slot));
-                // There is room: a bucket gets no more than it had.
+                // There is room: a bucket gets no more entries than it had.
                 merging.insert(place, 1 << self.geometry.payload(slot));
             }
         }
@@ -460,7 +461,7 @@ impl MultiLevelCuckoo {
     }
 }
 
-/// A filter that gets into unique mode.
+/// A filter that changes to unique mode.
 struct Merging<'a> {
     filling: Filling<'a, u128>,
     ring: Ring,
@@ -506,7 +507,7 @@ fn class_entry<W: Word>(filling: &Filling<'_, W>, place: Place) -> Option<(u32, 
     })
 }
 
-/// What a filter knows of a key.
+/// The bits of a key's hash that a filter uses.
 pub(crate) fn hash_of(hash: KeyHash) -> u64 {
     buckets::hash_of(hash.low())
 }

@@ -1,9 +1,9 @@
-//! The numbers of a filter's runs: around a ring, so that those of runs that are gone serve again.
+//! The numbers of a filter's runs, around a ring: the numbers of dropped runs are used again.
 
 use crate::base::error::{Error, Result};
 use crate::table::filter::RunMask;
 
-/// Which numbers are in use.
+/// The numbers in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ring {
     /// The ring has `2^bits` numbers, 0 to 6.
@@ -14,14 +14,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Nothing for no run and for more than a mask has bits.
+    /// `None` for no run, and for more runs than a mask has bits.
     pub(super) fn for_runs(runs_max: usize) -> Option<Ring> {
         let bits = |runs: usize| runs.next_power_of_two().trailing_zeros() as u8;
         let bits = (1..=64).contains(&runs_max).then(|| bits(runs_max))?;
         Ring::of(bits, (1 << bits) - 1, 0)
     }
 
-    /// Nothing if these numbers do not fit together.
+    /// `None` if these numbers do not fit together.
     pub(super) fn of(bits: u8, newest: u8, runs: u8) -> Option<Ring> {
         let fits = bits <= 6 && newest < 1 << bits && runs <= 1 << bits;
         fits.then_some(Ring { bits, newest, runs })
@@ -39,7 +39,7 @@ impl Ring {
         usize::from(self.runs)
     }
 
-    /// Whether all numbers are in use.
+    /// Returns true if all numbers are in use.
     pub(super) fn is_full(self) -> bool {
         self.runs == 1 << self.bits
     }
@@ -57,7 +57,7 @@ impl Ring {
         Ok(u32::from(self.newest))
     }
 
-    /// The set of the numbers of the `runs` oldest runs, which are gone now.
+    /// Drops the `runs` oldest runs, and returns the set of their numbers.
     pub(super) fn drop_oldest(&mut self, runs: usize) -> u64 {
         let left = self.runs().saturating_sub(runs);
         let gone = (left..self.runs()).fold(0, |set, run| set | 1 << self.number(run));
@@ -71,7 +71,7 @@ impl Ring {
         (u32::from(self.newest) + numbers - run as u32 % numbers) % numbers
     }
 
-    /// A set of numbers as a mask: turned around, and to where the newest is first.
+    /// Turns a set of numbers into a mask with the newest run first.
     #[inline]
     pub(super) fn newest_first(self, numbers: u64) -> RunMask {
         let count = 1 << self.bits;

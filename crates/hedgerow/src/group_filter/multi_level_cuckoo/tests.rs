@@ -102,7 +102,7 @@ fn false_positives_and_sizes_are_those_of_the_specification() {
     }
 }
 
-/// What the issue asks of a full level of eight runs: at most 16.0 bits per key and 0.002.
+/// The bounds for a full level of eight runs: at most 16.0 bits per key and 0.002.
 #[test]
 fn a_level_of_eight_runs_takes_sixteen_bits_per_key() {
     const KEYS: u64 = 800_000;

@@ -1,9 +1,10 @@
-//! Filters over several runs that know the tables of an edit before it is made: they come into the tree together
-//! with the tables, so that no read asks those without a filter.
+//! Filters over several runs that know the tables of an edit before it is made. They come into the
+//! tree together with the tables, so that no read looks at those tables without a filter.
 //!
-//! Merges add to the newest run of a level piece by piece, and the filter grows with it: each piece copies it and
-//! inserts the keys of the piece. That is a copy of 2 bytes per key of the group for some hundreds of
-//! megabytes merged. Merges that add to one tree's filters below level 0 do so one after the other.
+//! Merges add to the newest run of a level piece by piece, and the filter grows with it. Each piece
+//! copies the filter and inserts the keys of the piece: a copy of 2 bytes per key of the group for
+//! some hundreds of megabytes merged. Merges that add to one tree's filters below level 0 take
+//! turns.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -21,18 +22,18 @@ use crate::tree::version::Version;
 
 use super::{Addition, Keys, base, entries_of, shared, with_growth};
 
-/// What an edit brings to the filters of a tree.
+/// The filters that an edit brings to a tree.
 pub(crate) struct Ahead<'a> {
     ready: Vec<(Addition, GroupProbe)>,
-    /// Nobody else lets the filters grow until the edit is made.
+    /// Held so that nobody else lets the filters grow until the edit is made.
     _growing: Option<MutexGuard<'a, ()>>,
 }
 
-/// Level, group and run that an edit adds tables to.
+/// The level, group and run that an edit adds tables to.
 type Place = (usize, usize, RunId);
 
-/// Builds the filters that know what an edit will add. Nothing depends on a filter: what cannot be built now is
-/// built later, of the tables.
+/// Builds the filters that know the tables that an edit will add. Nothing depends on a filter: a
+/// filter that cannot be built now is built later, from the tables.
 pub(crate) fn build<'a>(
     engine: &Engine,
     partition: &'a Partition,
@@ -72,7 +73,7 @@ pub(crate) fn build<'a>(
     ahead
 }
 
-/// The tables that an edit adds to each run: those that are new are opened for it alone.
+/// The tables that an edit adds to each run. New tables are opened for the edit alone.
 fn added(
     engine: &Engine,
     partition: &Partition,
@@ -144,7 +145,8 @@ fn addition(
     })
 }
 
-/// About the keys that merges out of the level above will yet bring to each group of a level.
+/// The approximate number of keys that merges out of the level above will yet bring to each group
+/// of a level.
 fn to_come(version: &Version, level: usize) -> u64 {
     let above = level.checked_sub(1).map(|above| &version.levels[above]);
     let Some((above, through)) = above.and_then(|above| Some((above, above.draining?))) else {

@@ -1,4 +1,5 @@
-//! Clusters of filters ([`crate::group_filter::cluster`]): how they are written with tables, and when several become one.
+//! Clusters of filters ([`crate::group_filter::cluster`]): how they are written with tables, and
+//! when several become one.
 //!
 //! A table's filters are written with the table, as a cluster of their own, so that every run has a
 //! filter from the start. If the filters of a level fit the memory ([`plan`]), they stay apart and
@@ -12,8 +13,8 @@
 //! once they have a sixteenth. A smaller tail without room is a second cluster whose pages are
 //! read.
 //!
-//! Runs that are gone are left out when the base is written again. Tables of which no cluster knows, because the
-//! design was another or a file is missing, are read.
+//! Runs that are gone are left out when the base is written again. Tables that no cluster knows are
+//! read: the design changed, or a file is missing.
 
 mod plan;
 mod unit;
@@ -43,9 +44,9 @@ use super::stored::filters_dir;
 pub(crate) use plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use unit::{Finding, Member};
 
-/// What the clusters of a tree lack.
+/// The next thing that the clusters of a tree lack.
 pub(crate) enum Task {
-    /// A cluster is damaged: nobody asks it, and its tables are read.
+    /// A cluster is damaged: reads no longer probe it, and its tables are read.
     Forget(Arc<StoredCluster>),
     /// No cluster knows a table: its keys are read.
     Cover(Arc<Table>),
@@ -94,7 +95,7 @@ pub(super) fn next(engine: &Engine, design: &DesignInForce, version: &Version) -
         .map(|(_, task)| task)
 }
 
-/// A number for all that decides what clusters lack, beside themselves.
+/// A number for everything that decides what clusters lack, beside the clusters themselves.
 fn circumstances(engine: &Engine, plan: Plan) -> u64 {
     let damaged = engine.tables.damaged_clusters.load(Ordering::Relaxed);
     let filters = engine.memory.filters.load(Ordering::Relaxed);
@@ -139,7 +140,8 @@ fn plan(engine: &Engine, design: &DesignInForce, version: &Version) -> Plan {
     )
 }
 
-/// Whether a cluster of so many bytes may be in memory, as long as it is small beside others.
+/// Returns true if a cluster of `bytes` bytes may be in memory, as long as it is small beside
+/// others.
 fn may_reside(engine: &Engine, design: &DesignInForce, bytes: u64) -> bool {
     match design.design.residency {
         Residency::Resident => true,
@@ -243,7 +245,7 @@ impl Task {
     }
 }
 
-/// Changes the clusters of the version that a tree has.
+/// Changes the clusters of the current version of a tree.
 fn install(
     engine: &Engine,
     partition: &Partition,
@@ -257,7 +259,7 @@ fn install(
     Ok(())
 }
 
-/// The filters of a table that is read for them. Cost: all of it.
+/// The filters of a table, built from its keys. Cost: a read of the whole table.
 fn columns_of(
     engine: &Engine,
     partition: &Partition,
@@ -293,7 +295,7 @@ fn columns_of(
 pub(crate) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<Arc<StoredCluster>>>);
 
 impl Found {
-    /// Reads what they know. Cost: two reads per file.
+    /// Reads the directories of the clusters. Cost: two reads per file.
     pub(crate) fn list(engine: &Engine) -> Found {
         let dir = filters_dir(&engine.places.filters_root(&engine.dir));
         let storage: &dyn Storage = &*engine.environment.storage;

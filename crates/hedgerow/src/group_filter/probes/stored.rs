@@ -1,14 +1,15 @@
-//! Files of filters over several runs, so that opening a database need not build them
+//! Files of filters over several runs, so that the opening of a database need not build them
 //! ([0008](../../../../../docs/design/0008-multi-level-cuckoo.md)).
 //!
-//! A file is a cache of what the tables keep: nothing names it but its place, and it says itself of
-//! which tables it knows the keys. Numbers of tables are never used again, so that it fits a run
-//! exactly when it lists all tables that the run has. What is missing, damaged or of other tables is no error: the
-//! filter is built of the hashes. A file goes when no filter is left that was read from it or made
-//! of it by adding runs, and when the database is opened and it fits nothing.
+//! A file is a cache of what the tables keep. Nothing but its place names it, and it lists the
+//! tables whose keys it knows. Numbers of tables are never reused, so a file fits a run exactly
+//! when it lists all tables that the run has. A file that is missing, damaged or of other tables is
+//! no error: the filter is built from the hashes. A file is removed when no filter is left that was
+//! read from it or extends it, and when the database is opened and the file fits nothing.
 //!
-//! Written: on closing, what is not there yet; and beside merges, once the tables of the runs that a filter got
-//! since it was written last are [`WRITE_SHARE`] times as large as itself.
+//! Filters are written on closing, if their file is not up to date. Beside merges, a filter is
+//! written once its runs have gained tables of [`WRITE_SHARE`] times its own size since it was last
+//! written.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,9 +37,9 @@ use crate::tree::version::Version;
 
 use super::{Counted, NoPages, counted};
 
-/// So many times more bytes of tables than of a filter are written between two writings of it.
+/// A filter is written again after this many times its size in bytes of new tables.
 const WRITE_SHARE: u64 = 16;
-/// Written at once.
+/// The bytes of one write.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The directory of filters under the database's directory.
@@ -59,7 +60,7 @@ pub(crate) fn file_number(name: &str) -> Option<u64> {
     filter_number(name).or_else(|| cluster_number(name))
 }
 
-/// A file of a filter, which is removed when nobody holds it any more.
+/// A file of a filter. It is removed when nobody holds it any more.
 #[derive(Debug)]
 pub(crate) struct FilterFile {
     number: u64,
@@ -80,23 +81,23 @@ impl Drop for FilterFile {
 
 // ---- writing ----
 
-/// What of a filter is in a file.
+/// The part of a filter that is in a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
-    /// Of this filter, or one with fewer of its runs.
+    /// The file of this filter, or of one with fewer of its runs.
     pub(super) file: Option<Arc<FilterFile>>,
-    /// The size of the tables of runs that the file does not know; of all, if there is none.
+    /// The size of the tables of runs that the file does not know. Without a file, of all tables.
     pub(super) unwritten_bytes: u64,
 }
 
-/// Whether it is a filter's turn to be written.
+/// Returns true if a filter is due to be written.
 fn is_due(filter: &Counted) -> bool {
     let bytes = filter.filter.encoded_bytes();
     let unwritten = lock(&filter.stored).unwritten_bytes;
     unwritten >= bytes.saturating_mul(WRITE_SHARE)
 }
 
-/// Whether it is the turn of any filter of a tree.
+/// Returns true if any filter of a tree is due to be written.
 pub(super) fn is_any_due(partition: &Partition) -> bool {
     let version = &partition.tree().version;
     let groups = version.levels.iter().flat_map(|level| &level.groups);
@@ -104,7 +105,7 @@ pub(super) fn is_any_due(partition: &Partition) -> bool {
     probes.filter_map(counted).any(is_due)
 }
 
-/// Writes those filters of a tree whose turn it is.
+/// Writes the filters of a tree that are due.
 pub(super) fn write_due(engine: &Engine, partition: &Partition) {
     let Ok(writer) = engine.writer() else { return };
     let pace = |bytes| {
@@ -114,7 +115,7 @@ pub(super) fn write_due(engine: &Engine, partition: &Partition) {
     write_some(engine, writer, partition, is_due, pace);
 }
 
-/// Writes what is in no file yet: the database is being closed, and nobody works on it.
+/// Writes all filters that no file holds yet. The database is being closed, and nobody works on it.
 pub(crate) fn write_all(engine: &Engine, writer: &Writer) {
     let is_unwritten = |it: &Counted| lock(&it.stored).unwritten_bytes > 0;
     for partition in engine.catalog.load().partitions.values() {
@@ -122,7 +123,7 @@ pub(crate) fn write_all(engine: &Engine, writer: &Writer) {
     }
 }
 
-/// Without room for a file, or with a device that fails, there is none: nothing else depends on it.
+/// Writes some filters. A full or failing device leaves no file: nothing else depends on it.
 fn write_some(
     engine: &Engine,
     writer: &Writer,
@@ -146,7 +147,8 @@ fn write_some(
     }
 }
 
-/// Runs that are gone or that it does not answer for have no tables.
+/// The tables whose keys a filter knows. Runs that are gone or that it does not answer for have
+/// none.
 fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe, partition: &Partition) -> Coverage {
     let tables_of = |run: &RunId| {
         let known = group.run(*run).filter(|run| probe.covers(run.id));
@@ -174,7 +176,7 @@ fn write(
     let number = writer.next_table().0;
     let dir = filters_dir(&engine.places.filters_root(&engine.dir));
     let path = dir.join(format!("{number:010}.filter"));
-    // From now on it is removed unless the filter takes it.
+    // The file is removed from now on unless the filter takes it.
     let file = Arc::new(FilterFile {
         number,
         path: path.clone(),
@@ -206,11 +208,12 @@ fn write(
 
 // ---- reading ----
 
-/// The files of filters that were there when the database was opened. Those that no tree takes are removed.
+/// The files of filters that were there when the database was opened. Files that no tree takes are
+/// removed.
 pub(crate) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<(FilterFile, Coverage)>>);
 
 impl Found {
-    /// Reads whose keys they know. Cost: two reads per file.
+    /// Reads whose keys the files know. Cost: two reads per file.
     pub(crate) fn list(context: &Arc<TableContext>, root: &Path) -> Found {
         let dir = filters_dir(root);
         let files = context.storage.list(&dir).unwrap_or_default();
@@ -233,7 +236,7 @@ impl Found {
         found
     }
 
-    /// Gives the groups of a tree the filters that were written of their runs.
+    /// Gives the groups of a tree the filters that were written for their runs.
     pub(crate) fn attach(
         &mut self,
         engine: &Engine,
@@ -243,7 +246,7 @@ impl Found {
     ) {
         let mut own = self.0.remove(&(facts.id, partition)).unwrap_or_default();
         own.retain(|(_, it)| it.hash_seed == facts.seed);
-        // Of those with the same newest run the one with more runs is newer.
+        // Among filters with the same newest run, the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
         for (file, coverage) in own {
             let mut levels = version.levels.iter_mut();
@@ -274,13 +277,14 @@ impl Found {
     }
 }
 
-/// Whether a filter knows a run of a group that no filter of it knows yet.
+/// Returns true if a filter knows a run of a group that no filter of the group knows yet.
 fn wants(group: &Group<Arc<Table>>, coverage: &Coverage) -> bool {
     let mut names = coverage.runs.iter().map(|run| RunId(run.0));
     names.any(|id| is_known(group, coverage, id) && !group.is_covered(id))
 }
 
-/// Whether a group has a run whose tables a filter in a file knows all: it may have got others since.
+/// Returns true if a group has a run and a filter in a file knows all its tables. The run may have
+/// gained tables since the file was written.
 fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
     group.run(id).is_some_and(|run| {
         let tables = run.tables.iter().map(|table| table.meta().id);
@@ -366,8 +370,8 @@ impl FilterFile {
         &self.path
     }
 
-    /// Reads it and checks it; its size. `None` if it is gone, which it may: another process that has
-    /// the database open for writing removes what it does not need.
+    /// Reads and checks the file, and returns its size. `None` if it is gone: another process that
+    /// has the database open for writing removes files that it does not need.
     pub(crate) fn verify(&self) -> Result<Option<u64>> {
         let storage = &*self.context.storage;
         let opened = Opened::open(storage, &self.path, self.number);

@@ -1,4 +1,4 @@
-//! Bytes that are not what was written: errors, and no panic.
+//! Damaged bytes give errors and no panic.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! What a cluster costs whose pile grows.
+//! The costs of a cluster for a growing stack of runs.
 
 use super::*;
 
-/// Space and reads of a pile as LSM-trie's last level has it: 2 bytes per key, and some for lengths, columns
-/// that stray and the ends of pages. Every page is one read.
+/// Space and reads of a stack of runs as in LSM-trie's last level: 2 bytes per key, and some for
+/// lengths, uneven columns and the ends of pages. Every page is one read.
 #[test]
 fn a_pile_takes_little_more_than_its_bits() {
     for runs in [1, 4, 8, 16, 20, 32, 48] {

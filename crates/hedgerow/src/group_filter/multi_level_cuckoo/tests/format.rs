@@ -90,7 +90,7 @@ fn the_documented_example_is_what_is_written() {
     crate::table::testing::assert_bytes(&bytes_of(&filter), &documented);
 }
 
-/// They were written when two keys with one hash were taken for one, and may lack a key.
+/// Filters of old modes took two keys with one hash for one, and may lack a key.
 #[test]
 fn filters_of_modes_that_lost_keys_are_refused() {
     let bytes = bytes_of(&example());
@@ -168,7 +168,7 @@ fn every_changed_bit_of_a_file_and_every_other_number_is_refused() {
     }
 }
 
-/// Bytes that verify need not make sense.
+/// Bytes with a right checksum need not make sense.
 #[test]
 fn any_list_with_its_checksum_is_decoded_or_refused() {
     let mut word = 1;

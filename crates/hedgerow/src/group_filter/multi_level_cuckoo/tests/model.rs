@@ -3,7 +3,7 @@
 use super::format::through_bytes;
 use super::*;
 
-/// What the runs really hold, newest first.
+/// The real content of the runs, newest first.
 #[derive(Clone)]
 struct Model {
     filter: MultiLevelCuckoo,
@@ -61,7 +61,7 @@ fn random_histories_find_every_key() {
         let runs_max = [1, 2, 5, 8, 16, 64][random.below(6) as usize];
         let bits = 4 + random.below(21) as u8;
         let per_run = 1 + random.below(300);
-        // From no room at all to plenty, and from no duplicates to nine of ten.
+        // The room goes from none to plenty, and the duplicates from none to nine of ten.
         let entries = per_run * runs_max as u64 * random.below(4) / 2;
         let universe = per_run * 2 + random.below(10 * per_run);
         let key = |random: &mut Random| match random.below(20) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Both insertions over one history, with what the runs really hold.
+/// Both insertions over one history, with the real content of the runs.
 struct Histories {
     ours: MultiLevelCuckoo,
     /// Primary and secondary table of the printed one, whose secondary table has whole keys.

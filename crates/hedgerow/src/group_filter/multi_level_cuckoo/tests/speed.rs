@@ -14,7 +14,7 @@ fn per_second(start: Instant, count: u64) -> f64 {
     count as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// Smaller where only that it runs is to be seen.
+/// Fewer keys if the run only checks that the measurement works.
 fn scaled(keys: u64) -> u64 {
     match std::env::var_os("HEDGEROW_SMOKE") {
         Some(_) => keys / 1000,
@@ -29,7 +29,7 @@ fn hashes_of_run(run: u64, keys: u64) -> Vec<u64> {
     hashes
 }
 
-/// Opening with 8 runs of 6.25 million keys: the filter from its own bytes, or built of stored hashes.
+/// Opening with 8 runs of 6.25 million keys: the filter from its own bytes, or from stored hashes.
 #[test]
 #[ignore = "a measurement"]
 fn opening() {
@@ -95,7 +95,7 @@ fn speed() {
         filter.entries
     );
     for (what, asked) in [("present", 0), ("absent", keys)] {
-        // In no order, as keys are looked up.
+        // Keys are looked up in no order.
         let stride = (2_654_435_761 % keys) | 1;
         let hashes: Vec<_> = (0..keys / 8)
             .map(|i| hash(asked + i * stride % keys))

@@ -17,7 +17,7 @@ const SHARED_PART: f64 = 1.0 / 64.0;
 /// The filters of one level.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LevelFilters {
-    /// Bits, as the level is.
+    /// The present bits.
     pub(crate) now: f64,
     /// Bits when the level is full.
     pub(crate) full: f64,
@@ -63,7 +63,7 @@ impl Plan {
             levels[level].full.max(levels[level].now) >= below * SHARED_PART
         };
         let shared = match residency {
-            // Every flush would write a tail again that has no memory.
+            // A tail that has no memory would be written again by every flush.
             Residency::Paged => None,
             Residency::Auto | Residency::Resident => (resident..levels.len()).find(is_shared),
         };
@@ -92,8 +92,8 @@ impl Plan {
 mod tests {
     use super::*;
 
-    /// The first level that is not resident, the first that is shared and the reserve, for half-full
-    /// levels. Sizes are in kilobits.
+    /// The first level that is not resident, the first that is shared, and the reserve, for
+    /// half-full levels. Sizes are in kilobits.
     fn plan(half: &[f64], memory: f64) -> (usize, usize, u64) {
         let level = |half: &f64| LevelFilters {
             now: half * 1000.0,
