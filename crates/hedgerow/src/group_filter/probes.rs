@@ -543,7 +543,7 @@ impl Addition {
             tables.all(|table| known.contains(&table.meta().id))
         };
         let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
-        // The edit may have removed a base that grows, with the last tables of its newest run.
+        // A base that grows may be gone, because its newest run got tables that it does not know.
         // Nobody else replaces it meanwhile.
         let has_base =
             self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));

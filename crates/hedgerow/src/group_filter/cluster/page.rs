@@ -142,7 +142,8 @@ impl<'a> Decoded<'a> {
     }
 }
 
-/// The approximate distance of a filter from its place if all filters before it had the same size.
+/// The approximate distance of a filter from the place that equal sizes of all filters would give
+/// it.
 const MARGIN_BYTES: usize = 64;
 
 /// The bytes that a probe of a position reads in a page of one stripe that covers it: the front,
