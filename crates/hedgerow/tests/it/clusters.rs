@@ -80,13 +80,9 @@ fn pages_per_get(keyspace: &Keyspace, keys: impl Iterator<Item = u64>, are_there
     pages as f64 / f64::from(gets)
 }
 
-/// The targets of LSM-trie, and its I8, for filters of the last level that do not fit the memory.
-/// One page tells which run of the level holds a key. One more page holds the key.
-#[test]
-fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
-    let disk = SimStorage::new(7);
-    let db = builder(&disk).memory_budget(2 << 20).open().unwrap();
-    let design = Design {
+/// A trie whose tables are so small that few keys make it deep.
+fn trie_of_small_tables() -> Design {
+    Design {
         policy: "trie:8".parse().unwrap(),
         filter: "cluster:16".parse().unwrap(),
         compression: Compression::None,
@@ -94,8 +90,16 @@ fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
         table_bytes: Some(128 << 10),
         memtable_bytes: Some(128 << 10),
         ..Design::default()
-    };
-    let keyspace = hashed(&db, design);
+    }
+}
+
+/// The targets of LSM-trie, and its I8, for filters of the last level that do not fit the memory.
+/// One page tells which run of the level holds a key. One more page holds the key.
+#[test]
+fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
+    let disk = SimStorage::new(7);
+    let db = builder(&disk).memory_budget(2 << 20).open().unwrap();
+    let keyspace = hashed(&db, trie_of_small_tables());
     let keys = 250_000;
     for i in 0..keys {
         keyspace.put(key(i), i.to_le_bytes()).unwrap();
@@ -125,16 +129,7 @@ fn a_get_asks_for_two_pages_and_one_for_an_absent_key() {
 fn one_page_tells_of_all_filters_that_are_not_in_memory() {
     let disk = SimStorage::new(17);
     let db = builder(&disk).memory_budget(1 << 20).open().unwrap();
-    let design = Design {
-        policy: "trie:8".parse().unwrap(),
-        filter: "cluster:16".parse().unwrap(),
-        compression: Compression::None,
-        block_bytes: 16 << 10,
-        table_bytes: Some(128 << 10),
-        memtable_bytes: Some(128 << 10),
-        ..Design::default()
-    };
-    let keyspace = hashed(&db, design);
+    let keyspace = hashed(&db, trie_of_small_tables());
     for i in 0..1_300_000 {
         keyspace.put(key(i), b"").unwrap();
         if i < 600_000 || i % 100_000 != 99_999 {
