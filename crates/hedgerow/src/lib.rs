@@ -19,15 +19,17 @@
 //! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (an atomic read and
 //!   write), [`Batch`] (atomic over several keyspaces), [`Keyspace::bulk_load`]. Each is
 //!   [`Durability::Buffered`] or [`Durability::Synced`].
-//! * Reads: [`Keyspace::get`], [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends,
-//!   [`Cursor`]. A [`Snapshot`] does all of them at one moment.
+//! * Reads: [`Keyspace::get`], [`Keyspace::get_if_cached`] (without reading a file),
+//!   [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends, [`Cursor`]. A [`Snapshot`] does
+//!   all of them at one moment.
 //! * Asynchronous calls: [`Keyspace::get_async`], [`Keyspace::put_async`] and others. Workers make
 //!   them ([`Builder::workers`]); a [`Pending`] result is a future for any runtime or none.
 //! * Maintenance: [`Db::checkpoint`], [`Db::verify`], [`repair`], [`Keyspace::compact`],
 //!   [`Db::stats`], [`Keyspace::explain`], [`inspect`].
 //!
-//! One memory budget ([`Builder::memory_budget`]) holds everything. A crash keeps a prefix of all
-//! writes in the order of their commits, and this prefix has everything that was synced.
+//! One memory budget ([`Builder::memory_budget`]) holds everything. [`Builder`] says which three
+//! settings matter most. A crash keeps a prefix of all writes in the order of their commits, and
+//! this prefix has everything that was synced.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -74,5 +76,6 @@ pub use paths::explain::{
     Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
     TableAsked,
 };
+pub use paths::read::Cached;
 pub use paths::scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};

@@ -20,7 +20,7 @@ use crate::paths::explain::Explanation;
 use crate::paths::flush;
 use crate::paths::keyspaces;
 use crate::paths::read;
-use crate::paths::read::Want;
+use crate::paths::read::{Cached, Want};
 use crate::paths::retune;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds,
@@ -298,6 +298,33 @@ impl Keyspace {
     }
 
     // ---- reading ----
+
+    /// Gets as [`Keyspace::get`] does if memory has the answer, for callers that must not wait for
+    /// the device. Otherwise returns [`Cached::Unknown`] and prefetches the missing page; a `get`
+    /// on another thread, or [`Keyspace::get_async`], has the answer.
+    /// Cost: reads no file. Waits at most for a concurrent commit of the same key.
+    ///
+    /// ```
+    /// # use hedgerow::{Cached, Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let users = db.keyspace("users", Layout::sorted())?;
+    /// users.put("ada", "1815")?;
+    /// match users.get_if_cached("ada")? {
+    ///     Cached::Value(year) => assert_eq!(year, "1815"),
+    ///     Cached::Absent => println!("no such user"),
+    ///     Cached::Unknown => println!("{:?}", users.get_async("ada").wait()?),
+    /// }
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn get_if_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::get_if_cached(&self.engine, &state, key.as_ref(), SeqNo::MAX)
+    }
 
     /// Returns true if the key has a value. Cost: as [`Keyspace::get`], but a long value is not
     /// read.

@@ -41,6 +41,27 @@ pub(crate) enum Want {
     Existence,
 }
 
+/// The answer of memory alone, from [`Keyspace::get_if_cached`](crate::Keyspace::get_if_cached).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cached {
+    /// The key has this value.
+    Value(Slice),
+    /// The key has no value.
+    Absent,
+    /// Memory does not know: the answer takes a read of a file.
+    Unknown,
+}
+
+impl Cached {
+    /// The value, if memory has it.
+    pub fn value(self) -> Option<Slice> {
+        match self {
+            Cached::Value(value) => Some(value),
+            Cached::Absent | Cached::Unknown => None,
+        }
+    }
+}
+
 /// Observes the steps of a lookup. `()` ignores them at no cost.
 pub(crate) trait Observer {
     /// A memtable was probed.
@@ -125,54 +146,71 @@ pub(crate) fn get_observed(
     Ok(found)
 }
 
-/// The newest version of a key, if it is known without reading a file. Otherwise returns `None`,
-/// and has prefetched the missing page.
+/// The newest version of a key numbered at most `seqno`, if memory knows it. Reads no file; a page
+/// that is missing is prefetched.
+pub(crate) fn get_if_cached(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    seqno: SeqNo,
+) -> Result<Cached> {
+    engine.check_open()?;
+    state.facts.order.check(user_key)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query { key, hash, seqno };
+    let tree = state.route(user_key, hash).tree();
+    let found = match in_memtables(engine, &tree, &query, &mut ())? {
+        Some(found) => found,
+        None => match in_cached_pages(engine, &tree.version, query)? {
+            Some(found) => found,
+            None => return Ok(Cached::Unknown),
+        },
+    };
+    let operations = &state.facts.operations;
+    operations.add(OperationKind::Gets, 1);
+    Ok(match found {
+        None => Cached::Absent,
+        Some(value) => {
+            operations.add(OperationKind::GetHits, 1);
+            Cached::Value(value)
+        }
+    })
+}
+
+/// The answer of open tables with cached pages. `Some(None)`: the key has no value.
 #[allow(
     clippy::option_option,
     reason = "no answer, the answer that there is no value, a value"
 )]
-pub(crate) fn get_cached(
+fn in_cached_pages(
     engine: &Engine,
-    state: &KeyspaceState,
-    user_key: &[u8],
+    version: &Version,
+    query: Query<'_>,
 ) -> Result<Option<Option<Slice>>> {
-    let hash = KeyHash::of(user_key, state.facts.seed);
-    let mut scratch = Vec::new();
-    let key = state.facts.order.borrow(user_key, &mut scratch);
-    let query = Query {
-        key,
-        hash,
-        seqno: SeqNo::MAX,
-    };
-    let tree = state.route(user_key, hash).tree();
-    let found = match in_memtables(engine, &tree, &query, &mut ())? {
-        Some(found) => found,
-        None => {
-            let mut position = Position::default();
-            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
-            lookup.touch_filters();
-            let mut page = None;
-            loop {
-                match lookup.step(&engine.stats, page.take(), &mut ())? {
-                    Step::Read(id) => match lookup.asked().cached(id) {
-                        Some(cached) => page = Some(cached),
-                        None => {
-                            lookup.asked().prefetch(id);
-                            return Ok(None);
-                        }
-                    },
-                    Step::Done(Some(answer)) if answer.value_page().is_some() => return Ok(None),
-                    Step::Done(answer) => break read_value(engine, answer, Want::Value, &mut ())?,
-                }
-            }
+    let mut position = Position::default();
+    let mut lookup = TableLookup::new(version, query, &mut position);
+    lookup.touch_filters();
+    let mut page = None;
+    while lookup.advance(&mut ()) {
+        let asked = lookup.asked();
+        if !asked.is_open() {
+            return Ok(None);
         }
-    };
-    let operations = &state.facts.operations;
-    operations.add(OperationKind::Gets, 1);
-    if found.is_some() {
-        operations.add(OperationKind::GetHits, 1);
+        match lookup.ask(&engine.stats, page.take(), &mut ())? {
+            Step::Read(id) => match asked.cached(id) {
+                Some(cached) => page = Some(cached),
+                None => {
+                    asked.prefetch(id);
+                    return Ok(None);
+                }
+            },
+            Step::Done(None) => {}
+            Step::Done(Some(answer)) => return answer.cached_value(engine),
+        }
     }
-    Ok(Some(found))
+    Ok(Some(None))
 }
 
 /// The newest versions of several keys, in the order of the keys. Pages that are not cached are
@@ -288,6 +326,25 @@ impl Answer {
         }
     }
 
+    /// Its value, if it takes no read; `Some(None)` for a tombstone. Prefetches a missing page.
+    #[allow(
+        clippy::option_option,
+        reason = "no answer, the answer that there is no value, a value"
+    )]
+    fn cached_value(self, engine: &Engine) -> Result<Option<Option<Slice>>> {
+        let page = match self.value_page() {
+            None => None,
+            Some(id) => match self.table.pages().cached(id) {
+                None => {
+                    self.table.pages().prefetch(id);
+                    return Ok(None);
+                }
+                page => page,
+            },
+        };
+        self.value(engine, page).map(Some)
+    }
+
     /// Its value. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
     /// returned as an empty one.
     fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
@@ -347,6 +404,14 @@ impl<'a> Asked<'a> {
         match self {
             Asked::Table(table) => table.pages().page(id),
             Asked::Probe(probe) => probe.pages.page(id),
+        }
+    }
+
+    /// Returns true if it answers without opening a file.
+    fn is_open(self) -> bool {
+        match self {
+            Asked::Table(table) => table.is_open(),
+            Asked::Probe(_) => true,
         }
     }
 
@@ -474,21 +539,42 @@ impl<'a> TableLookup<'a> {
         mut page: Option<Page>,
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
-        loop {
-            let Some(asked) = self.at.asked.or_else(|| self.next(observer)) else {
-                return Ok(Step::Done(None));
-            };
-            self.at.asked = Some(asked);
-            let answer = match self.asked() {
-                Asked::Probe(probe) => self.ask_probe(probe, stats, page.take(), observer)?,
-                Asked::Table(table) => self.ask_table(table, stats, page.take(), observer)?,
-            };
-            match answer {
-                Step::Read(id) => return Ok(Step::Read(id)),
-                Step::Done(Some(answer)) => return Ok(Step::Done(Some(answer))),
-                Step::Done(None) => self.at.asked = None,
+        while self.advance(observer) {
+            match self.ask(stats, page.take(), observer)? {
+                Step::Done(None) => {}
+                answer => return Ok(answer),
             }
         }
+        Ok(Step::Done(None))
+    }
+
+    /// Advances to the next filter or table once the last one has answered. Returns false if there
+    /// is none.
+    #[inline]
+    fn advance(&mut self, observer: &mut impl Observer) -> bool {
+        if self.at.asked.is_none() {
+            self.at.asked = self.next(observer);
+        }
+        self.at.asked.is_some()
+    }
+
+    /// Probes the filter or table that it has advanced to. `Done(None)`: the lookup continues with
+    /// the next one.
+    #[inline]
+    fn ask(
+        &mut self,
+        stats: &Stats,
+        page: Option<Page>,
+        observer: &mut impl Observer,
+    ) -> Result<Step<Option<Answer>>> {
+        let answer = match self.asked() {
+            Asked::Probe(probe) => self.ask_probe(probe, stats, page, observer)?,
+            Asked::Table(table) => self.ask_table(table, stats, page, observer)?,
+        };
+        if matches!(answer, Step::Done(None)) {
+            self.at.asked = None;
+        }
+        Ok(answer)
     }
 
     fn ask_probe(

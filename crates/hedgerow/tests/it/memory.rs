@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Clock, OsClock};
-use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout, PrefixRule, Residency};
+use hedgerow::{
+    Cached, Compression, Db, Design, ErrorKind, FilterSpec, Keyspace, Layout, PrefixRule, Residency,
+};
 
 use crate::concurrency::threaded;
-use crate::support::{builder, contents, key, open, plain, small, value};
+use crate::support::{builder, contents, key, kind, open, plain, small, value};
 
 /// 2,000 keys in one run of tables, opened anew, index and filter in memory.
 fn cold(disk: &SimStorage, value: impl Fn(u64) -> Vec<u8>) -> (Db, Keyspace) {
@@ -52,6 +54,50 @@ fn get_reads_one_page_when_uncached_and_none_when_cached() {
         keyspace.get(key(i)).unwrap();
         assert_eq!(disk.counters().reads, before);
     }
+}
+
+/// Returns the answer of memory, which must take no read.
+fn if_cached(disk: &SimStorage, keyspace: &Keyspace, key: &[u8]) -> Cached {
+    let before = disk.counters().reads;
+    let answer = keyspace.get_if_cached(key).unwrap();
+    assert_eq!(disk.counters().reads, before, "a read of a file");
+    answer
+}
+
+#[test]
+fn a_get_if_cached_reads_no_file() {
+    let disk = SimStorage::new(2);
+    // Every tenth value has a page of its own.
+    let value = |i: u64| match i % 10 {
+        0 => vec![i as u8; 20 << 10],
+        _ => value(i),
+    };
+    drop(cold(&disk, value));
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    let keyspace = plain(&db);
+    let known = |value: &[u8]| Cached::Value(value.into());
+    for i in [0, 301, 600, 901, 1200, 1501, 1800] {
+        let key = key(i);
+        // The table may not be open, and its page is not cached.
+        assert_eq!(if_cached(&disk, &keyspace, &key), Cached::Unknown);
+        keyspace.get(&key).unwrap();
+        assert_eq!(if_cached(&disk, &keyspace, &key), known(&value(i)));
+        let absent = [&key[..], b"-absent"].concat();
+        keyspace.get(&absent).unwrap();
+        assert_eq!(if_cached(&disk, &keyspace, &absent), Cached::Absent);
+    }
+    let before = db.snapshot().unwrap();
+    keyspace.put(key(0), "new").unwrap();
+    keyspace.delete(key(301)).unwrap();
+    assert_eq!(if_cached(&disk, &keyspace, &key(0)), known(b"new"));
+    assert_eq!(if_cached(&disk, &keyspace, &key(301)), Cached::Absent);
+    let old = before.get_if_cached(&keyspace, key(0)).unwrap();
+    assert_eq!(old, known(&value(0)));
+    let empty = kind(keyspace.get_if_cached(b""));
+    assert_eq!(empty, ErrorKind::InvalidArgument);
+    drop(before);
+    db.close().unwrap();
+    assert_eq!(kind(keyspace.get_if_cached(key(0))), ErrorKind::Closed);
 }
 
 /// Without writes, the engine reads blocks of the last level into the page cache, in every order of

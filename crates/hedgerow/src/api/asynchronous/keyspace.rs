@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use super::{Pending, call_behind, workers};
 use crate::api::keyspace::Keyspace;
-use crate::base::entry::{KeyHash, check_value};
+use crate::base::entry::{KeyHash, SeqNo, check_value};
 use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::read;
+use crate::paths::read::Cached;
 use crate::paths::scan::Extent;
 use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write, lock};
 
@@ -33,10 +34,12 @@ impl Keyspace {
     fn begin_get(&self, key: &[u8]) -> Result<Pending<Option<Slice>>> {
         let (access, worker) = self.access(key)?;
         let workers = workers(self.engine())?;
-        if workers.is_idle(worker)
-            && let Some(found) = read::get_cached(self.engine(), &self.cell().state.load(), key)?
-        {
-            return Ok(Pending::ready(Ok(found)));
+        if workers.is_idle(worker) {
+            let state = self.cell().state.load();
+            let cached = read::get_if_cached(self.engine(), &state, key, SeqNo::MAX)?;
+            if cached != Cached::Unknown {
+                return Ok(Pending::ready(Ok(cached.value())));
+            }
         }
         let (sender, pending) = Pending::queued(self.engine());
         let task = Task::Reads(vec![(access, Answer::One(sender))]);
