@@ -1,7 +1,7 @@
 //! `hedgerow inspect manifest`: the edits of the manifest, and the state that they add up to.
 
 use hedgerow::inspect::{
-    Change, Edit, Placement, Places, TableId, TableMeta, TreeEdit, manifest as read_manifest,
+    Change, Edit, Placement, Places, TableFacts, TableId, TreeEdit, manifest as read_manifest,
 };
 use serde_json::{Value, json};
 
@@ -194,20 +194,20 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     for (id, to) in &edit.moved {
         lines.push(format!("> table {} to {}", id.0, place_text(to)));
     }
-    for (place, meta) in &edit.added {
+    for (place, table) in &edit.added {
         lines.push(format!(
             "+ table {} in {}{}: {}, {}, `{}` to `{}`",
-            meta.id.0,
+            table.id.0,
             place_text(place),
-            if meta.path == 0 {
+            if table.place == 0 {
                 String::new()
             } else {
-                format!(", place {}", meta.path)
+                format!(", place {}", table.place)
             },
-            bytes(meta.file_bytes),
-            counted(meta.entries, "entry"),
-            encoding.encode(&meta.smallest_key),
-            encoding.encode(&meta.largest_key),
+            bytes(table.file_bytes),
+            counted(table.entries, "entry"),
+            encoding.encode(&table.smallest_key),
+            encoding.encode(&table.largest_key),
         ));
     }
     lines.join("\n    ")
@@ -316,7 +316,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
     let added = edit
         .added
         .iter()
-        .map(|(to, meta)| added_object(to, meta, encoding));
+        .map(|(to, table)| added_object(to, table, encoding));
     let draining = edit
         .draining
         .iter()
@@ -342,12 +342,12 @@ fn placed(id: TableId, place: &Placement) -> Value {
     json!({ "table": id.0, "level": place.level, "group": place.group, "run": place.run.0 })
 }
 
-fn added_object(place: &Placement, meta: &TableMeta, encoding: Encoding) -> Value {
-    let mut object = placed(meta.id, place);
-    object["bytes"] = json!(meta.file_bytes);
-    object["entries"] = json!(meta.entries);
-    object["tombstones"] = json!(meta.tombstones);
-    object["smallest_key"] = encoding.encode_json(&meta.smallest_key);
-    object["largest_key"] = encoding.encode_json(&meta.largest_key);
+fn added_object(place: &Placement, table: &TableFacts, encoding: Encoding) -> Value {
+    let mut object = placed(table.id, place);
+    object["bytes"] = json!(table.file_bytes);
+    object["entries"] = json!(table.entries);
+    object["tombstones"] = json!(table.tombstones);
+    object["smallest_key"] = encoding.encode_json(&table.smallest_key);
+    object["largest_key"] = encoding.encode_json(&table.largest_key);
     object
 }

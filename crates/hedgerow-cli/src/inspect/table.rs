@@ -105,38 +105,38 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         text += &format!("\n  filter of {filter_bytes}, {per_key} per key");
     }
     // A page that cannot be read is reported among the pages.
-    if let Ok(meta) = table.meta() {
-        let smallest = footer.user_key(&meta.smallest_key);
-        let largest = footer.user_key(&meta.largest_key);
+    if let Ok(facts) = table.facts() {
+        let smallest = footer.user_key(&facts.smallest_key);
+        let largest = footer.user_key(&facts.largest_key);
         text += &format!(
             "\n  written for keyspace {}, partition {}, level {}\n  {}, {}, {} before compression\n  \
              keys in the order {}, `{}` to `{}`\n  sequence numbers {} to {}",
-            meta.keyspace,
-            meta.partition,
-            meta.level,
-            counted(meta.entries, "entry"),
-            counted(meta.tombstones, "tombstone"),
-            bytes(meta.raw_bytes),
+            facts.keyspace,
+            facts.partition,
+            facts.level,
+            counted(facts.entries, "entry"),
+            counted(facts.tombstones, "tombstone"),
+            bytes(facts.raw_bytes),
             footer.key_order,
             encoding.encode(smallest),
             encoding.encode(largest),
-            count(meta.smallest_seqno.0),
-            count(meta.largest_seqno.0),
+            count(facts.smallest_seqno.0),
+            count(facts.largest_seqno.0),
         );
         object["properties"] = json!({
-            "format": meta.format,
-            "keyspace": meta.keyspace,
-            "partition": meta.partition,
-            "level": meta.level,
-            "run": meta.run,
-            "entries": meta.entries,
-            "tombstones": meta.tombstones,
-            "raw_bytes": meta.raw_bytes,
+            "format": facts.format,
+            "keyspace": facts.keyspace,
+            "partition": facts.partition,
+            "level": facts.level,
+            "run": facts.run,
+            "entries": facts.entries,
+            "tombstones": facts.tombstones,
+            "raw_bytes": facts.raw_bytes,
             "smallest_key": encoding.encode_json(smallest),
             "largest_key": encoding.encode_json(largest),
-            "smallest_sequence_number": meta.smallest_seqno.0,
-            "largest_sequence_number": meta.largest_seqno.0,
-            "sequence_number_override": meta.seqno_override.map(|seqno| seqno.0),
+            "smallest_sequence_number": facts.smallest_seqno.0,
+            "largest_sequence_number": facts.largest_seqno.0,
+            "sequence_number_override": facts.seqno_override.map(|seqno| seqno.0),
         });
     }
     report.tell(&text, &object);

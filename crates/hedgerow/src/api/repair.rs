@@ -38,7 +38,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::options::{Design, Layout, Partitioning};
 use crate::base::page::TableId;
-use crate::base::stats::Operations;
 use crate::design::merge_policy;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
@@ -50,10 +49,10 @@ use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition;
 use crate::tree::partition::tables_dir;
-use crate::tree::version::edit::{Change, Written};
+use crate::tree::version::edit::{Change, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
-use crate::tree::version::state::{Keyspace, State};
+use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::reader::SegmentReader;
 
@@ -193,7 +192,7 @@ fn describe(
 ) -> Result<State> {
     let mut state = State::default();
     state.places = known.places.clone();
-    let mut keyspaces: BTreeMap<KeyspaceId, Keyspace> = known.keyspaces.clone();
+    let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
     let log_root = known.places.log_root(dir);
     let log = partitions_in_log(storage, &log_root)?;
     report.keyspaces_known = keyspaces.len();
@@ -214,15 +213,7 @@ fn describe(
             keyspace.partitions.sort_unstable();
             keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
         }
-        state.apply(&Change::CreateKeyspace {
-            id,
-            name: keyspace.name.clone(),
-            layout: keyspace.layout.clone(),
-            design: keyspace.design.clone(),
-            seed: keyspace.seed,
-            partitions: keyspace.partitions.clone(),
-            depth: keyspace.depth,
-        })?;
+        state.apply(&keyspace.creation(id))?;
     }
     for (partition, tables) in by_partition(tables) {
         // Memtables are flushed whole and in order: an entry with a smaller number than any flushed
@@ -288,30 +279,22 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
 }
 
 /// A keyspace that is known from its tables only.
-fn guess(id: KeyspaceId, footer: &Footer) -> Keyspace {
+fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
-    Keyspace {
-        name: tables::guessed_name(id),
-        layout: Layout {
-            order: footer.key_order,
-            ..Layout::default()
-        },
-        design,
-        seed: footer.hash_seed,
-        partitions: Vec::new(),
-        depth,
-        operations: Operations::default(),
-        written: Written::default(),
-        tunes_itself: false,
-    }
+    let layout = Layout {
+        order: footer.key_order,
+        ..Layout::default()
+    };
+    let name = tables::guessed_name(id);
+    KeyspaceDescription::new(name, (layout, design), footer.hash_seed, Vec::new(), depth)
 }
 
 /// The partitioning that puts every known key into the partition where it was found. The partitions
 /// of a keyspace are numbered one after another when it is created.
 fn guess_partitioning(
     id: KeyspaceId,
-    keyspace: &Keyspace,
+    keyspace: &KeyspaceDescription,
     log: &KeysInLog,
     tables: &[Found],
 ) -> Result<Partitioning> {

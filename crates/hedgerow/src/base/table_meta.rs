@@ -11,57 +11,56 @@ use crate::base::page::TableId;
 /// The facts about one table. Reads find the table by them, the planner plans merges without
 /// opening it, and `repair` rebuilds the manifest from footers alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TableMeta {
+pub(crate) struct TableMeta {
     /// The number of the table.
-    pub id: TableId,
+    pub(crate) id: TableId,
     /// The table format: 1 is block-based, 2 an HTable.
-    pub format: u16,
+    pub(crate) format: u16,
     /// The number of its keyspace.
-    pub keyspace: u32,
+    pub(crate) keyspace: u32,
     /// The number of its partition.
-    pub partition: u32,
+    pub(crate) partition: u32,
     /// The level that the table was written for. The manifest may move a table to another level
     /// without touching the file, so `repair` takes this as a hint only.
-    pub level: u8,
+    pub(crate) level: u8,
     /// The run that the table was written for; a hint like [`TableMeta::level`].
-    pub run: u64,
+    pub(crate) run: u64,
     /// The index of the path that holds the file; 0 is the database's own directory.
-    pub path: u8,
+    pub(crate) path: u8,
     /// The size of the file.
-    pub file_bytes: u64,
+    pub(crate) file_bytes: u64,
     /// Bytes of keys and values before compression.
-    pub raw_bytes: u64,
+    pub(crate) raw_bytes: u64,
     /// Bytes of the block index in the file.
-    pub index_bytes: u64,
+    pub(crate) index_bytes: u64,
     /// Bytes of the filter in the file; 0 if there is none.
-    pub filter_bytes: u64,
+    pub(crate) filter_bytes: u64,
     /// Entries, tombstones and old versions included.
-    pub entries: u64,
+    pub(crate) entries: u64,
     /// Entries that delete a key.
-    pub tombstones: u64,
+    pub(crate) tombstones: u64,
     /// Entries that delete a range.
-    pub range_tombstones: u64,
+    pub(crate) range_tombstones: u64,
     /// The order key of the first entry.
-    pub smallest_key: Vec<u8>,
+    pub(crate) smallest_key: Vec<u8>,
     /// The order key of the last entry.
-    pub largest_key: Vec<u8>,
+    pub(crate) largest_key: Vec<u8>,
     /// The smallest sequence number of its entries.
-    pub smallest_seqno: SeqNo,
+    pub(crate) smallest_seqno: SeqNo,
     /// The largest sequence number of its entries.
-    pub largest_seqno: SeqNo,
+    pub(crate) largest_seqno: SeqNo,
     /// A sequence number that replaces those of the entries; every key then has one entry. A bulk
     /// load learns its number after its tables are written, so the manifest's value counts. The
     /// footer has a number from the start of the load, for `repair`.
-    pub seqno_override: Option<SeqNo>,
+    pub(crate) seqno_override: Option<SeqNo>,
     /// Reserved: the earliest and latest time of expiry of entries that have one.
-    pub expiry: Option<(u64, u64)>,
+    pub(crate) expiry: Option<(u64, u64)>,
     /// Reserved: a transformation of pages beyond compression (encryption); 0 is none.
-    pub transform: u16,
+    pub(crate) transform: u16,
     /// For keys in hash order: the first 8 bytes of the first 16 order keys, distinct and
     /// ascending. The samples of two tables that begin at the same hash estimate the share of keys
     /// they have in common.
-    pub hash_sample: Vec<u64>,
+    pub(crate) hash_sample: Vec<u64>,
 }
 
 /// Enough to estimate the share of common keys in the runs of a node within a few hundredths; 128

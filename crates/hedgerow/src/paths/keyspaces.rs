@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
-use crate::base::stats::Operations;
 use crate::design::merge_policy;
 use crate::design::merge_policy::edit::TreeEdit;
 use crate::paths::compaction;
@@ -15,8 +14,7 @@ use crate::paths::recover;
 use crate::paths::write;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, lock};
 use crate::tree::partition::Partition;
-use crate::tree::version::edit::{Change, Written};
-use crate::tree::version::state::Keyspace as KeyspaceDescription;
+use crate::tree::version::edit::{Change, KeyspaceDescription};
 
 /// Creates the missing ones of these keyspaces by one edit. Returns all of them.
 pub(crate) fn create(
@@ -62,17 +60,13 @@ fn describe(
 ) -> KeyspaceDescription {
     let count = layout.partitioning.count() as u32;
     let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-    KeyspaceDescription {
-        name: name.to_owned(),
-        layout: layout.clone(),
-        design: design.clone(),
-        seed: seed(engine, id.0),
-        partitions: (first..first + count).map(PartitionId).collect(),
-        depth: merge_policy::policy(&design.policy).depth() as u8,
-        operations: Operations::default(),
-        written: Written::default(),
-        tunes_itself: false,
-    }
+    KeyspaceDescription::new(
+        name.to_owned(),
+        (layout.clone(), design.clone()),
+        seed(engine, id.0),
+        (first..first + count).map(PartitionId).collect(),
+        merge_policy::policy(&design.policy).depth() as u8,
+    )
 }
 
 pub(crate) fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {

@@ -56,10 +56,10 @@ use crate::tree::engine::{
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
 use crate::tree::snapshot_list::SnapshotList;
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
-use crate::tree::version::state::{Keyspace, State, Tree};
+use crate::tree::version::state::{State, Tree};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
@@ -395,7 +395,7 @@ fn assemble(
 fn open_keyspaces(
     engine: &Engine,
     dir: &Path,
-    keyspaces: &BTreeMap<KeyspaceId, Keyspace>,
+    keyspaces: &BTreeMap<KeyspaceId, KeyspaceDescription>,
     trees: &BTreeMap<PartitionId, Tree>,
 ) -> Result<Catalog> {
     let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
@@ -479,7 +479,7 @@ fn make_writer(
 pub(crate) fn open_keyspace(
     engine: &Engine,
     id: KeyspaceId,
-    keyspace: &Keyspace,
+    keyspace: &KeyspaceDescription,
     mut tree: impl FnMut(PartitionId, &KeyspaceFacts) -> Result<(Arc<Version>, SeqNo)>,
 ) -> Result<(Arc<KeyspaceCell>, Arc<KeyspaceState>)> {
     let design = DesignInForce::derive(

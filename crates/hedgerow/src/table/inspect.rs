@@ -8,7 +8,7 @@ use hedgerow_io::{ReadMode, Storage};
 use crate::base::entry::{Kind, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::TableSpec;
-use crate::base::page::{Handle, Page, PageClass, PageId, PageSource};
+use crate::base::page::{Handle, Page, PageClass, PageId, PageSource, TableId};
 use crate::table::block_index;
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::block_index::{Index, of_table};
@@ -25,6 +25,67 @@ pub struct InspectedTable {
     tail: Tail,
     meta: Result<TableMeta>,
     index: Result<Box<dyn Index>>,
+}
+
+/// The facts of a table, in its file and in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableFacts {
+    /// The number of the table.
+    pub id: TableId,
+    /// The table format: 1 is block-based, 2 an HTable.
+    pub format: u16,
+    /// The number of its keyspace.
+    pub keyspace: u32,
+    /// The number of its partition.
+    pub partition: u32,
+    /// The level that the table was written for.
+    pub level: u8,
+    /// The run that the table was written for.
+    pub run: u64,
+    /// The number of the place of the file; 0 is the database's own directory.
+    pub place: u8,
+    /// The size of the file in bytes.
+    pub file_bytes: u64,
+    /// Bytes of keys and values before compression.
+    pub raw_bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Entries that delete a key.
+    pub tombstones: u64,
+    /// The order key of the first entry.
+    pub smallest_key: Vec<u8>,
+    /// The order key of the last entry.
+    pub largest_key: Vec<u8>,
+    /// The smallest sequence number of its entries.
+    pub smallest_seqno: SeqNo,
+    /// The largest sequence number of its entries.
+    pub largest_seqno: SeqNo,
+    /// The sequence number of a bulk load, in place of those of the entries.
+    pub seqno_override: Option<SeqNo>,
+}
+
+impl From<&TableMeta> for TableFacts {
+    fn from(meta: &TableMeta) -> TableFacts {
+        TableFacts {
+            id: meta.id,
+            format: meta.format,
+            keyspace: meta.keyspace,
+            partition: meta.partition,
+            level: meta.level,
+            run: meta.run,
+            place: meta.path,
+            file_bytes: meta.file_bytes,
+            raw_bytes: meta.raw_bytes,
+            entries: meta.entries,
+            tombstones: meta.tombstones,
+            smallest_key: meta.smallest_key.clone(),
+            largest_key: meta.largest_key.clone(),
+            smallest_seqno: meta.smallest_seqno,
+            largest_seqno: meta.largest_seqno,
+            seqno_override: meta.seqno_override,
+        }
+    }
 }
 
 /// The content of a page of a table.
@@ -132,7 +193,12 @@ impl InspectedTable {
     ///
     /// # Errors
     /// `Corruption` and `FormatVersion` if their page cannot be read.
-    pub fn meta(&self) -> Result<&TableMeta> {
+    pub fn facts(&self) -> Result<TableFacts> {
+        self.meta().map(TableFacts::from)
+    }
+
+    /// The facts of the table, for the engine.
+    pub(crate) fn meta(&self) -> Result<&TableMeta> {
         self.meta.as_ref().map_err(Clone::clone)
     }
 

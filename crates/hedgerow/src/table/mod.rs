@@ -34,7 +34,7 @@ use std::sync::Arc;
 use hedgerow_io::SequentialWrite;
 
 pub use footer::Footer;
-pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue};
+pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue, TableFacts};
 pub(crate) use open::Table;
 pub(crate) use output::TableOptions;
 pub(crate) use paged_file::TableContext;

@@ -230,7 +230,7 @@ fn keys_chosen_against_an_unseeded_hash_are_spread_evenly() {
         for file in files(&disk, "tables") {
             let path = format!("{DIR}/tables/{file}");
             let table = inspect::Table::open(&disk, Path::new(&path)).unwrap();
-            let meta = table.meta().unwrap();
+            let meta = table.facts().unwrap();
             of_partition[meta.partition as usize % of_partition.len()] += meta.entries;
             of_quarter[usize::from(meta.smallest_key[0] >> 6)] += 1;
         }

@@ -212,8 +212,8 @@ fn tables_tell_their_format_and_rebuild_a_lost_manifest() {
         assert!(ascend, "pages come in the order of the file");
         assert!(pages.iter().any(|page| page.part == Part::Filter));
         let entries: usize = pages.iter().map(|page| page.entries.len()).sum();
-        assert_eq!(entries as u64, table.meta().unwrap().entries);
-        assert_eq!(table.meta().unwrap().format, 2);
+        assert_eq!(entries as u64, table.facts().unwrap().entries);
+        assert_eq!(table.facts().unwrap().format, 2);
     }
     disk.set_contents(format!("{DIR}/MANIFEST"), b"").unwrap();
     let report = hedgerow::repair_with(builder(&disk)).unwrap();

@@ -72,7 +72,7 @@ fn every_byte_of_a_table_and_every_entry_is_told() {
         let blocks = pages.iter().filter(|page| page.part == Part::Block);
         assert_eq!(blocks.count(), table.blocks().unwrap());
         let entries: Vec<_> = pages.iter().flat_map(|page| &page.entries).collect();
-        let meta = table.meta().unwrap();
+        let meta = table.facts().unwrap();
         assert_eq!(entries.len() as u64, meta.entries);
         assert_eq!(entries.first().unwrap().key, meta.smallest_key);
         assert_eq!(entries.last().unwrap().key, meta.largest_key);

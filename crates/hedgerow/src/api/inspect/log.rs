@@ -13,7 +13,7 @@ use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::reader::{Record, SegmentReader};
 
 /// The numbers of the segments of the database in `dir`, ascending. Segments below the log's start
-/// (see [`Change::LogStart`]) are no longer needed.
+/// (see [`LogStart`](super::Change::LogStart)) are no longer needed.
 ///
 /// # Errors
 /// `Io`.

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
+use super::change;
+use super::change::Edit;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::tree::version::edit::Edit;
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::{FILE_NAME, HEADER_BYTES};
 use crate::tree::version::state::State;
@@ -75,7 +76,7 @@ pub fn manifest(storage: &dyn Storage, dir: &Path) -> Result<Manifest> {
     Ok(Manifest {
         bytes: contents.len() as u64,
         records: walk.records,
-        state: walk.state.map(|state| state.snapshot()),
+        state: walk.state.map(|state| change::edit(&state.snapshot())),
         torn: (end < contents.len()).then_some(end as u64),
         path,
     })
@@ -106,7 +107,7 @@ impl Walk<'_> {
         self.records.push(Ok(ManifestRecord {
             offset,
             bytes: (record.end() - record.offset) as u64,
-            edit,
+            edit: change::edit(&edit),
         }));
         if let Err(error) = applied {
             self.damaged(error.at_offset(offset));

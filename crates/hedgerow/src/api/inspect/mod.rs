@@ -27,11 +27,13 @@
 //! # Ok::<(), hedgerow::Error>(())
 //! ```
 
+mod change;
 mod cluster;
 mod filter;
 mod log;
 mod manifest;
 
+pub use change::{Change, Edit, TreeEdit};
 pub use cluster::{Cluster, Stripe};
 pub use filter::GroupFilter;
 pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
@@ -40,14 +42,14 @@ pub use manifest::{Manifest, ManifestRecord, manifest};
 pub use crate::base::entry::RunId;
 pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::base::page::{Handle, TableId};
-pub use crate::base::table_meta::TableMeta;
-pub use crate::design::merge_policy::edit::{Placement, TreeEdit};
+pub use crate::design::merge_policy::edit::Placement;
 pub use crate::table::filter::bloom::Description as BloomDescription;
 pub use crate::table::filter::cuckoo::Description as CuckooDescription;
 pub use crate::table::filter::of_table::Description as FilterDescription;
 pub use crate::table::filter::run_hashes::Description as HashesDescription;
 pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
+    TableFacts,
 };
-pub use crate::tree::version::edit::{Change, Edit, Written};
+pub use crate::tree::version::edit::Written;
 pub use crate::tree::version::places::{Place, Places};

@@ -21,7 +21,8 @@ use crate::table::page_io::FilePages;
 use crate::table::salvage::{Loss, Salvage};
 use crate::table::{Footer, Reader};
 use crate::tree::partition::tables_dir;
-use crate::tree::version::state::{Keyspace, State};
+use crate::tree::version::edit::KeyspaceDescription;
+use crate::tree::version::state::State;
 
 /// The suffix of a damaged table that is kept.
 const DAMAGED: &str = ".damaged";
@@ -252,7 +253,7 @@ fn missing(
     let keyspace = known.keyspaces.get(&id);
     let user_key = |order_key: &[u8]| match (footer, keyspace) {
         (Some(footer), _) => footer.user_key(order_key).to_vec(),
-        (None, Some(Keyspace { layout, seed, .. })) => {
+        (None, Some(KeyspaceDescription { layout, seed, .. })) => {
             let order = key_order::open(layout.order, *seed);
             order.decode(order_key).to_vec()
         }

@@ -20,32 +20,31 @@ pub struct Placement {
 
 /// A change of one partition's tree. Removals come before moves, moves before additions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TreeEdit {
+pub(crate) struct TreeEdit {
     /// The tree.
-    pub partition: PartitionId,
+    pub(crate) partition: PartitionId,
     /// Tables merged away.
-    pub removed: Vec<TableId>,
+    pub(crate) removed: Vec<TableId>,
     /// Tables moved elsewhere without a rewrite.
-    pub moved: Vec<(TableId, Placement)>,
+    pub(crate) moved: Vec<(TableId, Placement)>,
     /// New tables.
-    pub added: Vec<(Placement, TableMeta)>,
+    pub(crate) added: Vec<(Placement, TableMeta)>,
     /// The tables of this partition hold all its writes up to this number.
-    pub flushed_through: Option<SeqNo>,
+    pub(crate) flushed_through: Option<SeqNo>,
     /// The level begins a sweep over its runs up to a number (`Some`), or ends it (`None`).
-    pub draining: Vec<(u8, Option<RunId>)>,
+    pub(crate) draining: Vec<(u8, Option<RunId>)>,
     /// The new number of levels. Levels come and go at the bottom.
-    pub depth: Option<u8>,
+    pub(crate) depth: Option<u8>,
     /// The new number of levels. Empty levels come and go directly under level 0, so the levels
     /// below change their numbers. The shift comes before all else: the rest of this edit, and
     /// every later edit, names levels by their new numbers.
-    pub shift_to: Option<u8>,
+    pub(crate) shift_to: Option<u8>,
     /// A level and its new number of groups. Groups that become one number their runs anew, and a
     /// sweep of the level begins again. Regrouping comes after the change of depth and before
     /// removals.
-    pub ranges: Vec<(u8, u32)>,
+    pub(crate) ranges: Vec<(u8, u32)>,
     /// The new number of levels that the merge policy counts.
-    pub nominal_depth: Option<u8>,
+    pub(crate) nominal_depth: Option<u8>,
 }
 
 impl TreeEdit {

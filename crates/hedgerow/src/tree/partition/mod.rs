@@ -29,7 +29,7 @@ use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::RunningJob;
 use crate::group_filter::cluster::Owner;
 use crate::tree::memtable::Memtable;
-use crate::tree::version::state::Keyspace;
+use crate::tree::version::edit::KeyspaceDescription;
 use crate::tree::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
@@ -96,7 +96,7 @@ pub(crate) struct KeyspaceFacts {
 impl KeyspaceFacts {
     pub(crate) fn new(
         id: KeyspaceId,
-        keyspace: &Keyspace,
+        keyspace: &KeyspaceDescription,
         design: Arc<DesignInForce>,
     ) -> Arc<KeyspaceFacts> {
         let layout = keyspace.layout.clone();

@@ -9,61 +9,30 @@ use super::places::Places;
 
 /// One change of the description of the database.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Change {
-    /// Creates a keyspace with empty trees.
+pub(crate) enum Change {
+    /// Creates a keyspace with empty trees. Its counts of operations and entries begin at zero.
     CreateKeyspace {
-        /// Its number.
         id: KeyspaceId,
-        /// Its name.
-        name: String,
-        /// Its layout.
-        layout: Layout,
-        /// Its design.
-        design: Design,
-        /// The seed of the keyspace's key hashes.
-        seed: u64,
-        /// Its trees, in the order in which keys are routed to them.
-        partitions: Vec<PartitionId>,
-        /// The number of levels of its trees.
-        depth: u8,
+        keyspace: KeyspaceDescription,
     },
     /// Removes a keyspace with its trees.
-    DropKeyspace {
-        /// Its number.
-        id: KeyspaceId,
-    },
+    DropKeyspace { id: KeyspaceId },
     /// `clear`: the keyspace continues with empty trees.
     ReplacePartitions {
-        /// Its number.
         id: KeyspaceId,
-        /// The new trees.
         partitions: Vec<PartitionId>,
     },
     /// Gives a keyspace another design.
-    SetDesign {
-        /// Its number.
-        id: KeyspaceId,
-        /// The new design.
-        design: Design,
-    },
+    SetDesign { id: KeyspaceId, design: Design },
     /// The recent operations of a keyspace.
     Operations {
-        /// Its number.
         id: KeyspaceId,
-        /// All operations that are remembered.
         operations: Operations,
     },
     /// The entry counts of a keyspace since it got its design.
-    Written {
-        /// Its number.
-        id: KeyspaceId,
-        /// The counts.
-        written: Written,
-    },
+    Written { id: KeyspaceId, written: Written },
     /// Turns self-tuning of a keyspace on or off.
     SetSelfTuning {
-        /// Its number.
         id: KeyspaceId,
         /// True if the keyspace tunes itself.
         on: bool,
@@ -74,11 +43,8 @@ pub enum Change {
     Tree(TreeEdit),
     /// Ids below these may have been used.
     Counters {
-        /// The id of the next table file.
         next_table: u64,
-        /// The id of the next keyspace.
         next_keyspace: u32,
-        /// The id of the next partition.
         next_partition: u32,
     },
     /// The log begins with another segment.
@@ -95,6 +61,60 @@ pub enum Change {
     },
     /// The database was opened for writing again.
     Opened,
+}
+
+/// A keyspace without its trees.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeyspaceDescription {
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    pub(crate) design: Design,
+    /// The seed of the hashes of its keys.
+    pub(crate) seed: u64,
+    /// The partitions, in the order in which keys are routed to them.
+    pub(crate) partitions: Vec<PartitionId>,
+    /// The number of levels of new trees.
+    pub(crate) depth: u8,
+    /// Its recent operations.
+    pub(crate) operations: Operations,
+    /// The entry counts since it got its design.
+    pub(crate) written: Written,
+    /// True if it adopts the advisor's design.
+    pub(crate) tunes_itself: bool,
+}
+
+impl KeyspaceDescription {
+    /// A keyspace when it is created.
+    pub(crate) fn new(
+        name: String,
+        (layout, design): (Layout, Design),
+        seed: u64,
+        partitions: Vec<PartitionId>,
+        depth: u8,
+    ) -> KeyspaceDescription {
+        KeyspaceDescription {
+            name,
+            layout,
+            design,
+            seed,
+            partitions,
+            depth,
+            operations: Operations::default(),
+            written: Written::default(),
+            tunes_itself: false,
+        }
+    }
+
+    /// The change that creates it.
+    pub(crate) fn creation(&self, id: KeyspaceId) -> Change {
+        let keyspace = KeyspaceDescription {
+            operations: Operations::default(),
+            written: Written::default(),
+            tunes_itself: false,
+            ..self.clone()
+        };
+        Change::CreateKeyspace { id, keyspace }
+    }
 }
 
 /// Entry counts of a keyspace. All of them begin when the keyspace gets its design.
@@ -146,4 +166,4 @@ impl Written {
 }
 
 /// Changes that happen together or not at all: one record of the manifest.
-pub type Edit = Vec<Change>;
+pub(crate) type Edit = Vec<Change>;

@@ -16,7 +16,7 @@ use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 
-use super::edit::{Change, Edit, Written};
+use super::edit::{Change, Edit, KeyspaceDescription, Written};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
 use super::places::{Place, Places};
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
@@ -75,22 +75,14 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Result<Edit> {
 /// Appends the body and returns the code.
 fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
     let code = match change {
-        Change::CreateKeyspace {
-            id,
-            name,
-            layout,
-            design,
-            seed,
-            partitions,
-            depth,
-        } => {
+        Change::CreateKeyspace { id, keyspace } => {
             varint::put(out, u64::from(id.0));
-            put_sized(out, name.as_bytes());
-            encode_layout(layout, out);
-            encode_design(design, out);
-            out.extend_from_slice(&seed.to_le_bytes());
-            put_partitions(out, partitions);
-            varint::put(out, u64::from(*depth));
+            put_sized(out, keyspace.name.as_bytes());
+            encode_layout(&keyspace.layout, out);
+            encode_design(&keyspace.design, out);
+            out.extend_from_slice(&keyspace.seed.to_le_bytes());
+            put_partitions(out, &keyspace.partitions);
+            varint::put(out, u64::from(keyspace.depth));
             code::CREATE_KEYSPACE
         }
         Change::DropKeyspace { id } => {
@@ -163,12 +155,13 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     let change = match code {
         code::CREATE_KEYSPACE => Change::CreateKeyspace {
             id: keyspace(body)?,
-            name: name(body)?,
-            layout: decode_layout(body)?,
-            design: decode_design(body)?,
-            seed: body.u64("seed")?,
-            partitions: partitions(body)?,
-            depth: body.varint_as("depth")?,
+            keyspace: KeyspaceDescription::new(
+                name(body)?,
+                (decode_layout(body)?, decode_design(body)?),
+                body.u64("seed")?,
+                partitions(body)?,
+                body.varint_as("depth")?,
+            ),
         },
         code::DROP_KEYSPACE => Change::DropKeyspace {
             id: keyspace(body)?,

@@ -9,49 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
-use crate::base::options::{Design, Layout};
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::{check_depth, check_ranges, regrouped};
 
-use super::edit::{Change, Edit, Written};
+use super::edit::{Change, Edit, KeyspaceDescription, Written};
 use super::places::Places;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
-
-/// A keyspace without its trees.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Keyspace {
-    pub(crate) name: String,
-    pub(crate) layout: Layout,
-    pub(crate) design: Design,
-    pub(crate) seed: u64,
-    /// The partitions, in the order in which keys are routed to them.
-    pub(crate) partitions: Vec<PartitionId>,
-    /// The depth of new trees.
-    pub(crate) depth: u8,
-    /// Its recent operations.
-    pub(crate) operations: Operations,
-    /// The entry counts since it got its design.
-    pub(crate) written: Written,
-    /// True if it adopts the advisor's design.
-    pub(crate) tunes_itself: bool,
-}
-
-impl Keyspace {
-    /// The change that creates it.
-    pub(crate) fn creation(&self, id: KeyspaceId) -> Change {
-        Change::CreateKeyspace {
-            id,
-            name: self.name.clone(),
-            layout: self.layout.clone(),
-            design: self.design.clone(),
-            seed: self.seed,
-            partitions: self.partitions.clone(),
-            depth: self.depth,
-        }
-    }
-}
 
 /// A partition's tree on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +36,7 @@ pub(crate) struct Tree {
 /// The whole description.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct State {
-    pub(crate) keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription>,
     /// The names of all keyspaces.
     names: BTreeSet<String>,
     pub(crate) trees: BTreeMap<PartitionId, Tree>,
@@ -179,28 +144,9 @@ impl State {
     /// Applies one change. After an error the state is not defined.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
         match change {
-            Change::CreateKeyspace {
-                id,
-                name,
-                layout,
-                design,
-                seed,
-                partitions,
-                depth,
-            } => self.create_keyspace(
-                *id,
-                Keyspace {
-                    name: name.clone(),
-                    layout: layout.clone(),
-                    design: design.clone(),
-                    seed: *seed,
-                    partitions: partitions.clone(),
-                    depth: *depth,
-                    operations: Operations::default(),
-                    written: Written::default(),
-                    tunes_itself: false,
-                },
-            )?,
+            Change::CreateKeyspace { id, keyspace } => {
+                self.create_keyspace(*id, keyspace.clone())?;
+            }
             Change::DropKeyspace { id } => {
                 let Some(keyspace) = self.keyspaces.remove(id) else {
                     return Err(no_keyspace(*id));
@@ -318,7 +264,7 @@ impl State {
         edit
     }
 
-    fn create_keyspace(&mut self, id: KeyspaceId, keyspace: Keyspace) -> Result<()> {
+    fn create_keyspace(&mut self, id: KeyspaceId, keyspace: KeyspaceDescription) -> Result<()> {
         check_depth(usize::from(keyspace.depth))?;
         check_number("keyspace", id.0.into(), NUMBERS_MAX)?;
         if self.keyspaces.contains_key(&id) {
@@ -437,7 +383,7 @@ impl State {
         Ok(())
     }
 
-    fn keyspace_mut(&mut self, id: KeyspaceId) -> Result<&mut Keyspace> {
+    fn keyspace_mut(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceDescription> {
         self.keyspaces.get_mut(&id).ok_or_else(|| no_keyspace(id))
     }
 }

@@ -181,15 +181,8 @@ fn any_change() -> impl Strategy<Value = Change> {
             any::<u8>()
         )
             .prop_map(|(id, name, layout, design, seed, partitions, depth)| {
-                Change::CreateKeyspace {
-                    id,
-                    name,
-                    layout,
-                    design,
-                    seed,
-                    partitions,
-                    depth,
-                }
+                let made = (layout, design);
+                KeyspaceDescription::new(name, made, seed, partitions, depth).creation(id)
             }),
         keyspace().prop_map(|id| Change::DropKeyspace { id }),
         (keyspace(), partitions())

@@ -306,18 +306,14 @@ fn the_documented_bytes_are_the_bytes() {
         table_bytes: Some(1 << 20),
         ..Default::default()
     };
-    let created = vec![Change::CreateKeyspace {
-        id: crate::base::entry::KeyspaceId(1),
-        name: "elm".to_owned(),
-        layout: crate::base::options::Layout::sorted().hash(2),
-        design,
-        seed: 0x0123_4567_89AB_CDEF,
-        partitions: vec![
-            crate::base::entry::PartitionId(1),
-            crate::base::entry::PartitionId(2),
-        ],
-        depth: 3,
-    }];
-    manifest.append(&created).unwrap();
+    let keyspace = crate::tree::version::edit::KeyspaceDescription::new(
+        "elm".to_owned(),
+        (crate::base::options::Layout::sorted().hash(2), design),
+        0x0123_4567_89AB_CDEF,
+        [1, 2].map(crate::base::entry::PartitionId).to_vec(),
+        3,
+    );
+    let created = keyspace.creation(crate::base::entry::KeyspaceId(1));
+    manifest.append(&vec![created]).unwrap();
     crate::base::codec::hex::check_documented("manifest.md", &storage.contents(file()).unwrap());
 }

@@ -6,6 +6,7 @@ use super::super::manifest;
 use super::*;
 use crate::base::entry::RunId;
 use crate::base::error::ErrorKind;
+use crate::base::options::{Design, Layout};
 use crate::base::stats::Operations;
 
 pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
@@ -82,15 +83,14 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             .collect()
     };
     Some(match step {
-        Step::Create(layout, design, depth) => Change::CreateKeyspace {
-            id: KeyspaceId(state.next_keyspace),
-            name: format!("k{}", state.next_keyspace),
-            layout: layout.clone(),
-            design: design.clone(),
-            seed: 7,
-            partitions: new_partitions(layout),
-            depth: *depth,
-        },
+        Step::Create(layout, design, depth) => KeyspaceDescription::new(
+            format!("k{}", state.next_keyspace),
+            (layout.clone(), design.clone()),
+            7,
+            new_partitions(layout),
+            *depth,
+        )
+        .creation(KeyspaceId(state.next_keyspace)),
         Step::Drop(choice) => Change::DropKeyspace {
             id: pick(&state.keyspaces, *choice)?,
         },
@@ -201,18 +201,16 @@ proptest! {
     }
 }
 
+/// Creates a keyspace with one tree of `depth` levels.
+fn create(depth: u8) -> Change {
+    let (name, made) = ("k".to_owned(), (Layout::default(), Design::default()));
+    let partitions = vec![PartitionId(1)];
+    KeyspaceDescription::new(name, made, 7, partitions, depth).creation(KeyspaceId(1))
+}
+
 /// The checksums may be right if a faulty writer made them.
 #[test]
 fn a_tree_without_levels_or_with_too_many_is_corruption() {
-    let create = |depth| Change::CreateKeyspace {
-        id: KeyspaceId(1),
-        name: "k".to_owned(),
-        layout: Layout::default(),
-        design: Design::default(),
-        seed: 7,
-        partitions: vec![PartitionId(1)],
-        depth,
-    };
     for depth in [0, 65, u8::MAX] {
         let error = State::replay(&[vec![create(depth)]]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -234,15 +232,7 @@ fn what_was_written_is_counted_since_the_design() {
         state = State::replay(&[state.snapshot()]).unwrap();
         state.keyspaces[&KeyspaceId(1)].written
     };
-    apply(Change::CreateKeyspace {
-        id: KeyspaceId(1),
-        name: "k".to_owned(),
-        layout: Layout::default(),
-        design: Design::default(),
-        seed: 7,
-        partitions: vec![PartitionId(1)],
-        depth: 2,
-    });
+    apply(create(2));
     let tree = |removed: &[u64], added: &[u64]| {
         let mut edit = TreeEdit::new(PartitionId(1));
         edit.removed = removed.iter().copied().map(TableId).collect();

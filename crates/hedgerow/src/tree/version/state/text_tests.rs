@@ -17,6 +17,7 @@ use std::path::Path;
 use super::tests::meta;
 use super::*;
 use crate::base::entry::RunId;
+use crate::base::options::{Design, Layout};
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words
@@ -91,15 +92,10 @@ fn change(state: &State, words: &[&str]) -> Change {
         "keyspace" => {
             assert_eq!(words[4], "partitions");
             let end = words.len() - 2;
-            Change::CreateKeyspace {
-                id: KeyspaceId(number(1)),
-                name: words[2].to_owned(),
-                layout: layout(words[3]),
-                design: Design::default(),
-                seed: 1,
-                partitions: partitions(&words[5..end]),
-                depth: number(end + 1) as u8,
-            }
+            let made = (layout(words[3]), Design::default());
+            let (partitions, depth) = (partitions(&words[5..end]), number(end + 1) as u8);
+            KeyspaceDescription::new(words[2].to_owned(), made, 1, partitions, depth)
+                .creation(KeyspaceId(number(1)))
         }
         "drop" => Change::DropKeyspace {
             id: KeyspaceId(number(1)),
