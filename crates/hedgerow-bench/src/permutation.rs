@@ -1,12 +1,11 @@
 //! Numbers that look random and are a function of other numbers.
 
-/// Turns a number into one whose bits look random: SplitMix64's finalizer, a bijection.
+use hedgerow::io::sim::SplitMix64;
+
+/// Turns a number into one whose bits look random: the first number of its generator. A bijection.
 #[inline]
 pub(crate) fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
+    SplitMix64::new(x).next()
 }
 
 /// A number below `bound` out of 64 random bits, without a division.

@@ -1,16 +1,18 @@
 //! The random numbers of all tests. SplitMix64 gives a seed the same meaning everywhere and
 //! forever.
 
+use hedgerow_io::sim::SplitMix64;
+
+pub use hedgerow_io::sim::mix;
+
 /// A generator of random numbers.
 #[derive(Debug, Clone)]
-pub struct Random {
-    state: u64,
-}
+pub struct Random(SplitMix64);
 
 impl Random {
     /// The generator of a seed.
     pub fn new(seed: u64) -> Random {
-        Random { state: mix(seed) }
+        Random(SplitMix64::new(mix(seed)))
     }
 
     /// Draws any number.
@@ -19,13 +21,12 @@ impl Random {
         reason = "a generator has no end and is no iterator"
     )]
     pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.state)
+        self.0.next()
     }
 
     /// Draws a number below `bound`; zero if the bound is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        self.0.below(bound)
     }
 
     /// Draws a number from `low` to `high`, both included.
@@ -62,13 +63,6 @@ impl Random {
         }
         unreachable!("{at} of {total}")
     }
-}
-
-/// Spreads every bit over the whole word.
-pub fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A hash that only has to distinguish two contents.

@@ -17,11 +17,9 @@ use hedgerow::{Compression, Db, Design, Error, ErrorKind, Keyspace, Layout, Resu
 
 /// The `i`-th key: 8 bytes that look random, and 8 that make it unique.
 fn key(i: u64) -> [u8; 16] {
-    let mut x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    let mixed = hedgerow::io::sim::mix(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut key = [0; 16];
-    key[..8].copy_from_slice(&(x ^ (x >> 31)).to_be_bytes());
+    key[..8].copy_from_slice(&mixed.to_be_bytes());
     key[8..].copy_from_slice(&i.to_be_bytes());
     key
 }

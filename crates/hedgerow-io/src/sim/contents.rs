@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::random::Random;
+use super::random::SplitMix64;
 
 /// The size of a sector. A disk writes a sector entirely or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
@@ -132,7 +132,7 @@ impl Contents {
     }
 
     /// Draws the contents after a loss of power.
-    pub(super) fn after_crash(&self, random: &mut Random) -> Contents {
+    pub(super) fn after_crash(&self, random: &mut SplitMix64) -> Contents {
         let mut image = Contents {
             chunks: self.chunks.clone(),
             bytes: self.bytes,
@@ -158,7 +158,7 @@ impl Contents {
 
     /// Draws for each sector the number of its unsynced writes that reached the disk, the oldest
     /// first. A sector that is not in the result keeps none.
-    fn draw_kept(&self, random: &mut Random) -> BTreeMap<u64, usize> {
+    fn draw_kept(&self, random: &mut SplitMix64) -> BTreeMap<u64, usize> {
         let mut kept = BTreeMap::new();
         for sector in self.unsynced.iter().flat_map(Write::sectors) {
             *kept.entry(sector).or_insert(0) += 1;

@@ -66,6 +66,7 @@ mod tests;
 
 pub use machine::{NoSpawn, SimClock};
 pub use meter::{Counters, Fault, OpClass};
+pub use random::{SplitMix64, mix};
 pub use stall::Stall;
 
 use std::collections::BTreeSet;
@@ -76,7 +77,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use contents::Contents;
 use meter::{Meter, Op, Verdict};
 use names::{File, Name, Names};
-use random::Random;
 
 #[cfg(doc)]
 use crate::Storage;
@@ -99,7 +99,7 @@ type Guard<'a> = MutexGuard<'a, State>;
 struct State {
     names: Names,
     meter: Meter,
-    random: Random,
+    random: SplitMix64,
     capacity_bytes: Option<u64>,
     full_path: Option<String>,
     used_bytes: u64,
@@ -114,7 +114,7 @@ impl SimStorage {
         SimStorage::from_state(State {
             names: Names::new(),
             meter: Meter::default(),
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
             capacity_bytes: None,
             full_path: None,
             used_bytes: 0,
@@ -252,9 +252,9 @@ impl SimStorage {
         Ok(())
     }
 
-    fn image(&self, names: impl FnOnce(&Names, &mut Random) -> Names) -> SimStorage {
+    fn image(&self, names: impl FnOnce(&Names, &mut SplitMix64) -> Names) -> SimStorage {
         let mut state = self.state();
-        let mut random = Random::new(state.random.next());
+        let mut random = SplitMix64::new(state.random.next());
         let names = names(&state.names, &mut random);
         SimStorage::from_state(State {
             used_bytes: names.used_bytes(),

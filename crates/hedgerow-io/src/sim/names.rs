@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::contents::Contents;
-use super::random::Random;
+use super::random::SplitMix64;
 
 /// A file, independent of its names.
 #[derive(Debug)]
@@ -275,7 +275,7 @@ impl Names {
     }
 
     /// Draws the names after a loss of power, each file with its contents after it.
-    pub(super) fn after_crash(&self, random: &mut Random) -> Names {
+    pub(super) fn after_crash(&self, random: &mut SplitMix64) -> Names {
         let mut image = self.clone();
         for change in image.draw_kept(random) {
             image.make_durable(&change);
@@ -288,7 +288,7 @@ impl Names {
     }
 
     /// Takes the pending changes; returns those that reach the disk.
-    fn draw_kept(&mut self, random: &mut Random) -> Vec<Change> {
+    fn draw_kept(&mut self, random: &mut SplitMix64) -> Vec<Change> {
         let mut changes = std::mem::take(&mut self.pending);
         match random.below(4) {
             0 => changes.clear(),
@@ -302,7 +302,7 @@ impl Names {
     }
 
     /// A removed directory may come back if its parent is there.
-    fn bring_back_dirs(&mut self, random: &mut Random) {
+    fn bring_back_dirs(&mut self, random: &mut SplitMix64) {
         let mut kept = BTreeMap::new();
         // Parents sort before their contents.
         for (path, mut dir) in std::mem::take(&mut self.dirs) {

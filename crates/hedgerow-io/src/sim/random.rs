@@ -1,23 +1,42 @@
 //! SplitMix64 (Steele, Lea and Flood 2014). All choices of a simulation come from it, so it must
 //! return the same numbers on every machine and in every version.
 
-#[derive(Debug, Clone)]
-pub(super) struct Random {
+/// The SplitMix64 generator: the same numbers for a seed on every machine and in every version.
+///
+/// ```
+/// use hedgerow_io::sim::SplitMix64;
+///
+/// let mut random = SplitMix64::new(7);
+/// let drawn = [random.next(), random.next()];
+/// let mut again = SplitMix64::new(7);
+/// assert_eq!(drawn, [again.next(), again.next()]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SplitMix64 {
     state: u64,
 }
 
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random { state: seed }
+impl SplitMix64 {
+    /// The generator of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> SplitMix64 {
+        SplitMix64 { state: seed }
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// Draws any number.
+    #[inline]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a generator has no end and is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
     /// Draws a number below `bound`; zero if the bound is zero.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -27,8 +46,10 @@ impl Random {
     }
 }
 
-/// Spreads every bit of `z` over the whole word.
-pub(super) fn mix(mut z: u64) -> u64 {
+/// Spreads every bit of `z` over the whole word: the last step of [`SplitMix64`], a bijection.
+#[inline]
+#[must_use]
+pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

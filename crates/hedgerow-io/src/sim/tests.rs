@@ -445,7 +445,7 @@ fn contents_can_be_replaced_and_damaged() {
 /// A run that uses every operation. Returns the trace and an image.
 fn run(seed: u64) -> (u64, Vec<(PathBuf, Vec<u8>)>) {
     let disk = disk(seed);
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let segment = segment(&disk);
     for step in 0..200_u64 {
         let name = path(&format!("{}", random.below(20)));

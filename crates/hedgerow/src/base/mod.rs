@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod key_order;
 pub(crate) mod options;
 pub(crate) mod page;
+pub(crate) mod random;
 pub(crate) mod runtime;
 pub(crate) mod slice;
 pub(crate) mod stats;

@@ -147,20 +147,20 @@ fn owned(entry: Option<Entry<'_>>, pages: &FilePages) -> Option<(Vec<u8>, u64, T
     Some((entry.key.to_vec(), entry.seqno.0, entry.tag, value))
 }
 
-/// Draws reproducible numbers (splitmix64).
-struct Random(u64);
+/// Draws reproducible entries.
+struct Random(crate::base::random::Random);
 
 impl Random {
+    fn new(seed: u64) -> Random {
+        Random(crate::base::random::Random::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.below(bound)
     }
 
     fn bytes(&mut self, count: u64, letters: u64) -> Vec<u8> {
@@ -274,7 +274,7 @@ fn a_put_that_everybody_sees_gives_up_its_number() {
 fn a_block_that_fits_a_page_of_the_device_lies_in_one() {
     for (value_bytes, out_of_line) in [(100, None), (331, None), (100, Some(2500))] {
         let mut entries = Entries::new();
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         for i in 0..5000_u64 {
             let bytes = match out_of_line == Some(i) {
                 true => 5000,

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use hedgerow::inspect::{self, Part};
-use hedgerow::io::sim::SimStorage;
+use hedgerow::io::sim::{SimStorage, SplitMix64};
 use hedgerow::{
     Db, Design, Error, ErrorKind, FilterSpec, IndexSpec, KeyOrder, Keyspace, Layout, PolicySpec,
     PrefixRule, TableSpec,
@@ -300,21 +300,17 @@ fn do_everything(disk: &SimStorage, case: &str) -> usize {
     errors
 }
 
-/// A generator of numbers (splitmix64).
-struct Random(u64);
+/// Draws falsified bytes.
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        (self.0.next() % bound as u64) as usize
     }
 
     fn falsify(&mut self, bytes: &mut [u8]) {
         for _ in 0..1 + self.below(3) {
-            // What is in front says more than values do.
+            // The first bytes describe the rest, so they are drawn more often than values.
             let range = [4, 40, bytes.len(), bytes.len()][self.below(4)];
             let at = self.below(range.min(bytes.len()));
             bytes[at] = match self.below(6) {
@@ -338,7 +334,7 @@ fn falsified_fields_give_an_answer_or_corruption() {
     let sealed = subjects.each_ref().map(sealed);
     let mut noticed = 0;
     for seed in first..end {
-        let mut random = Random(seed);
+        let mut random = Random(SplitMix64::new(seed));
         let subject = random.below(2);
         let image = subjects[subject].kill();
         // Each kind as often as the others, whatever there is more of.
@@ -385,7 +381,7 @@ fn numbered_blocks(disk: &SimStorage) -> Vec<(Sealed, Vec<Vec<u8>>)> {
     for block in sealed(disk) {
         let table = inspect::Table::open(disk, Path::new(&block.path));
         let is_block = matches!(block.what, What::Page(Part::Block, _));
-        if !is_block || Some(table.as_ref().unwrap().meta().unwrap().keyspace) != one {
+        if !is_block || Some(table.as_ref().unwrap().facts().unwrap().keyspace) != one {
             continue;
         }
         let table = table.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow::advisor::{Device, Workload, expect};
-use hedgerow::io::sim::{SimClock, SimStorage};
+use hedgerow::io::sim::{SimClock, SimStorage, SplitMix64};
 use hedgerow::io::{Clock, Environment};
 use hedgerow::{Compression, Db, Design, Layout, Overwrites, PolicySpec, Simulation, simulate};
 
@@ -28,10 +28,7 @@ fn design(policy: PolicySpec) -> Design {
 
 /// A number without a pattern for each number, different ones for different ones.
 fn scattered(i: u64) -> u64 {
-    let mut z = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix64::new(i).next()
 }
 
 /// The numbers of writes after which the test measures. A sweep of a large level writes all of it

@@ -74,7 +74,7 @@ fn a_get_asks_for_one_page_whether_the_key_is_there_or_not() {
                 let (pages, found) = pages_asked(&db, || get(member));
                 assert_eq!(found.as_deref(), Some(&[7; 80][..]));
                 assert_eq!(pages, 1 + of_index, "{order} {index} {residency}: a hit");
-                // Of the group, and of none that there is.
+                // An absent key of the group, and one of no group.
                 for absent in [key(group, member + 20), key(group + 500, member)] {
                     let (pages, found) = pages_asked(&db, || keyspace.get(absent).unwrap());
                     assert_eq!(found, None);
@@ -295,7 +295,7 @@ fn tables_tell_their_index_and_rebuild_a_lost_manifest() {
         let ascend = pages.is_sorted_by(|a, b| a.handle.offset < b.handle.offset);
         assert!(ascend, "pages come in the order of the file");
         let entries: usize = pages.iter().map(|page| page.entries.len()).sum();
-        assert_eq!(entries as u64, table.meta().unwrap().entries);
+        assert_eq!(entries as u64, table.facts().unwrap().entries);
     }
     disk.set_contents(format!("{DIR}/MANIFEST"), b"").unwrap();
     let report = hedgerow::repair_with(builder(&disk)).unwrap();

@@ -16,6 +16,7 @@ use std::time::Duration;
 use hedgerow_io::{Background, Clock, Environment, Join};
 
 use crate::base::error::{Error, Result};
+use crate::base::random::Random;
 
 /// The order of jobs. Smaller levels go before larger ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +72,7 @@ struct Queue {
     running: usize,
     merging: usize,
     /// The state of the generator of [`Background::Inline`].
-    random: u64,
+    random: Random,
     /// The time at which the last merge of a simulation ends.
     merging_until: Duration,
 }
@@ -109,7 +110,7 @@ impl Queue {
         if queued == 0 {
             return None;
         }
-        let mut chosen = self.random_below(queued);
+        let mut chosen = self.random.below(queued as u64) as usize;
         for (priority, jobs) in self.jobs.iter_mut().enumerate() {
             if chosen < jobs.len() {
                 return Some((jobs.remove(chosen)?, priority));
@@ -117,15 +118,6 @@ impl Queue {
             chosen -= jobs.len();
         }
         None
-    }
-
-    fn random_below(&mut self, bound: usize) -> usize {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.random;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((x ^ (x >> 31)) % bound as u64) as usize
     }
 }
 
@@ -142,7 +134,7 @@ impl Scheduler {
         };
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue {
-                random: seed,
+                random: Random::new(seed),
                 ..Queue::default()
             }),
             work: Condvar::new(),
@@ -263,7 +255,7 @@ impl Scheduler {
         }
         let drawn = {
             let mut queue = self.shared.lock();
-            if queue.is_empty() || queue.random_below(4) != 0 {
+            if queue.is_empty() || queue.random.below(4) != 0 {
                 None
             } else {
                 queue.draw(self.shared.clock.now())

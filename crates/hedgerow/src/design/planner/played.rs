@@ -9,6 +9,7 @@ use crate::base::entry::RunId;
 use crate::base::entry::{PartitionId, SeqNo, Tag};
 use crate::base::options::{CutSpec, PolicySpec};
 use crate::base::page::TableId;
+use crate::base::random::Random;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
 use crate::design::merge_policy::edit::{Placement, TreeEdit};
@@ -35,24 +36,6 @@ pub(super) struct Table {
 impl Facts for Table {
     fn meta(&self) -> &TableMeta {
         &self.meta
-    }
-}
-
-/// A small generator, so that a seed replays on every machine.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
     }
 }
 
@@ -499,7 +482,7 @@ fn grow(policy: Scaled, keys: u64, slice_memtables: u64) -> Cost {
     // Four tables to a memtable, so that a level has enough of them to choose from.
     tree.table_entries = MEMTABLE_ENTRIES / 4;
     tree.merge_bytes_max = slice_memtables * MEMTABLE_ENTRIES * ENTRY_BYTES;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut largest_merge = 0;
     let mut spaces = Vec::new();
     let mut over_growth = Vec::new();

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::options::{CutSpec, PolicySpec};
+use crate::base::random::Random;
 use crate::design::merge_policy::{Policy, policy};
-use crate::design::planner::played::{Random, Tree};
+use crate::design::planner::played::Tree;
 
 const CUTS: [CutSpec; 3] = [
     CutSpec::OneTable,
@@ -87,7 +88,7 @@ fn policies() -> Vec<(Arc<dyn Policy>, usize)> {
 fn plans_end_with_every_target_met_and_every_read_unchanged() {
     for (policy, depth) in policies() {
         for (keys, delete_percent) in KEYS.into_iter().zip([20, 0, 60, 30]) {
-            let mut random = Random(7);
+            let mut random = Random::new(7);
             let mut tree = Tree::new(policy.clone(), depth);
             for round in 0..60 {
                 flush(&mut tree, &mut random, keys, round, delete_percent);
@@ -147,7 +148,7 @@ fn levels_are_as_many_as_the_reference_has() {
         let policy = policy(&format!("{spec},one-table").parse().unwrap());
         let mut tree = Tree::new(policy.clone(), policy.depth());
         (tree.memtable_entries, tree.table_entries) = (16, 16);
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut found = Vec::new();
         for memtables in 1..=1000 {
             let keys = (0..16).map(|_| (random.next() as u32, false));
@@ -168,7 +169,7 @@ fn levels_are_as_many_as_the_reference_has() {
 fn concurrent_jobs_that_end_in_any_order_keep_every_read() {
     for (policy, depth) in policies() {
         for seed in 0..6 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let keys = KEYS[seed as usize % KEYS.len()];
             let mut tree = Tree::new(policy.clone(), depth);
             let mut jobs = Vec::new();
@@ -215,7 +216,7 @@ fn running_of(job: &played::Job) -> RunningJob {
 
 #[test]
 fn a_changed_policy_turns_the_tree_into_its_shape() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut tree = Tree::new(policy(&PolicySpec::tiering(4)), 7);
     for round in 0..160 {
         if round == 50 {
@@ -238,7 +239,7 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
 #[test]
 fn every_policy_takes_over_the_tree_of_every_other() {
     let policies = policies();
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut tree = Tree::new(policies[0].0.clone(), policies[0].1);
     for round in 0..400 {
         if round % 8 == 0 {
@@ -296,7 +297,7 @@ fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
 #[test]
 fn a_manual_compaction_leaves_one_level_and_no_tombstones() {
     for (policy, depth) in policies() {
-        let mut random = Random(11);
+        let mut random = Random::new(11);
         let mut tree = Tree::new(policy, depth);
         for round in 0..45 {
             flush(&mut tree, &mut random, Keys::Uniform, round, 30);

@@ -7,9 +7,9 @@ use crate::design::merge_policy::{Cut, LevelTarget};
 use crate::design::table_ends::{self, NODE_TABLES, OVERLAP_TABLES_MAX, is_last_border};
 
 use super::merge::Segment;
-use super::random::Random;
 use super::table::{Content, KEYS, Table, key, number};
 use super::workload::{Masses, Workload};
+use crate::base::random::Random;
 
 /// Cuts one output.
 pub(super) struct Cutter {

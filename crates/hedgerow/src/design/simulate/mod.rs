@@ -25,7 +25,6 @@
 mod clusters;
 mod cut;
 mod merge;
-mod random;
 mod report;
 mod sample;
 mod table;

@@ -21,10 +21,10 @@ use super::Simulation;
 use super::clusters::Clusters;
 use super::cut::Cutter;
 use super::merge::{Inputs, Segment};
-use super::random::Random;
 use super::sample::Sample;
 use super::table::{Content, KEYS, Table, key};
 use super::workload::Workload;
+use crate::base::random::Random;
 
 /// A thread merges 100 MB/s. The delay of writers is defined in time.
 const MERGE_NS_PER_BYTE: f64 = 10.0;
@@ -107,7 +107,7 @@ impl Tree {
             design: design.clone(),
             workload: Rc::new(workload),
             clusters: Clusters::new(&simulation.design, simulation.memory_budget),
-            random: Random(simulation.seed),
+            random: Random::new(simulation.seed),
             level_tables: simulation.level_tables,
             merge_threads: simulation.merge_threads,
             memtable_writes: (design.memtable_bytes as f64 / memory_bytes).max(1.0),

@@ -6,7 +6,7 @@ use crate::base::page::{Handle, PageClass};
 
 fn entries() -> Entries {
     let mut entries = Entries::new();
-    let random = &mut Random(9);
+    let random = &mut Random::new(9);
     for i in 0..30u8 {
         for _ in 0..=i % 3 {
             random.entry(&mut entries, vec![b'k', i / 10, i], 30);
@@ -128,7 +128,7 @@ fn every_truncation_is_found() {
 
 #[test]
 fn garbage_is_refused() {
-    let random = &mut Random(4);
+    let random = &mut Random::new(4);
     for i in 0..2000 {
         let count = random.below(600);
         let mut bytes = random.bytes(count, 256);
@@ -142,7 +142,7 @@ fn garbage_is_refused() {
 /// Decoders behind a checksum still meet bytes that no writer of this version wrote.
 #[test]
 fn decoders_stand_garbage() {
-    let random = &mut Random(5);
+    let random = &mut Random::new(5);
     for _ in 0..20_000 {
         let (count, letters) = (random.below(200), 1 + random.below(256));
         let bytes = random.bytes(count, letters);

@@ -29,7 +29,7 @@ fn of_trie() -> TableOptions {
 /// Makes `count` records with keys of 16 bytes, as in a deep node of a trie: their hashes begin
 /// alike, and their numbers are far apart.
 fn records(count: u64, value_bytes: impl Fn(&mut Random) -> u64) -> Entries {
-    let (mut entries, random) = (Entries::new(), &mut Random(4));
+    let (mut entries, random) = (Entries::new(), &mut Random::new(4));
     let order = key_order::open(KeyOrder::Hashed, SEED);
     let mut asked = 0_u64;
     while (entries.len() as u64) < count {
@@ -195,7 +195,7 @@ fn buckets_and_filters_lie_in_pages_of_the_device() {
 #[test]
 fn what_does_not_fit_a_bucket_is_found() {
     let mut entries = Entries::new();
-    let random = &mut Random(6);
+    let random = &mut Random::new(6);
     for i in 0..300_u32 {
         let key = match i % 100 {
             7 => vec![i as u8; 5000],

@@ -17,7 +17,7 @@ fn random_entries(random: &mut Random, keys: u64, letters: u64, values_max: u64)
 }
 
 fn of_bytes() -> Vec<(&'static str, u32, Entries)> {
-    let random = &mut Random(1);
+    let random = &mut Random::new(1);
     let one = random_entries(random, 1, 2, 10);
     let spread = random_entries(random, 3000, 256, 100);
     let dense = random_entries(random, 2000, 3, 40);
@@ -81,7 +81,7 @@ fn get_finds_every_version_and_nothing_else() {
         for residency in [RESIDENT, PAGED] {
             let (table, pages) = open_bytes(bytes.clone(), residency).unwrap();
             assert_eq!(*table.meta(), meta);
-            let random = &mut Random(2);
+            let random = &mut Random::new(2);
             for (key, Reverse(seqno)) in entries.keys() {
                 for seqno in [seqno - 1, *seqno, seqno + 1, SeqNo::MAX.0] {
                     check_get(name, &*table, &pages, &entries, (order, key, seqno));
@@ -166,7 +166,7 @@ fn iterators_go_anywhere_in_both_directions() {
                 iter.retreat().unwrap();
             }
             assert!(iter.entry().is_none());
-            let random = &mut Random(3);
+            let random = &mut Random::new(3);
             for _ in 0..600 {
                 check_seek(name, &mut *iter, &pages, &list, random);
             }

@@ -34,7 +34,7 @@ fn ns(start: Instant, count: u64) -> f64 {
 fn speed() {
     let smoke = std::env::var_os("HEDGEROW_SMOKE").is_some();
     let keys_per_table: u64 = if smoke { 2000 } else { 5_000_000 / TABLES };
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let value = random.bytes(VALUE_BYTES as u64, 256);
     let (mut tables, mut keys) = (Vec::new(), Vec::new());
     let (mut file_bytes, mut memory, mut write_ns) = (0, (0, 0), 0.0);

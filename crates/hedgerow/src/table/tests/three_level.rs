@@ -38,7 +38,7 @@ pub(super) fn in_order(order: KeyOrder, entries: &Entries) -> Entries {
 
 /// Makes groups of these sizes, with values of `value_bytes` bytes.
 fn groups(sizes: impl IntoIterator<Item = u32>, value_bytes: Range<u64>) -> Entries {
-    let (mut entries, random) = (Entries::new(), &mut Random(8));
+    let (mut entries, random) = (Entries::new(), &mut Random::new(8));
     for (group, size) in sizes.into_iter().enumerate() {
         for i in 0..size {
             let key = [&(group as u16).to_be_bytes()[..], &i.to_be_bytes()].concat();
@@ -84,7 +84,7 @@ fn a_lookup_reads_one_page() {
                 read.retain(|class| *class != PageClass::Value);
                 assert_eq!(read, [PageClass::Data]);
             }
-            let random = &mut Random(2);
+            let random = &mut Random::new(2);
             for (key, _) in entries.keys().step_by(5) {
                 get(&*paged, &pages, key, 20).unwrap();
                 let mut read = pages.take_reads();
@@ -166,7 +166,7 @@ fn pages_have_one_size_and_take_no_place_in_the_index() {
 
 /// Makes entries that hashes cannot distinguish: versions of a key, or of three different ones.
 fn twins(alike: u64) -> Entries {
-    let (mut entries, random) = (Entries::new(), &mut Random(6));
+    let (mut entries, random) = (Entries::new(), &mut Random::new(6));
     for i in 0..3000u64 {
         let hashes = order_key(GROUPS, &(i / alike).to_be_bytes());
         let key = match alike {

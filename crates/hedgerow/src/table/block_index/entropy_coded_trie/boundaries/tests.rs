@@ -1,7 +1,7 @@
 use super::super::bits::BitWriter;
-use super::super::testing::SplitMix;
 use super::*;
 use crate::base::codec::packed;
+use crate::base::random::Random;
 
 /// Computes the groups bit by bit.
 fn groups(bits: &[bool]) -> Vec<Group> {
@@ -17,7 +17,7 @@ fn groups(bits: &[bool]) -> Vec<Group> {
 /// Each boundary is behind the one before, and there are as many boundaries as groups (T7).
 #[test]
 fn groups_are_found_by_rank_and_by_block() {
-    let random = &mut SplitMix(4);
+    let random = &mut Random::new(4);
     for blocks in [1, 2, 31, 32, 33, 255, 256, 257, 900] {
         for one_of in [1, 2, 3, 10, 500] {
             let mut set: Vec<bool> = (0..2 * blocks).map(|_| random.below(one_of) == 0).collect();

@@ -1,7 +1,8 @@
-use super::super::testing::{SplitMix, entries, hex, text, unit};
+use super::super::testing::{entries, hex, text, unit};
 use super::super::trie;
 use super::super::trie::tests::Plain;
 use super::*;
+use crate::base::random::Random;
 
 /// The identity map of hashes, in one bucket.
 const AS_THEY_ARE: Spread = Spread {
@@ -195,7 +196,7 @@ fn check_lower_bound(blocks: &[Vec<Hashes>], wanted: Hashes, found: Bracket) {
 /// Random tables over a tiny space of hashes. Each is queried for all pairs of hashes (T9).
 #[test]
 fn every_pair_of_hashes_is_answered_exactly() {
-    let random = &mut SplitMix(21);
+    let random = &mut Random::new(21);
     for round in 0..if cfg!(debug_assertions) { 150 } else { 600 } {
         let bits = 3 + random.below(4);
         let space = 1u64 << bits;
@@ -230,7 +231,7 @@ fn every_pair_of_hashes_is_answered_exactly() {
 /// and above the last (T11).
 #[test]
 fn the_borders_of_segments() {
-    let random = &mut SplitMix(22);
+    let random = &mut Random::new(22);
     let one = vec![entries(&[1], 1)];
     let one_prefix: Vec<_> = entries(&[5000], 2)
         .chunks(4)

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::super::testing::{SplitMix, entries};
+use super::super::testing::entries;
 use super::*;
+use crate::base::random::Random;
 use crate::table::block_index::Builder as _;
 use crate::table::block_index::conformance;
 use crate::table::block_index::conformance::{Forms, Subject};
@@ -126,7 +127,7 @@ fn group_sizes(kind: &str, count: usize) -> Vec<usize> {
             zipf(skews.into_iter().find(small_enough).unwrap())
         }
         "mix" => {
-            let random = &mut SplitMix(6);
+            let random = &mut Random::new(6);
             let (mut sizes, mut sum) = (Vec::new(), 0);
             while sum < count {
                 let uniform = random.below(1 << 30) as f64 / f64::from(1 << 30);
@@ -195,7 +196,7 @@ fn the_tables_of_the_paper_are_small_and_exact() {
 }
 
 fn check_lookups(table: &Table) {
-    let random = &mut SplitMix(5);
+    let random = &mut Random::new(5);
     for (number, block) in table.blocks.iter().enumerate() {
         for &entry in block {
             let found = done(table.index.locate(&order_key(entry), None));

@@ -1,7 +1,8 @@
 use super::super::bits::Bits;
 use super::super::routes::Tails;
-use super::super::testing::{SplitMix, hex, text};
+use super::super::testing::{hashes, hex, text};
 use super::*;
+use crate::base::random::Random;
 
 /// The trie of the reference, without jumps.
 pub(in super::super) struct Plain;
@@ -42,7 +43,7 @@ const VECTORS: [(usize, u64, usize, &str); 8] = [
 #[test]
 fn tries_are_those_of_the_reference() {
     for (count, seed, bits, expected) in VECTORS {
-        let out = plain(&SplitMix(seed).hashes(count));
+        let out = plain(&hashes(&mut Random::new(seed), count));
         assert_eq!((out.bits(), hex(out.bytes())), (bits, expected.to_owned()));
     }
     let five_bits = [0b00010, 0b00101, 0b01000, 0b10110, 0b11010, 0b11101];
@@ -53,7 +54,7 @@ fn tries_are_those_of_the_reference() {
 /// SILT's expected sizes, from its table with six digits (T3).
 #[test]
 fn random_keys_cost_what_the_theory_says() {
-    let mut random = SplitMix(99);
+    let mut random = Random::new(99);
     for (count, expected) in [
         (2, 1.5),
         (4, 2.035_714),
@@ -63,7 +64,7 @@ fn random_keys_cost_what_the_theory_says() {
     ] {
         let tries = 200_000 / count;
         let bits: usize = (0..tries)
-            .map(|_| plain(&random.hashes(count)).bits())
+            .map(|_| plain(&hashes(&mut random, count)).bits())
             .sum();
         let found = bits as f64 / (tries * count) as f64;
         assert!(
@@ -132,7 +133,7 @@ fn check_places<K: Kind>(keys: &[u64], leaf_bits: usize, asked: impl Iterator<It
 
 #[test]
 fn members_have_their_rank_and_others_one_beside() {
-    let random = &mut SplitMix(3);
+    let random = &mut Random::new(3);
     for count in [
         0, 1, 2, 3, 5, 16, 17, 31, 32, 33, 64, 65, 66, 129, 300, 1000,
     ] {
@@ -167,7 +168,7 @@ fn every_trie_over_four_bits_answers_every_key() {
 
 #[test]
 fn random_bits_end_every_walk() {
-    let random = &mut SplitMix(8);
+    let random = &mut Random::new(8);
     for _ in 0..2000 {
         let bytes: Vec<u8> = (0..random.below(60))
             .map(|_| random.next() as u8 & random.next() as u8)

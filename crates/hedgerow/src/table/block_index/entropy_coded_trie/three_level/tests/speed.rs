@@ -19,7 +19,7 @@ fn speed() {
     for kind in ["16", "32", "64", "zipf"] {
         for form in [Form::Tail, Form::Array] {
             let table = paper_table(kind, 17, form);
-            let random = &mut SplitMix(9);
+            let random = &mut Random::new(9);
             let all: Vec<Hashes> = table.blocks.iter().flatten().copied().collect();
             let asked: Vec<[u8; 16]> = (0..if smoke { 1000 } else { 1_000_000 })
                 .map(|_| order_key(all[random.below(all.len() as u64) as usize]))
