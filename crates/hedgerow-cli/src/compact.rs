@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, bytes, progress_bytes};
@@ -23,19 +23,16 @@ Ctrl-C ends it after the current step; finished merges stay.";
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     range: RangeArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let range = arguments.range.range(arguments.encoding.choice())?;
+    let range = arguments.range.range(arguments.entries.encoding.choice())?;
     let interrupt = Interrupt::listen()?;
-    let (db, keyspace) = arguments.keyspace.open_to_write()?;
+    let (db, keyspace) = arguments.entries.keyspace.open_to_write()?;
     let before = keyspace.stats();
     let bar = progress_bytes("compacting", 0);
     let compacted = keyspace.compact_with::<&[u8]>(range.bounds(), |progress| {
@@ -53,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         bytes(before.table_bytes()),
     ));
     output.object(&json!({
-        "keyspace": arguments.keyspace.name,
+        "keyspace": arguments.entries.keyspace.name,
         "entries_before": before.entries(),
         "entries": after.entries(),
         "table_bytes_before": before.table_bytes(),

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding;
 use crate::exit::Failure;
 use crate::output::{Output, wheel};
 use crate::range::{RangeArguments, Walk};
@@ -17,18 +17,15 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     range: RangeArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let range = arguments.range.range(arguments.encoding.choice())?;
-    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let range = arguments.range.range(arguments.entries.encoding.choice())?;
+    let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
     let mut walk = Walk::new(&keyspace, range, false)?;
     let wheel = wheel("counting");
     let mut count: u64 = 0;
@@ -38,6 +35,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     wheel.finish_and_clear();
     output.line(format_args!("{count}"));
-    output.object(&json!({ "keyspace": arguments.keyspace.name, "count": count }));
+    output.object(&json!({ "keyspace": arguments.entries.keyspace.name, "count": count }));
     Ok(())
 }

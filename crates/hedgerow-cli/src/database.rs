@@ -10,6 +10,7 @@ use hedgerow::{Builder, Db, Keyspace, LevelPaths};
 use crate::advise::profile;
 use crate::arguments;
 use crate::creation::CreationArguments;
+use crate::encoding::EncodingArguments;
 use crate::exit::{Exit, Failure};
 
 /// A directory with either of these is a database, if only a damaged one.
@@ -41,6 +42,16 @@ pub(crate) struct KeyspaceArguments {
     /// The keyspace.
     #[arg(long = "keyspace", value_name = "NAME", default_value = "default")]
     pub(crate) name: String,
+}
+
+/// The arguments of every command on entries of a keyspace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EntryArguments {
+    #[command(flatten)]
+    pub(crate) keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArguments,
 }
 
 impl DatabaseArguments {

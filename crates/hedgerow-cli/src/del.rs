@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use hedgerow::Durability;
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -21,25 +21,22 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
-    let (db, keyspace) = arguments.keyspace.open_to_write()?;
+    let encoding = arguments.entries.encoding.choice();
+    let (db, keyspace) = arguments.entries.keyspace.open_to_write()?;
     let mut batch = db.batch();
     for key in &arguments.keys {
         batch.delete(&keyspace, encoding.argument(key)?)?;
     }
     batch.commit(Durability::Synced)?;
     db.close()?;
-    let name = &arguments.keyspace.name;
+    let name = &arguments.entries.keyspace.name;
     output.object(&json!({ "keyspace": name, "deleted": arguments.keys.len() }));
     Ok(())
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::EncodingArguments;
+use crate::database::EntryArguments;
 use crate::exit::Failure;
 use crate::output::{Output, counted, progress};
 use crate::range::{RangeArguments, Walk};
@@ -24,10 +23,7 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     range: RangeArguments,
@@ -42,11 +38,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     let range = arguments.range.range(encoding)?;
     let file = records::file(&arguments.file);
     let format = Format::choose(arguments.format, file)?;
-    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
     let mut walk = Walk::new(&keyspace, range, false)?;
     let bar = progress("dumping", keyspace.stats().entries());
     let Some(file) = file else {

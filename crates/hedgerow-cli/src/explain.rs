@@ -10,8 +10,8 @@ use hedgerow::{
 };
 use serde_json::{Value, json};
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, Encoding, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding::{self, Encoding};
 use crate::exit::Failure;
 use crate::keyspaces::design_text;
 use crate::output::{Output, bytes, count, counted};
@@ -44,10 +44,7 @@ enum What {
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 struct GetArguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     /// Looks up the key twice, so that its pages are cached the second time.
     #[arg(long)]
@@ -64,9 +61,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 }
 
 fn get(arguments: &GetArguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     let key = encoding.argument(&arguments.key)?;
-    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
     if arguments.warm {
         keyspace.get(&key)?;
     }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -20,10 +20,7 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     /// Writes the bytes of the value and nothing else.
     #[arg(long, conflicts_with = "json")]
@@ -33,9 +30,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     let key = encoding.argument(&arguments.key)?;
-    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
     let Some(value) = keyspace.get(&key)? else {
         let message = format!(
             "expected a value of `{}`, found none",

@@ -8,8 +8,8 @@ use hedgerow::VALUE_BYTES_MAX;
 use serde_json::json;
 
 use crate::creation::CreationArguments;
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -26,10 +26,7 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     creation: CreationArguments,
@@ -41,16 +38,19 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     let key = encoding.argument(&arguments.key)?;
     let value = match &arguments.value {
         dash if dash == OsStr::new("-") => standard_input()?,
         value => encoding.argument(value)?,
     };
-    let (db, keyspace) = arguments.keyspace.open_or_create(&arguments.creation)?;
+    let (db, keyspace) = arguments
+        .entries
+        .keyspace
+        .open_or_create(&arguments.creation)?;
     keyspace.put(key, value)?;
     db.close()?;
-    output.object(&json!({ "keyspace": arguments.keyspace.name, "put": 1 }));
+    output.object(&json!({ "keyspace": arguments.entries.keyspace.name, "put": 1 }));
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use hedgerow::{KeyOrder, Keyspace, ScanToken};
 use serde_json::json;
 
-use crate::database::KeyspaceArguments;
-use crate::encoding::{self, Encoding, EncodingArguments};
+use crate::database::EntryArguments;
+use crate::encoding::{self, Encoding};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::range::{RangeArguments, Walk};
@@ -26,10 +26,7 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     range: RangeArguments,
@@ -56,9 +53,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     let range = arguments.range.range(encoding)?;
-    let (_db, keyspace) = arguments.keyspace.open_to_read()?;
+    let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
     if arguments.unordered {
         return unordered(arguments, &keyspace, output);
     }
@@ -121,7 +118,7 @@ impl Lines<'_> {
     fn new(arguments: &Arguments, output: &Output) -> Self {
         Lines {
             stdout: BufWriter::new(io::stdout().lock()),
-            encoding: arguments.encoding.choice(),
+            encoding: arguments.entries.encoding.choice(),
             as_json: output.is_json(),
         }
     }

@@ -10,8 +10,7 @@ use hedgerow::Durability;
 use serde_json::json;
 
 use crate::creation::CreationArguments;
-use crate::database::KeyspaceArguments;
-use crate::encoding::EncodingArguments;
+use crate::database::EntryArguments;
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
 use crate::records::{self, Format};
@@ -33,10 +32,7 @@ Example:
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    encoding: EncodingArguments,
+    entries: EntryArguments,
 
     #[command(flatten)]
     creation: CreationArguments,
@@ -55,10 +51,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let encoding = arguments.encoding.choice();
+    let encoding = arguments.entries.encoding.choice();
     // Opened before anything is created.
     let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
-    let (db, keyspace) = arguments.keyspace.open_or_create(&arguments.creation)?;
+    let (db, keyspace) = arguments
+        .entries
+        .keyspace
+        .open_or_create(&arguments.creation)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,
@@ -72,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         return Err(failure.adding(&format!("; loaded {entries} before it")));
     }
     closed?;
-    let name = &arguments.keyspace.name;
+    let name = &arguments.entries.keyspace.name;
     let size = bytes(loaded.bytes);
     let sorted = match loaded.bulk_entries {
         0 => String::new(),
