@@ -55,6 +55,17 @@ pub struct Db {
 
 /// The options for opening a database. Made by [`Db::builder`].
 ///
+/// Three settings matter most:
+///
+/// 1. the memory of the whole database ([`Builder::memory_budget`]): more memory means fewer reads
+///    and fewer merges;
+/// 2. the design of each keyspace: let the keyspace tune itself ([`Keyspace::set_self_tuning`]), or
+///    choose a merge policy ([`Design::policy`]);
+/// 3. the durability of each write: [`Durability::Buffered`](crate::Durability::Buffered) or
+///    [`Durability::Synced`](crate::Durability::Synced).
+///
+/// Every other setting has a default that follows from these and from the machine.
+///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// use hedgerow::{Db, Event};

@@ -235,6 +235,10 @@ pub enum Residency {
 /// ([`Keyspace::retune`](crate::Keyspace::retune)). Files of an earlier design stay readable until
 /// they are merged away.
 ///
+/// The merge policy matters most: it trades the cost of writes for that of reads and of space. The
+/// defaults of the other fields serve most keyspaces. A keyspace that tunes itself
+/// ([`Keyspace::set_self_tuning`](crate::Keyspace::set_self_tuning)) chooses all of them.
+///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// use hedgerow::{Compression, Db, Design, FilterSpec, Layout};
@@ -307,7 +311,8 @@ impl Design {
     /// Checks that the design can serve keys of this order. Three-level indexes need `semi-sorted`
     /// or `hashed` keys. Tries, HTables and clustered filters need `hashed` keys.
     ///
-    /// # Errors `InvalidArgument` if it cannot.
+    /// # Errors
+    /// `InvalidArgument` if it cannot.
     pub fn check_order(&self, order: KeyOrder) -> Result<()> {
         self.check_filters(order)?;
         if matches!(self.policy, PolicySpec::Trie { .. }) && order != KeyOrder::Hashed {
