@@ -1,4 +1,4 @@
-//! What the C interfaces of RocksDB and LevelDB share: errors and strings that C owns.
+//! The common parts of the C interfaces of RocksDB and LevelDB: errors and strings that C owns.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
@@ -23,7 +23,8 @@ pub(crate) unsafe fn check(error: *mut c_char, free: Free) -> Result<(), String>
 ///
 /// # Safety
 ///
-/// `string` is null or ends with a zero, comes from the library of `free`, and is not used afterwards.
+/// `string` is null or ends with a zero, comes from the library of `free`, and is not used
+/// afterwards.
 pub(crate) unsafe fn take_string(string: *mut c_char, free: Free) -> Option<String> {
     if string.is_null() {
         return None;

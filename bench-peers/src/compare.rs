@@ -16,7 +16,7 @@ use crate::stores::Kind;
 use crate::summary::Results;
 use crate::{device, machine, report};
 
-/// How a comparison is run.
+/// The arguments of a comparison.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) struct Compare {
         default_value = "hedgerow,rocksdb,leveldb,fjall,lmdb,redb,bf-tree"
     )]
     stores: Vec<Kind>,
-    /// How often each store is measured, from an empty directory
+    /// The number of times that each store is measured, from an empty directory
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// A file for all results, a JSON object per line [default: results.jsonl in `--dir`]

@@ -1,4 +1,4 @@
-//! What the device gives: random reads of 4 KiB past every cache, one at a time and many at once.
+//! The rate of random reads of 4 KiB past every cache, one at a time and many at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub(crate) fn measure(dir: &Path, bytes: u64) -> Result<Value> {
     }))
 }
 
-/// The same in the files of a store at rest: a device may be fast where it was written a moment ago.
-/// `None` if there is nothing to read.
+/// Measures the same in the files of a store at rest: a device may be fast where it was written a
+/// moment ago. `None` if there is nothing to read.
 pub(crate) fn measure_store(dir: &Path) -> Result<Option<Value>> {
     let mut files = Vec::new();
     collect(dir, &mut files)?;

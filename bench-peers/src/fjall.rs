@@ -16,7 +16,7 @@ use crate::shares::{self, Shares};
 /// Memtables that exist at most: one that fills, and the four sealed ones at which fjall halts
 /// writers.
 const MEMTABLES: u64 = 5;
-/// What fjall's documents recommend as the largest memtable.
+/// The largest memtable that fjall's documents recommend.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// An open database with one keyspace.

@@ -9,7 +9,7 @@ use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design, FilterSpec, Layout};
 use hedgerow_bench::{Error, OpenOptions, Part, RecordShape, Result, Settings, Workload};
 
-/// What is measured, whatever the store.
+/// The measurement, whatever the store.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Flags {
     /// Workloads in their order, each with its threads if not one: `fillrandom,readrandom@2`
@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     /// Steps after each seek of `seekrandom`
     #[arg(long, default_value_t = 10)]
     seek_nexts: u64,
-    /// What keys and values are derived from
+    /// The seed of keys and values
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sync each commit
@@ -47,11 +47,11 @@ pub(crate) struct Flags {
     /// Filter bits per key; 0 for no filters
     #[arg(long, default_value_t = 10.0)]
     filter_bits: f32,
-    /// What each store may use for caches, memtables, indexes and filters together [default: 512MiB,
-    /// or half of `--limit`]
+    /// The memory of each store for caches, memtables, indexes and filters together [default:
+    /// 512MiB, or half of `--limit`]
     #[arg(long, value_parser = bytes)]
     pub(crate) memory_budget: Option<u64>,
-    /// How Hedgerow reads its tables: `pread`, `mmap` or `direct`
+    /// The way Hedgerow reads its tables: `pread`, `mmap` or `direct`
     #[arg(long, default_value_t)]
     io: ReadMode,
     /// Options for RocksDB before ours, in its own syntax: `use_direct_reads=true;…`
@@ -76,7 +76,7 @@ impl Flags {
         threads.max().unwrap_or(1)
     }
 
-    /// How workloads are run, up to their threads.
+    /// The settings of a workload, except its threads.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             records: RecordShape {
@@ -96,7 +96,7 @@ impl Flags {
         }
     }
 
-    /// How every store is opened.
+    /// The options by which every store is opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         let filter = match self.filter_bits {
             0.0 => FilterSpec::None,

@@ -50,7 +50,8 @@ impl Lmdb {
         builder.map_size(usize::try_from(map_bytes)?);
         // SAFETY: a power loss may damage what is not synced; nobody opens it after one.
         unsafe { builder.flags(flags) };
-        // SAFETY: the directory is this process's alone, and no file in it changes but through LMDB.
+        // SAFETY: the directory is this process's alone, and no file in it changes but through
+        // LMDB.
         let env = unsafe { builder.open(&options.dir) }?;
         let mut write = env.write_txn()?;
         let database = env.create_database(&mut write, None)?;

@@ -24,7 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use hedgerow_bench::experiments::Paper;
 
-/// Measures Hedgerow and its peers with the same operations and memory, and durability as near as theirs comes.
+/// Measures Hedgerow and its peers with the same operations and memory, and with the nearest
+/// durability that each peer has.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Program {
@@ -48,19 +49,25 @@ enum Command {
     Run(run::Run),
     /// The experiments of the Autumn paper: leveling and garnering beside RocksDB and LevelDB
     ///
-    /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25 --report page
+    /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25
+    /// --report page
     PaperAutumn(paper::PaperArguments),
-    /// The experiments of the SlimDB paper: filters, indexes, and mixed stores beside RocksDB and LevelDB
+    /// The experiments of the SlimDB paper: filters, indexes, and mixed stores beside RocksDB and
+    /// LevelDB
     ///
-    /// Example: hedgerow-bench-peers paper-slimdb --dir /data/bench --experiment 3 --scale 0.1 --report page
+    /// Example: hedgerow-bench-peers paper-slimdb --dir /data/bench --experiment 3 --scale 0.1
+    /// --report page
     PaperSlimdb(paper::PaperArguments),
-    /// The experiments of the paper on parallel LSM-trees: partitions, workers and queues beside RocksDB
+    /// The experiments of the paper on parallel LSM-trees: partitions, workers and queues beside
+    /// RocksDB
     ///
-    /// Example: hedgerow-bench-peers paper-parallel --dir /data/bench --experiment 1 --scale 0.125 --report page
+    /// Example: hedgerow-bench-peers paper-parallel --dir /data/bench --experiment 1 --scale 0.125
+    /// --report page
     PaperParallel(paper::PaperArguments),
     /// The experiments of the LSM-trie paper: growth, gets with few filters in memory, cold starts
     ///
-    /// Example: hedgerow-bench-peers paper-lsm-trie --dir /data/bench --experiment 1 --scale 0.1 --report page
+    /// Example: hedgerow-bench-peers paper-lsm-trie --dir /data/bench --experiment 1 --scale 0.1
+    /// --report page
     PaperLsmTrie(paper::PaperArguments),
 }
 

@@ -17,7 +17,7 @@ use crate::machine;
 use crate::report;
 use crate::stores::Kind;
 
-/// How they are run.
+/// The arguments of the experiments.
 #[derive(Debug, Args)]
 pub(crate) struct PaperArguments {
     /// Which of them; all unless given
@@ -29,13 +29,13 @@ pub(crate) struct PaperArguments {
     /// Operations of each workload that reads, instead of what the scale says
     #[arg(long)]
     reads: Option<u64>,
-    /// How often each design is run
+    /// The number of times that each design is run
     #[arg(long, default_value_t = 1)]
     rounds: usize,
     /// Only designs and cases with this in their name
     #[arg(long)]
     only: Option<String>,
-    /// How long each design may take: what it has not begun by then is left out
+    /// The time limit of each design: parts that it has not begun by then are left out
     #[arg(long)]
     minutes: Option<u64>,
     /// The memory of the process, page cache and all, in a control group (needs root)
@@ -47,10 +47,10 @@ pub(crate) struct PaperArguments {
     /// Measures the device first, which costs are then predicted for; else an NVMe drive is taken
     #[arg(long)]
     measure_device: bool,
-    /// What keys and choices are derived from
+    /// The seed of keys and choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How ours reads its tables: `pread`, `mmap` or `direct`
+    /// The way Hedgerow reads its tables: `pread`, `mmap` or `direct`
     #[arg(long, default_value_t)]
     io: ReadMode,
     /// A directory for the stores, which are removed afterwards
@@ -72,7 +72,8 @@ const DEVICE_FILE_BYTES: u64 = 1 << 30;
 const DEVICE_TIME: Duration = Duration::from_secs(2);
 
 impl PaperArguments {
-    /// Runs the trials in one process, one after the other: this one, unless its memory is to be limited.
+    /// Runs the trials in one process, one after the other: this one, unless its memory is to be
+    /// limited.
     pub(crate) fn run(self, paper: Paper) -> Result<()> {
         match (&self.group, self.limit) {
             (Some(group), _) => {

@@ -11,7 +11,7 @@ use crate::flags::Flags;
 use crate::stores::Kind;
 use crate::{device, group};
 
-/// What one process measures.
+/// The measurement of one process.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a memory budget is spent on by stores that divide it when they are opened.
+//! The parts of a memory budget, for stores that divide it when they are opened.
 //!
 //! The sum over all parts, each as large as it can get, is the budget: so a peer has exactly what
 //! Hedgerow has, which divides its budget as it goes.
@@ -62,7 +62,7 @@ pub(crate) fn filter_bits(options: &OpenOptions) -> Option<f32> {
     }
 }
 
-/// Whether pages are to be compressed with LZ4.
+/// Returns true if pages are to be compressed with LZ4.
 pub(crate) fn is_compressed(options: &OpenOptions) -> Result<bool> {
     match options.design.compression {
         Compression::None => Ok(false),

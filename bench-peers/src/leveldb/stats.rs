@@ -1,4 +1,4 @@
-//! What LevelDB says of its levels: the text of `leveldb.stats`, in MiB.
+//! The levels of LevelDB by the text of `leveldb.stats`, in MiB.
 
 /// One level, sizes in MiB as LevelDB rounds them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,8 @@ impl Levels {
         Levels(text.lines().filter_map(level).collect())
     }
 
-    /// Whether a level is over its limit, and so is merged: 4 files in level 0, 10 MiB in level 1,
-    /// ten times as much in each that follows.
+    /// Returns true if a level is over its limit, and so is merged: 4 files in level 0, 10 MiB in
+    /// level 1, ten times as much in each that follows.
     pub(super) fn is_full(&self) -> bool {
         self.0.iter().any(|level| match level.level {
             0 => level.files >= LEVEL_0_FILES,
@@ -32,7 +32,7 @@ impl Levels {
         })
     }
 
-    /// What has been written to level 0: flushes go nowhere else once there are tables.
+    /// The bytes written to level 0: flushes go nowhere else once there are tables.
     pub(super) fn flush_bytes(&self) -> u64 {
         self.sum(|level| if level.level == 0 { level.written } else { 0 })
     }

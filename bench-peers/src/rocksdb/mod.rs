@@ -383,7 +383,8 @@ impl Store for RocksDb {
             flush_bytes: family.flush_bytes,
             merge_read_bytes: family.merge_read_bytes,
             merge_write_bytes: family.merge_write_bytes,
-            // Flushes have threads of high priority, merges those of low; they stay for the next store.
+            // Flushes have threads of high priority, merges those of low; they stay for the next
+            // store.
             flush_cpu: cpu_time_of_threads("rocksdb:high"),
             merge_cpu: cpu_time_of_threads("rocksdb:low"),
             table_bytes: self.number(c"rocksdb.total-sst-files-size"),

@@ -1,4 +1,4 @@
-//! How RocksDB is opened: as its tuning guide and its newer defaults say for this case.
+//! The options of RocksDB: those of its tuning guide and its newer defaults for this case.
 //!
 //! The README of this folder has a table of the choices, with reasons.
 
@@ -58,7 +58,7 @@ fn compression(options: &OpenOptions) -> Result<&'static str> {
     }
 }
 
-/// What RocksDB says that it was opened with.
+/// The options that RocksDB reports as in force.
 #[derive(Debug, Default)]
 pub(super) struct InForce {
     pub(super) version: String,

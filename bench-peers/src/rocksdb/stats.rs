@@ -1,4 +1,4 @@
-//! What RocksDB counts without being asked to: the texts of its properties, to 1 or 10 MB.
+//! The counts that RocksDB keeps by default: the texts of its properties, to 1 or 10 MB.
 //!
 //! Its exact counters (`Statistics`) cost some speed, so they stay off.
 

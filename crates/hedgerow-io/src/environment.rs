@@ -9,8 +9,8 @@ use crate::{Background, Environment};
 
 impl Environment {
     /// The real machine: its files, its clock, and its threads. Background work has one thread per
-    /// processor and two more, at least four and at most 258. So merges never delay a flush, and flushes never
-    /// delay a new segment.
+    /// processor and two more, at least four and at most 258. So merges never delay a flush, and
+    /// flushes never delay a new segment.
     pub fn os() -> Environment {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Environment {

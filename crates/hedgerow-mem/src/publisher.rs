@@ -137,7 +137,8 @@ impl Publisher {
         self.done.published.load(Ordering::Acquire)
     }
 
-    /// The last number of the newest ticket. No record has a larger number. Cost: three atomic loads.
+    /// The last number of the newest ticket. No record has a larger number. Cost: three atomic
+    /// loads.
     #[must_use]
     pub fn begun(&self) -> u64 {
         let head = self.head.load(Ordering::Relaxed);

@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     }
     db.sync()?;
 
-    // What a model asks: some features, of which some are missing.
+    // A model asks for some features. Some of them are missing.
     let names = ["clicks", "premium", "age"];
     let vector = features.multi_get(&names.map(|name| key(1234, name)))?;
     let vector: Vec<f32> = vector

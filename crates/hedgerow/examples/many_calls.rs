@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     window.into_iter().try_for_each(end)?;
     assert_eq!(found, USERS);
 
-    // Of one thread's calls for one key each has its effect after those made before it.
+    // Calls of one thread for one key take effect in the order in which they are made.
     let visits: Vec<_> = (0..100)
         .map(|_| {
             sessions.update_async("visits", |old| {

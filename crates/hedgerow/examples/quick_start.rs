@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     assert!(!fruit.contains_key("banana")?);
     assert!(before.contains_key(&fruit, "banana")?);
 
-    // What was closed is there when it is opened again.
+    // The entries are there when the database is opened again.
     drop(before);
     db.close()?;
     let db = Db::open(dir.path())?;

@@ -41,7 +41,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
         if known.is_empty() || !rust.contains(path) {
             continue;
         }
-        // What all formats share.
+        // The common part of all formats.
         known.extend(sources.texts.get("docs/format/README.md"));
         for constant in constants(text) {
             let written = constant

@@ -4,6 +4,7 @@
 //! tree that breaks it. `cargo xtask tidy` and the test at the end run all of them on this tree.
 
 mod circles;
+mod comments;
 mod crates;
 mod documents;
 mod formats;
@@ -18,13 +19,14 @@ pub(crate) use sources::Sources;
 
 /// All findings of all rules, each `path:line: what is wrong`.
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
-    let rules: [fn(&Sources) -> Vec<String>; 8] = [
+    let rules: [fn(&Sources) -> Vec<String>; 9] = [
         crates::check,
         layers::check,
         circles::check,
         system::check,
         formats::check,
         documents::check,
+        comments::check,
         marks::check,
         ratchet::check,
     ];

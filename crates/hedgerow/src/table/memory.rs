@@ -248,8 +248,8 @@ impl Memory {
     /// Returns true if an index of `bytes` more may stay in memory. A small index comes before
     /// filters: it saves as many reads as the filter beside it, and the entropy-coded index has a
     /// twentieth of its bits. Filters come before a large index, for up to half of the share: a
-    /// page of an index serves so many more keys than a page of a filter that it is nearly always
-    /// in the page cache.
+    /// page of an index serves many more keys than a page of a filter, so it is nearly always in
+    /// the page cache.
     pub(crate) fn has_room_for_index(&self, bytes: u64) -> bool {
         let indexes = self.indexes.load(Ordering::Relaxed);
         let indexes = indexes.saturating_add(bytes);

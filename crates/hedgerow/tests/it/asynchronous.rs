@@ -360,7 +360,7 @@ fn one_bad_call_fails_alone() {
     assert_eq!(ended, [Ok(()), Err(ErrorKind::Closed), Ok(())]);
     let ended = gets.map(|get| get.wait().map_err(|e| e.kind()));
     assert_eq!(ended, [Err(ErrorKind::Closed), Ok(None)]);
-    // Of what nobody waited for the barrier tells, once.
+    // The barrier reports, once, the error of a call that nobody waited for.
     assert_eq!(kind(db.barrier().wait()), ErrorKind::Closed);
     db.barrier().wait().unwrap();
     assert_eq!(contents(&good).len(), 2);

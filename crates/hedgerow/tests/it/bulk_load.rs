@@ -87,7 +87,7 @@ fn check_one_commit(layout: Layout, filled: bool) {
     assert_eq!(of_snapshot(&before, &keyspace), model_before);
     db.verify().unwrap();
 
-    // What is written later is newer, in memtables, level 0 and below.
+    // Later writes are newer, in memtables, level 0 and below.
     for i in (0..900).step_by(5) {
         keyspace.put(key(i), value(i)).unwrap();
         model.insert(key(i), value(i));
@@ -356,7 +356,7 @@ fn crash_at_any_moment_keeps_all_of_a_load_or_nothing() {
                 assert!(found != all || other.contains_key(key(1)).unwrap());
                 outcomes[usize::from(found == all)] += 1;
                 let report = db.verify().unwrap();
-                // What was not finished is gone.
+                // Tables of unfinished loads are gone.
                 assert_eq!(files(&image, "tables").len() as u64, report.tables);
             }
             if survived {

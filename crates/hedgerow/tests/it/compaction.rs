@@ -308,13 +308,13 @@ fn a_listener_that_panics_keeps_no_tree_busy() {
         policy: "leveling:4".parse().unwrap(),
         ..small()
     };
-    // What the first tells of is heard at the end of the second, at the latest.
+    // The events of the first call are delivered by the end of the second.
     let compact_and_retune = || {
         keyspace.compact::<&[u8]>(..)?;
         keyspace.retune(design.clone())
     };
     std::panic::catch_unwind(AssertUnwindSafe(compact_and_retune)).unwrap_err();
-    // The end of that is told when nothing goes on in the tree.
+    // The event of its end is reported when no merge runs in the tree.
     keyspace.retune(design).unwrap();
     let mut steps = 0;
     let compacted = keyspace.compact_with::<&[u8]>(.., |_| {

@@ -213,7 +213,7 @@ fn close_under_writers_keeps_everything_acknowledged() {
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });
         assert_eq!(kind(keyspace.put(b"k", b"v")), ErrorKind::Closed);
-        // What was closed is durable.
+        // A closed database is durable.
         let db = threaded(&disk.crash()).open().unwrap();
         let found = contents(&db.existing_keyspace("k").unwrap());
         for (t, count) in acknowledged.iter().enumerate() {

@@ -289,7 +289,7 @@ fn any_cut_table_or_log_is_noticed() {
             }
         }
     });
-    // What is behind the end of the log means nothing, and neither does a spare segment.
+    // Bytes behind the end of the log mean nothing, and neither does a spare segment.
     let unnoticed = unnoticed.into_inner().unwrap();
     let ends = cases.iter().filter(|(path, cut)| {
         let after = unnoticed

@@ -304,7 +304,7 @@ fn failed_merge_is_tried_again_and_loses_nothing() {
             .unwrap();
         let mut expected = Contents::new();
         write_until_error(&keyspace, 0..2000, &mut expected);
-        // What was written in order only moves down.
+        // Entries written in order only move down.
         write_until_error(&keyspace, 500..1000, &mut expected);
         keyspace.flush().unwrap();
         disk.fail_path_after(class, "/tables", 1, Fault::Io);

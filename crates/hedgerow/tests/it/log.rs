@@ -216,8 +216,8 @@ fn unflushed_writes_of_a_dropped_or_cleared_keyspace_never_come_back() {
 
 #[test]
 fn tables_are_installed_only_when_the_log_is_durable_up_to_them() {
-    // Of two partitions one is flushed, with the log not synced: a crash that kept its tables but
-    // lost an earlier write of the other would leave a hole.
+    // One of two partitions is flushed, and the log is not synced. A crash that kept the tables but
+    // lost an earlier write of the other partition would leave a hole.
     for seed in 0..CRASHES as u64 {
         let disk = SimStorage::new(seed);
         let db = open(&disk);

@@ -196,7 +196,7 @@ fn a_prefix_scan_visits_exactly_the_keys_of_its_prefix() {
                 "{layout:?}"
             );
         }
-        // What is no prefix is refused.
+        // A key that is no prefix is refused.
         let bad: &[u8] = match layout.order {
             KeyOrder::SemiSorted(PrefixRule::Bytes(_)) => b"00031",
             KeyOrder::SemiSorted(PrefixRule::Delimiter(_)) => b"0003:",
@@ -236,7 +236,7 @@ fn a_scan_of_everything_is_resumed_from_its_token() {
             }
             token = scan.token().as_bytes().to_vec().into();
             token_then = then.token();
-            // What is visited stays so, whatever is written, flushed and merged between.
+            // A visited key is not visited again, whatever is written, flushed and merged between.
             for (key, _) in found.iter().take(3) {
                 keyspace.put(key, b"visited").unwrap();
             }

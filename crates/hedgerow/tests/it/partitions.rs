@@ -149,7 +149,7 @@ fn a_batch_over_partitions_is_whole_after_every_crash() {
             };
             write(1).unwrap();
             disk.crash_after(after);
-            // What follows flushes what is in some trees, and not in others.
+            // The next calls flush some trees, and not others.
             let written = write(2);
             let flushed = keyspaces[0].flush().and_then(|()| keyspaces[1].flush());
             let whole = flushed.is_ok() && !disk.power_lost();

@@ -175,7 +175,7 @@ fn random_deletes_leave_little_behind() {
         let writes = (stats.flush_entries + stats.merge_entries - written) as f64;
         let per_delete = writes / (KEYS - left) as f64;
         println!("trie:{fan_out}, {left} left: {entries} entries, {per_delete:.2} writes");
-        // Of what lies under level 0, half can be read or is hidden by a tombstone there.
+        // Half of the entries under level 0 can be read, or a tombstone in level 0 hides them.
         let most = 2 * left + 3 * levels[0].entries;
         assert!(entries <= most, "{entries} entries, {levels:?}");
         let live = contents(&keyspace).len() as u64;

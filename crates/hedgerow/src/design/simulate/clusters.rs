@@ -1,7 +1,7 @@
 //! The bytes written for clustered filters, by the rules of
 //! [`crate::group_filter::probes::clusters`]. A table's filters are written with the table. If they
-//! do not fit the memory, the filters of a unit are written again whenever its tail is too large for
-//! its base.
+//! do not fit the memory, the filters of a unit are written again whenever its tail is too large
+//! for its base.
 
 use std::collections::{BTreeMap, BTreeSet};
 

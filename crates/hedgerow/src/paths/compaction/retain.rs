@@ -3,7 +3,7 @@
 //! Readers ask for a key at a number `s`: a live snapshot, or *now*, which is at or after every
 //! number in the merge's inputs. A snapshot taken while the merge runs is a *now*. Write `v`, `w`
 //! for versions of one key and let only Put, ValueRef and Delete be *final*: a reader that meets
-//! one looks no further. A Merge operand is not final: its reader goes on to what is older. The
+//! one looks no further. A Merge operand is not final: its reader continues to older versions. The
 //! answer at `s` is made of the newest final version numbered at most `s` and of the operands
 //! between it and `s`.
 //!

@@ -110,7 +110,7 @@ impl TableReader {
                     }
                 },
                 Phase::Block => {
-                    let page = page.take().expect("a lookup goes on with its block");
+                    let page = page.take().expect("a lookup resumes with its block");
                     if let Some(lookup) = self.look_in(query, &page)? {
                         return Ok(Step::Done(lookup));
                     }

@@ -128,7 +128,7 @@ impl TableReader {
                     return Ok(Step::Read(self.bucket_id(bucket)));
                 }
                 Phase::Block => {
-                    let page = page.take().expect("a lookup goes on with its bucket");
+                    let page = page.take().expect("a lookup resumes with its bucket");
                     if let Some(lookup) = self.look_in(query, &page)? {
                         return Ok(Step::Done(lookup));
                     }

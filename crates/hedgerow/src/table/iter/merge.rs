@@ -97,7 +97,7 @@ impl MergeIter {
     }
 
     /// Plays every match. Each child goes up to the first node that no child has reached yet. The
-    /// winner of a match goes on from there.
+    /// winner of a match continues from there.
     fn build(&mut self, direction: Direction) {
         let k = self.children.len();
         self.find_common();

@@ -1,0 +1,70 @@
+//! Comments begin with a sentence or a noun phrase and fit the page, as STYLE.md says.
+
+use super::Sources;
+
+/// The longest comment line; rustfmt does not wrap comments.
+const COLUMNS_MAX: usize = 100;
+/// A comment that begins with one of these words is a fragment.
+const FRAGMENTS: [&str; 4] = ["Of", "What", "How", "Whether"];
+
+pub(crate) fn check(sources: &Sources) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in sources.rust() {
+        let mut above = None;
+        for (i, line) in text.lines().enumerate() {
+            let comment = comment(line);
+            let Some((marker, words)) = comment else {
+                above = None;
+                continue;
+            };
+            let columns = line.chars().count();
+            if columns > COLUMNS_MAX {
+                findings.push(format!(
+                    "{path}:{}: a comment line of {columns} columns, at most {COLUMNS_MAX}",
+                    i + 1
+                ));
+            }
+            let first = words.split(|c: char| !c.is_alphanumeric()).next();
+            let is_fragment = first.is_some_and(|first| FRAGMENTS.contains(&first));
+            if above != Some(marker) && is_fragment {
+                findings.push(format!(
+                    "{path}:{}: a comment begins with a fragment: `{words}`",
+                    i + 1
+                ));
+            }
+            above = Some(marker);
+        }
+    }
+    findings
+}
+
+/// The marker and the words of a line that is a comment.
+fn comment(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start();
+    let marker = ["///", "//!", "//"]
+        .into_iter()
+        .find(|marker| line.starts_with(marker))?;
+    Some((marker, line[marker.len()..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_and_long_lines_are_found() {
+        let long = format!("    // {}", "word ".repeat(20));
+        let text = format!(
+            "//! Of a file.\n//! What follows is fine.\n\n/// Offers.\n// How it works.\nlet a = 1;\n\
+             /// The value.\n///\n/// Whether it is large.\n{long}\n"
+        );
+        assert_eq!(
+            check(&Sources::of(&[("a/src/b.rs", &text)])),
+            [
+                "a/src/b.rs:1: a comment begins with a fragment: `Of a file.`",
+                "a/src/b.rs:5: a comment begins with a fragment: `How it works.`",
+                "a/src/b.rs:10: a comment line of 107 columns, at most 100",
+            ]
+        );
+    }
+}
