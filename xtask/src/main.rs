@@ -4,6 +4,7 @@
 mod figures;
 mod lines;
 mod patches;
+mod public;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -39,7 +40,9 @@ fn main() -> ExitCode {
 }
 
 fn tidy() -> ExitCode {
-    let mut findings = tidy::check(&tidy::Sources::read(&root()));
+    let sources = tidy::Sources::read(&root());
+    let mut findings = tidy::check(&sources);
+    findings.extend(public::check(&sources));
     findings.extend(patches::check(&root()));
     for finding in &findings {
         println!("{finding}");
