@@ -1,7 +1,7 @@
 //! In-memory structures of the engine that need `unsafe`, or whose atomics deserve a crate with its
 //! own model checking. Every public item is safe to use.
 //!
-//! * [`Apart`]: a cache-padded value.
+//! * [`CachePadded`]: a cache-padded value.
 //! * [`OrderedMap`]: the map of the memtable. It is concurrent and insert-only, ordered by key and,
 //!   within a key, newest first. [`Cursor`] walks it both ways. [`Approach`] prefetches the way of
 //!   an insertion.
@@ -12,8 +12,8 @@
 //! * [`Signal`]: lets one thread wait for another.
 //! * [`TaskQueue`]: a bounded queue of one worker that keeps the order of its tasks.
 
-mod apart;
 mod arena;
+mod cache_padded;
 mod entry;
 mod ordered_map;
 mod page;
@@ -25,7 +25,7 @@ mod sync;
 mod task_queue;
 mod tree;
 
-pub use apart::Apart;
+pub use cache_padded::CachePadded;
 pub use entry::EntryRef;
 pub use ordered_map::{Approach, Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
@@ -33,4 +33,4 @@ pub use pool::ChunkPool;
 pub use prefetch::{prefetch, prefetch_bytes};
 pub use publisher::{Publisher, Ticket};
 pub use signal::Signal;
-pub use task_queue::{Place, Refused, TaskQueue};
+pub use task_queue::{Refused, TaskQueue, Turn};

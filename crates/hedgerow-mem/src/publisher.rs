@@ -20,7 +20,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
 use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, fence, spin_hint, yield_now};
 
 /// The number of checks of a waiter before it yields its processor: about 2 us, which a commit of a
@@ -53,9 +53,9 @@ struct Done {
 
 /// Publishes sequence numbers in order.
 pub struct Publisher {
-    done: Apart<Done>,
+    done: CachePadded<Done>,
     /// The next ticket to hand out.
-    head: Apart<AtomicU64>,
+    head: CachePadded<AtomicU64>,
     waiters: AtomicUsize,
     parked: Mutex<()>,
     moved: Condvar,
@@ -79,11 +79,11 @@ impl Publisher {
             done: AtomicU64::new(0),
         };
         Self {
-            done: Apart(Done {
+            done: CachePadded(Done {
                 published: AtomicU64::new(published),
                 tail: AtomicU64::new(0),
             }),
-            head: Apart(AtomicU64::new(0)),
+            head: CachePadded(AtomicU64::new(0)),
             waiters: AtomicUsize::new(0),
             parked: Mutex::new(()),
             moved: Condvar::new(),

@@ -19,7 +19,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The place of a pushed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Turn {
     /// In the queue: the worker will take it.
     Accepted,
     /// In line, with this ticket.
@@ -100,7 +100,7 @@ impl<T> TaskQueue<T> {
     ///
     /// # Errors
     /// Returns the task if the queue is closed.
-    pub fn push(&self, task: T) -> Result<Place, T> {
+    pub fn push(&self, task: T) -> Result<Turn, T> {
         let mut state = self.lock();
         if state.closed {
             return Err(task);
@@ -109,10 +109,10 @@ impl<T> TaskQueue<T> {
             let ticket = state.next_ticket;
             state.next_ticket += 1;
             state.line.insert(ticket, task);
-            return Ok(Place::InLine(ticket));
+            return Ok(Turn::InLine(ticket));
         }
         self.accept(state, task);
-        Ok(Place::Accepted)
+        Ok(Turn::Accepted)
     }
 
     fn accept(&self, mut state: MutexGuard<'_, State<T>>, task: T) {
@@ -125,8 +125,8 @@ impl<T> TaskQueue<T> {
     }
 
     /// Waits until a task is not in line any more.
-    pub fn wait_until_accepted(&self, place: Place) {
-        let Place::InLine(ticket) = place else {
+    pub fn wait_until_accepted(&self, place: Turn) {
+        let Turn::InLine(ticket) = place else {
             return;
         };
         let mut state = self.lock();
@@ -138,8 +138,8 @@ impl<T> TaskQueue<T> {
     }
 
     /// Takes a task back if it is still in line.
-    pub fn leave(&self, place: Place) -> Option<T> {
-        let Place::InLine(ticket) = place else {
+    pub fn leave(&self, place: Turn) -> Option<T> {
+        let Turn::InLine(ticket) = place else {
             return None;
         };
         self.lock().line.remove(&ticket)

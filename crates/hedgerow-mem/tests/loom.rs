@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hedgerow_mem::{
-    ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Place, Publisher, Refused, Signal,
-    TaskQueue,
+    ChunkPool, OrderedMap, PAGE_HEADER_BYTES, PagePool, PageRef, Publisher, Refused, Signal,
+    TaskQueue, Turn,
 };
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
@@ -681,7 +681,7 @@ fn a_task_that_leaves_the_line_is_not_taken() {
             a.push(0).unwrap();
             let place = a.push(1).unwrap();
             let left = a.leave(place).is_some();
-            assert!(!left || place != Place::Accepted);
+            assert!(!left || place != Turn::Accepted);
             a.push(2).unwrap();
             a.close();
             left

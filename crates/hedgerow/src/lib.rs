@@ -76,6 +76,6 @@ pub use paths::explain::{
     Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
     TableAsked,
 };
-pub use paths::read::Cached;
+pub use paths::read::MemoryAnswer;
 pub use paths::scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};

@@ -47,7 +47,7 @@ const PURE: &[&str] = &[
     "base/codec/",
     "tree/wal/record.rs",
     "tree/version/edit.rs",
-    "tree/version/encoding.rs",
+    "tree/version/edit_encoding.rs",
     "tree/version/options_encoding.rs",
     "tree/version/state.rs",
     "table/block_based/block",

@@ -10,6 +10,7 @@ mod documents;
 mod formats;
 mod layers;
 mod marks;
+mod modules;
 mod ratchet;
 mod rust;
 mod sources;
@@ -19,10 +20,11 @@ pub(crate) use sources::Sources;
 
 /// All findings of all rules, each `path:line: what is wrong`.
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
-    let rules: [fn(&Sources) -> Vec<String>; 9] = [
+    let rules: [fn(&Sources) -> Vec<String>; 10] = [
         crates::check,
         layers::check,
         circles::check,
+        modules::check,
         system::check,
         formats::check,
         documents::check,

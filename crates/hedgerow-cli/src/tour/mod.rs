@@ -23,7 +23,7 @@ use hedgerow::{Design, Layout, PolicySpec};
 use crate::arguments;
 use crate::exit::Failure;
 use crate::output::Output;
-use place::Place;
+use place::Directories;
 use report::Report;
 use store::{Background, Settings, Store};
 
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let root = &arguments.dir;
     walk::check(root)?;
     let watch = Watch::new();
-    let place = Place::choose(root, arguments.db.as_deref(), arguments.keep)?;
+    let place = Directories::choose(root, arguments.db.as_deref(), arguments.keep)?;
     let mut count_time = Duration::ZERO;
     let expected = watch.add(&mut count_time, || walk::count(root, &place.left_out()));
     let settings = arguments.settings(&place, expected);
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 }
 
 impl Arguments {
-    fn settings(&self, place: &Place, expected: u64) -> Settings {
+    fn settings(&self, place: &Directories, expected: u64) -> Settings {
         let layout = match self.partitions {
             1 => Layout::sorted(),
             n => Layout::sorted().hash(n),

@@ -8,7 +8,7 @@ use super::walk::LeftOut;
 use crate::exit::{Exit, Failure};
 
 /// The directories of the tour. A drop removes the temporary ones, unless everything is kept.
-pub(crate) struct Place {
+pub(crate) struct Directories {
     pub(crate) database: PathBuf,
     /// The directory of the checkpoint, beside the database.
     pub(crate) checkpoint: PathBuf,
@@ -18,13 +18,13 @@ pub(crate) struct Place {
     pub(crate) keeps_checkpoint: bool,
 }
 
-impl Place {
+impl Directories {
     /// Chooses the directories for the tour of `root`.
     pub(crate) fn choose(
         root: &Path,
         database: Option<&Path>,
         keep: bool,
-    ) -> Result<Place, Failure> {
+    ) -> Result<Directories, Failure> {
         let real = |path: &Path| fs::canonicalize(path).ok();
         if database.is_some_and(|database| real(database).is_some() && real(database) == real(root))
         {
@@ -56,7 +56,7 @@ impl Place {
         if keep {
             temporary.clear();
         }
-        Ok(Place {
+        Ok(Directories {
             keeps_database: keep || database.is_some(),
             keeps_checkpoint: keep,
             database: base,
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Directories {
     fn drop(&mut self) {
         // Runs after a failure, which the user sees instead.
         let _ = self.clear_away();

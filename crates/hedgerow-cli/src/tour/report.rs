@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::changes::Changes;
 use super::copies::Reopened;
 use super::load::Loaded;
-use super::place::Place;
+use super::place::Directories;
 use super::questions::{Comparison, Large, List, Stat, Totals};
 use super::shape;
 use super::store::{Background, Contents, Settings, Store};
@@ -543,7 +543,7 @@ impl<'a> Report<'a> {
         mut self,
         background: &Background,
         time: Duration,
-        place: &Place,
+        place: &Directories,
     ) -> Result<(), Failure> {
         let errors = background.errors();
         let first = errors.first().map_or("none", String::as_str).to_owned();

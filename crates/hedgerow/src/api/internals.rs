@@ -23,17 +23,17 @@ use crate::table::InspectedTable;
 use crate::table::block_index::Index;
 use crate::table::block_index::entropy_coded_trie::three_level::ThreeLevel;
 use crate::table::block_index::hash_marks::HashMarks;
-use crate::table::file;
-use crate::table::file::ResidencyChoice;
 use crate::table::filter::Probe;
 use crate::table::filter::run_hashes;
 use crate::table::page_io::FilePages;
+use crate::table::table_file;
+use crate::table::table_file::ResidencyChoice;
 use crate::table::{GetState, Query};
-use crate::tree::version::encoding::{decode_edit, encode_edit};
+use crate::tree::version::edit_encoding::{decode_edit, encode_edit};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
-use crate::tree::wal::reader::SegmentReader;
 use crate::tree::wal::record;
+use crate::tree::wal::segment_reader::SegmentReader;
 
 const PATH: &str = "/file";
 /// The limit of steps of a walk over a damaged table, which may be circular.
@@ -129,7 +129,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = file::open(file.clone(), path, id, None, residency)?;
+    let reader = table_file::open(file.clone(), path, id, None, residency)?;
     let pages: Arc<dyn PageSource> = Arc::new(FilePages {
         file: file.clone(),
         path: path.to_path_buf(),

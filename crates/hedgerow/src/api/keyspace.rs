@@ -20,7 +20,7 @@ use crate::paths::explain::Explanation;
 use crate::paths::flush;
 use crate::paths::keyspaces;
 use crate::paths::read;
-use crate::paths::read::{Cached, Want};
+use crate::paths::read::{MemoryAnswer, Want};
 use crate::paths::retune;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds,
@@ -40,7 +40,7 @@ thread_local! {
 
 /// The facts that an update has seen and must find unchanged when it writes.
 #[derive(Debug, Clone, Copy)]
-struct Unchanged {
+struct UpdateBasis {
     routing_epoch: u64,
     stripe: usize,
     /// The number of the last write to the stripe.
@@ -182,7 +182,7 @@ impl Keyspace {
                 None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),
             };
-            let unchanged = Unchanged {
+            let unchanged = UpdateBasis {
                 routing_epoch,
                 stripe,
                 seen: SeqNo(seen),
@@ -256,7 +256,7 @@ impl Keyspace {
         tag: Tag,
         key: &[u8],
         value: &[u8],
-        unchanged: Option<Unchanged>,
+        unchanged: Option<UpdateBasis>,
         durability: Durability,
     ) -> Result<bool> {
         self.cell.facts.order.check(key)?;
@@ -300,27 +300,27 @@ impl Keyspace {
     // ---- reading ----
 
     /// Gets as [`Keyspace::get`] does if memory has the answer, for callers that must not wait for
-    /// the device. Otherwise returns [`Cached::Unknown`] and prefetches the missing page; a `get`
-    /// on another thread, or [`Keyspace::get_async`], has the answer.
+    /// the device. Otherwise returns [`MemoryAnswer::Unknown`] and prefetches the missing page; a
+    /// `get` on another thread, or [`Keyspace::get_async`], has the answer.
     /// Cost: reads no file. Waits at most for a concurrent commit of the same key.
     ///
     /// ```
-    /// # use hedgerow::{Cached, Db, Layout};
+    /// # use hedgerow::{Db, Layout, MemoryAnswer};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = Db::open(dir.path())?;
     /// let users = db.keyspace("users", Layout::sorted())?;
     /// users.put("ada", "1815")?;
     /// match users.get_if_cached("ada")? {
-    ///     Cached::Value(year) => assert_eq!(year, "1815"),
-    ///     Cached::Absent => println!("no such user"),
-    ///     Cached::Unknown => println!("{:?}", users.get_async("ada").wait()?),
+    ///     MemoryAnswer::Value(year) => assert_eq!(year, "1815"),
+    ///     MemoryAnswer::Absent => println!("no such user"),
+    ///     MemoryAnswer::Unknown => println!("{:?}", users.get_async("ada").wait()?),
     /// }
     /// # Ok::<(), hedgerow::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn get_if_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached> {
+    pub fn get_if_cached(&self, key: impl AsRef<[u8]>) -> Result<MemoryAnswer> {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
         read::get_if_cached(&self.engine, &state, key.as_ref(), SeqNo::MAX)

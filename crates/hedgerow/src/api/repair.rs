@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use hedgerow_io::{Background, Environment, Storage};
 
-mod log;
+mod old_log;
 mod tables;
 
-use tables::Found;
+use tables::FoundTable;
 pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
@@ -39,7 +39,7 @@ use crate::base::key_order;
 use crate::base::options::{Design, Layout, Partitioning};
 use crate::base::page::TableId;
 use crate::design::merge_policy;
-use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
@@ -54,7 +54,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
-use crate::tree::wal::reader::SegmentReader;
+use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
 const LOST: &str = "lost";
@@ -171,7 +171,7 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn by_partition(tables: &[Found]) -> BTreeMap<PartitionId, Vec<&Found>> {
+fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>> {
     let mut partitions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for table in tables {
         partitions
@@ -185,7 +185,7 @@ fn by_partition(tables: &[Found]) -> BTreeMap<PartitionId, Vec<&Found>> {
 /// The description of the repaired database before its tables are merged back.
 fn describe(
     known: &State,
-    tables: &[Found],
+    tables: &[FoundTable],
     report: &mut RepairReport,
     storage: &dyn Storage,
     dir: &Path,
@@ -296,7 +296,7 @@ fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &KeyspaceDescription,
     log: &KeysInLog,
-    tables: &[Found],
+    tables: &[FoundTable],
 ) -> Result<Partitioning> {
     let partitions = &keyspace.partitions;
     let order = key_order::open(keyspace.layout.order, keyspace.seed);
@@ -305,7 +305,7 @@ fn guess_partitioning(
         if let Some((smallest, largest)) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
-        for Found { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
+        for FoundTable { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
             let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
             keys.extend(bounds.map(|key| order.decode(key)));
         }
@@ -375,7 +375,7 @@ fn open_over_log(
             let replay = manifest::replay(storage, dir)?;
             let mut state = State::replay(&replay.edits)?;
             let root = known.places.log_root(dir);
-            log::set_aside(storage, &root, &state, &error, report)?;
+            old_log::set_aside(storage, &root, &state, &error, report)?;
             state.log_start = 0;
             Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
             builder.open()
@@ -385,7 +385,7 @@ fn open_over_log(
 }
 
 /// Merges tables into one run of the deepest level.
-fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -> Result<()> {
+fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTable]) -> Result<()> {
     let catalog = engine.catalog.load_full();
     let Some(partition) = catalog.partitions.get(&partition) else {
         return Ok(());
@@ -393,7 +393,8 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&Found]) -
     let level = partition.tree().version.depth() - 1;
     let run = RunId(engine.writer()?.next_table().0);
     let sources: Vec<Box<dyn InternalIter>> = tables.iter().map(|t| t.iter()).collect();
-    let by_number: BTreeMap<TableId, &&Found> = tables.iter().map(|t| (t.meta.id, t)).collect();
+    let by_number: BTreeMap<TableId, &&FoundTable> =
+        tables.iter().map(|t| (t.meta.id, t)).collect();
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);

@@ -9,7 +9,7 @@ use crate::api::keyspace::Keyspace;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::slice::Slice;
 use crate::paths::read;
-use crate::paths::read::{Cached, Want};
+use crate::paths::read::{MemoryAnswer, Want};
 use crate::paths::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::partition::KeyBounds;
@@ -87,7 +87,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Keyspace::get_if_cached`] and [`Snapshot::get`].
-    pub fn get_if_cached(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Cached> {
+    pub fn get_if_cached(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<MemoryAnswer> {
         let state = self.state(keyspace)?;
         read::get_if_cached(&self.0.engine, state, key.as_ref(), self.0.seqno)
     }

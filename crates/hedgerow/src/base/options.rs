@@ -2,8 +2,8 @@
 //! change at any time. The manifest records both.
 
 mod design_text;
-mod key_order;
 mod level_paths;
+mod order_spec;
 mod partitioning;
 mod policy;
 
@@ -12,8 +12,8 @@ use std::str::FromStr;
 
 use crate::base::error::{Error, Result};
 
-pub use key_order::{KeyOrder, PrefixRule};
 pub use level_paths::LevelPaths;
+pub use order_spec::{KeyOrder, PrefixRule};
 pub use partitioning::Partitioning;
 pub use policy::{CutSpec, LevelSpec, PolicySpec};
 

@@ -1,8 +1,8 @@
 //! The description of a table, in its footer and in the manifest.
 
+use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter};
-use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};

@@ -15,8 +15,8 @@ use crate::base::entry::KeyHash;
 use crate::base::entry::RunId;
 use crate::base::error::Result;
 use crate::base::page::{Page, Step, TableId};
-use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::shape::{Group, GroupProbe};
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
 

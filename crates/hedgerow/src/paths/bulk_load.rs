@@ -25,7 +25,7 @@ use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::flush;

@@ -8,7 +8,7 @@ use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
 use crate::design::merge_policy;
-use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction;
 use crate::paths::recover;
 use crate::paths::write;

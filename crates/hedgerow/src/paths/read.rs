@@ -43,7 +43,7 @@ pub(crate) enum Want {
 
 /// The answer of memory alone, from [`Keyspace::get_if_cached`](crate::Keyspace::get_if_cached).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cached {
+pub enum MemoryAnswer {
     /// The key has this value.
     Value(Slice),
     /// The key has no value.
@@ -52,12 +52,12 @@ pub enum Cached {
     Unknown,
 }
 
-impl Cached {
+impl MemoryAnswer {
     /// The value, if memory has it.
     pub fn value(self) -> Option<Slice> {
         match self {
-            Cached::Value(value) => Some(value),
-            Cached::Absent | Cached::Unknown => None,
+            MemoryAnswer::Value(value) => Some(value),
+            MemoryAnswer::Absent | MemoryAnswer::Unknown => None,
         }
     }
 }
@@ -153,7 +153,7 @@ pub(crate) fn get_if_cached(
     state: &KeyspaceState,
     user_key: &[u8],
     seqno: SeqNo,
-) -> Result<Cached> {
+) -> Result<MemoryAnswer> {
     engine.check_open()?;
     state.facts.order.check(user_key)?;
     let hash = KeyHash::of(user_key, state.facts.seed);
@@ -165,16 +165,16 @@ pub(crate) fn get_if_cached(
         Some(found) => found,
         None => match in_cached_pages(engine, &tree.version, query)? {
             Some(found) => found,
-            None => return Ok(Cached::Unknown),
+            None => return Ok(MemoryAnswer::Unknown),
         },
     };
     let operations = &state.facts.operations;
     operations.add(OperationKind::Gets, 1);
     Ok(match found {
-        None => Cached::Absent,
+        None => MemoryAnswer::Absent,
         Some(value) => {
             operations.add(OperationKind::GetHits, 1);
-            Cached::Value(value)
+            MemoryAnswer::Value(value)
         }
     })
 }

@@ -37,9 +37,9 @@ use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::probes::clusters;
 use crate::group_filter::probes::stored;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
@@ -59,11 +59,11 @@ use crate::tree::snapshot_list::SnapshotList;
 use crate::tree::version::edit::{Change, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
-use crate::tree::version::state::{State, Tree};
+use crate::tree::version::state::{State, TreeDescription};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
-use crate::tree::wal::reader::SegmentReader;
+use crate::tree::wal::segment_reader::SegmentReader;
 use survey::{Survey, survey};
 
 /// The maximum number of commits under way.
@@ -396,7 +396,7 @@ fn open_keyspaces(
     engine: &Engine,
     dir: &Path,
     keyspaces: &BTreeMap<KeyspaceId, KeyspaceDescription>,
-    trees: &BTreeMap<PartitionId, Tree>,
+    trees: &BTreeMap<PartitionId, TreeDescription>,
 ) -> Result<Catalog> {
     let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
     let mut clusters = clusters::Found::list(engine);

@@ -9,7 +9,7 @@ use crate::tree::engine::{Engine, log_dir};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::reader::SegmentReader;
+use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The progress of a verification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

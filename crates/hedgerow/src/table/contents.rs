@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::TableSpec;
 
-use super::stored::Place;
+use super::entry_parts::ValueHandle;
 use super::{block_based, htable};
 
 /// A stored entry.
@@ -23,9 +23,9 @@ pub(super) struct Contents<'a> {
 
 impl Contents<'_> {
     /// The place of the value, if it is out of line.
-    pub(super) fn place(&self) -> Result<Option<Place>> {
+    pub(super) fn place(&self) -> Result<Option<ValueHandle>> {
         self.out_of_line
-            .then(|| Place::decode(self.value))
+            .then(|| ValueHandle::decode(self.value))
             .transpose()
     }
 }

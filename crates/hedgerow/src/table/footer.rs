@@ -12,8 +12,8 @@ use crate::base::key_order;
 use crate::base::key_order::Order;
 use crate::base::options::{IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{Handle, PageClass, PageId, TableId};
-use crate::table::filter::of_table::Description;
 use crate::table::filter::run_hashes;
+use crate::table::filter::table_filter::Description;
 use crate::table::filter::{bloom, bucket_bloom, cuckoo};
 
 use super::page_io;

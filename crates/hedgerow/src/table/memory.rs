@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow_mem::{Apart, ChunkPool};
+use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::error::{Error, Result};
 use crate::table::page_cache::PageCache;
@@ -88,7 +88,7 @@ impl MemoryPlan {
     }
 
     /// The capacity of the page cache beside the memory of the others.
-    fn cache_bytes(&self, held: Held) -> u64 {
+    fn cache_bytes(&self, held: HeldMemory) -> u64 {
         let (memtables, coming) = if held.writing {
             let coming = self.active().saturating_sub(held.active) + self.retained();
             (held.memtables.max(held.first_chunks), coming)
@@ -102,7 +102,7 @@ impl MemoryPlan {
 
 /// The memory beside the page cache, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct HeldMemory {
     /// Indexes, filters, descriptions of tables, buffers of flushes and merges, and pages that
     /// values and cursors keep.
     others: u64,
@@ -121,7 +121,7 @@ struct Held {
 
 /// Sums over all tables. Replaced tables count while they are still read.
 #[derive(Debug, Default)]
-pub(crate) struct Stored {
+pub(crate) struct TableSums {
     pub(crate) bytes: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) index_bytes: AtomicU64,
@@ -142,9 +142,9 @@ pub(crate) struct Memory {
     pub(crate) filters: AtomicU64,
     pub(crate) tables: AtomicU64,
     /// The sums over all tables, open or not.
-    pub(crate) stored: Stored,
+    pub(crate) stored: TableSums,
     /// The bytes of active memtables. Every write changes them.
-    pub(crate) active: Apart<AtomicU64>,
+    pub(crate) active: CachePadded<AtomicU64>,
     /// The bytes of memtables that wait for a flush.
     pub(crate) sealed: AtomicU64,
     /// The bytes that values and cursors keep in memory.
@@ -173,13 +173,13 @@ impl Memory {
         Memory {
             budget,
             trees: AtomicU64::new(0),
-            cache: PageCache::new(plan.cache_bytes(Held::default())),
+            cache: PageCache::new(plan.cache_bytes(HeldMemory::default())),
             pool: ChunkPool::new(chunk_bytes, plan.retained() as usize),
             indexes: AtomicU64::new(0),
             filters: AtomicU64::new(0),
             tables: AtomicU64::new(0),
-            stored: Stored::default(),
-            active: Apart::default(),
+            stored: TableSums::default(),
+            active: CachePadded::default(),
             sealed: AtomicU64::new(0),
             pinned: Arc::default(),
             merging: AtomicUsize::new(0),
@@ -340,14 +340,15 @@ impl Memory {
             self.writing.store(false, Ordering::Relaxed);
             self.pool.release_retained();
         }
-        self.cache.set_capacity_bytes(self.plan().cache_bytes(Held {
-            others,
-            memtables,
-            first_chunks: self.trees.load(Ordering::Relaxed) * ChunkPool::SMALLEST_BYTES as u64,
-            retained: self.pool.retained_bytes() as u64,
-            active,
-            writing: self.writing.load(Ordering::Relaxed),
-        }));
+        self.cache
+            .set_capacity_bytes(self.plan().cache_bytes(HeldMemory {
+                others,
+                memtables,
+                first_chunks: self.trees.load(Ordering::Relaxed) * ChunkPool::SMALLEST_BYTES as u64,
+                retained: self.pool.retained_bytes() as u64,
+                active,
+                writing: self.writing.load(Ordering::Relaxed),
+            }));
     }
 
     /// The bytes of the buffers of flushes and merges.
@@ -428,7 +429,7 @@ mod tests {
             for memtables in [0, plan.active() / 2, plan.memtables - plan.active()] {
                 for others in [0, plan.resident, budget] {
                     for writing in [false, true] {
-                        let held = Held {
+                        let held = HeldMemory {
                             others,
                             memtables,
                             first_chunks: 0,

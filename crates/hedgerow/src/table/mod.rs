@@ -8,25 +8,25 @@
 pub(crate) mod block_based;
 pub(crate) mod block_index;
 mod contents;
-pub(crate) mod file;
+mod entry_parts;
 pub(crate) mod filter;
 mod footer;
 pub(crate) mod htable;
-pub(crate) mod inspect;
+pub(crate) mod inspected;
 pub(crate) mod iter;
 pub(crate) mod memory;
 pub(crate) mod open;
-mod output;
 pub(crate) mod page_cache;
 pub(crate) mod page_io;
 pub(crate) mod paged_file;
 pub(crate) mod salvage;
-mod stored;
+pub(crate) mod table_file;
+mod table_output;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod verify;
+mod verify_table;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ use std::sync::Arc;
 use hedgerow_io::SequentialWrite;
 
 pub use footer::Footer;
-pub use inspect::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue, TableFacts};
+pub use inspected::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue, TableFacts};
 pub(crate) use open::Table;
-pub(crate) use output::TableOptions;
 pub(crate) use paged_file::TableContext;
+pub(crate) use table_output::TableOptions;
 
 use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::Result;

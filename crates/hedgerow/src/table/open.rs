@@ -15,13 +15,13 @@ use crate::base::page::{
     Handle, Page, PageClass, PageId, PageSlice, PageSource, SharedPages, TableId,
 };
 use crate::table::iter::InternalIter;
-use crate::table::memory::Stored;
+use crate::table::memory::TableSums;
 
 use super::Reader;
-use super::file;
-use super::file::ResidencyChoice;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
+use super::table_file;
+use super::table_file::ResidencyChoice;
 use crate::base::table_meta::TableMeta;
 
 /// The name of a table's file.
@@ -42,7 +42,7 @@ pub(crate) struct Table {
     meta: TableMeta,
     pages: PagedFile,
     residency: Residency,
-    opened: OnceLock<Opened>,
+    opened: OnceLock<OpenReader>,
     opening: Mutex<()>,
 }
 
@@ -53,14 +53,14 @@ fn described_bytes(meta: &TableMeta) -> u64 {
 }
 
 /// Adds the parts of a table to the sums over all tables, or subtracts them.
-fn count(stored: &Stored, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
+fn count(stored: &TableSums, meta: &TableMeta, change: impl Fn(&AtomicU64, u64)) {
     change(&stored.bytes, meta.file_bytes);
     change(&stored.entries, meta.entries);
     change(&stored.index_bytes, meta.index_bytes);
     change(&stored.filter_bytes, meta.filter_bytes);
 }
 
-struct Opened {
+struct OpenReader {
     reader: Arc<dyn Reader>,
     index_bytes: u64,
     filter_bytes: u64,
@@ -129,7 +129,7 @@ impl Table {
     }
 
     #[cold]
-    fn open(&self) -> Result<&Opened> {
+    fn open(&self) -> Result<&OpenReader> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
@@ -144,7 +144,7 @@ impl Table {
             index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
-        let reader = file::open(
+        let reader = table_file::open(
             self.pages.file()?.clone(),
             self.path(),
             self.meta.id,
@@ -157,7 +157,7 @@ impl Table {
         memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);
         memory.filters.fetch_add(filter_bytes, Ordering::Relaxed);
         memory.note();
-        Ok(self.opened.get_or_init(|| Opened {
+        Ok(self.opened.get_or_init(|| OpenReader {
             reader,
             index_bytes,
             filter_bytes,
@@ -201,7 +201,7 @@ impl Table {
     /// # Errors
     /// `Corruption` with the place, `Io`.
     pub(crate) fn verify(&self) -> Result<()> {
-        let verified = self.reader()?.verify(&Uncached(self));
+        let verified = self.reader()?.verify(&UncachedPages(self));
         verified.map_err(|e| e.at(self.path(), None))
     }
 
@@ -251,7 +251,7 @@ impl Drop for Table {
         let opened = self.opened.take();
         let memory = &self.context().memory;
         if let Some(opened) = opened {
-            let Opened {
+            let OpenReader {
                 index_bytes,
                 filter_bytes,
                 ..
@@ -268,9 +268,9 @@ impl Drop for Table {
 }
 
 /// Pages from the file: a page in the cache would prove nothing about the disk.
-struct Uncached<'a>(&'a Table);
+struct UncachedPages<'a>(&'a Table);
 
-impl PageSource for Uncached<'_> {
+impl PageSource for UncachedPages<'_> {
     fn page(&self, id: PageId) -> Result<Page> {
         self.0.read_page(id)
     }

@@ -18,7 +18,7 @@ use crate::table::iter::{Entry, InternalIter, ValueSource};
 use super::Footer;
 use super::contents;
 use super::contents::Contents;
-use super::inspect::InspectedTable;
+use super::inspected::InspectedTable;
 use crate::base::table_meta::TableMeta;
 
 /// A damaged table with a readable part.
@@ -90,7 +90,7 @@ impl Salvage {
 }
 
 /// An entry with its value.
-struct Held {
+struct HeldEntry {
     key: Vec<u8>,
     seqno: SeqNo,
     tag: Tag,
@@ -104,7 +104,7 @@ pub(crate) struct SalvageIter {
     next_block: usize,
     index_page: Option<(PageId, Page)>,
     /// The entries of the current block from the current one on.
-    entries: VecDeque<Held>,
+    entries: VecDeque<HeldEntry>,
     /// The last entry of the blocks read.
     last: Option<(Vec<u8>, SeqNo)>,
     /// The first possible key of the skipped blocks' entries.
@@ -182,7 +182,7 @@ impl SalvageIter {
     }
 
     /// Checks that an entry may be in this table, and copies it.
-    fn held(&self, entry: &Contents<'_>) -> Result<Held> {
+    fn held(&self, entry: &Contents<'_>) -> Result<HeldEntry> {
         let (key, meta) = (entry.key, &self.table.meta);
         let user_key = self.order.decode(key);
         self.order.check(user_key).map_err(|e| {
@@ -198,7 +198,7 @@ impl SalvageIter {
                 meta.smallest_key, meta.largest_key, meta.largest_seqno.0, seqno.0
             )));
         }
-        Ok(Held {
+        Ok(HeldEntry {
             key: again,
             seqno,
             tag: entry.tag,
@@ -207,7 +207,7 @@ impl SalvageIter {
     }
 }
 
-fn check_order(last: Option<&(Vec<u8>, SeqNo)>, held: &Held) -> Result<()> {
+fn check_order(last: Option<&(Vec<u8>, SeqNo)>, held: &HeldEntry) -> Result<()> {
     let Some((key, seqno)) = last else {
         return Ok(());
     };

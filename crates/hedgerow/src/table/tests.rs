@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::block_based::TableReader;
-use super::file::{ResidencyChoice, TableFile, open, read_meta};
+use super::table_file::{ResidencyChoice, TableFile, open, read_meta};
 use super::*;
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::key_order;
 use crate::base::options::{Compression, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{Page, PageSource, Step, TableId};
-use crate::table::filter::of_table;
+use crate::table::filter::table_filter;
 use crate::table::iter::{Entry, ValueSource};
 use crate::table::testing::{FilePages, MemoryRead, MemoryWrite};
 
@@ -51,7 +51,7 @@ fn options(block_bytes: u32) -> TableOptions {
         index: IndexSpec::Fence,
         seqno_override: None,
         settled: None,
-        filter: Some(of_table::Spec::Bloom(10.0)),
+        filter: Some(table_filter::Spec::Bloom(10.0)),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::base::slice::Slice;
 use crate::base::stats::{Event, Stats, WorkerStats};
 use crate::base::table_meta::TableMeta;
 use crate::design::advisor::Device;
-use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::clusters;
 use crate::group_filter::clusters::StoredCluster;
 use crate::table::memory::Memory;

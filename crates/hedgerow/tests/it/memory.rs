@@ -5,7 +5,8 @@ use std::time::Duration;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Clock, OsClock};
 use hedgerow::{
-    Cached, Compression, Db, Design, ErrorKind, FilterSpec, Keyspace, Layout, PrefixRule, Residency,
+    Compression, Db, Design, ErrorKind, FilterSpec, Keyspace, Layout, MemoryAnswer, PrefixRule,
+    Residency,
 };
 
 use crate::concurrency::threaded;
@@ -57,7 +58,7 @@ fn get_reads_one_page_when_uncached_and_none_when_cached() {
 }
 
 /// Returns the answer of memory, which must take no read.
-fn if_cached(disk: &SimStorage, keyspace: &Keyspace, key: &[u8]) -> Cached {
+fn if_cached(disk: &SimStorage, keyspace: &Keyspace, key: &[u8]) -> MemoryAnswer {
     let before = disk.counters().reads;
     let answer = keyspace.get_if_cached(key).unwrap();
     assert_eq!(disk.counters().reads, before, "a read of a file");
@@ -75,22 +76,22 @@ fn a_get_if_cached_reads_no_file() {
     drop(cold(&disk, value));
     let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
     let keyspace = plain(&db);
-    let known = |value: &[u8]| Cached::Value(value.into());
+    let known = |value: &[u8]| MemoryAnswer::Value(value.into());
     for i in [0, 301, 600, 901, 1200, 1501, 1800] {
         let key = key(i);
         // The table may not be open, and its page is not cached.
-        assert_eq!(if_cached(&disk, &keyspace, &key), Cached::Unknown);
+        assert_eq!(if_cached(&disk, &keyspace, &key), MemoryAnswer::Unknown);
         keyspace.get(&key).unwrap();
         assert_eq!(if_cached(&disk, &keyspace, &key), known(&value(i)));
         let absent = [&key[..], b"-absent"].concat();
         keyspace.get(&absent).unwrap();
-        assert_eq!(if_cached(&disk, &keyspace, &absent), Cached::Absent);
+        assert_eq!(if_cached(&disk, &keyspace, &absent), MemoryAnswer::Absent);
     }
     let before = db.snapshot().unwrap();
     keyspace.put(key(0), "new").unwrap();
     keyspace.delete(key(301)).unwrap();
     assert_eq!(if_cached(&disk, &keyspace, &key(0)), known(b"new"));
-    assert_eq!(if_cached(&disk, &keyspace, &key(301)), Cached::Absent);
+    assert_eq!(if_cached(&disk, &keyspace, &key(301)), MemoryAnswer::Absent);
     let old = before.get_if_cached(&keyspace, key(0)).unwrap();
     assert_eq!(old, known(&value(0)));
     let empty = kind(keyspace.get_if_cached(b""));

@@ -14,9 +14,9 @@
 //!
 //! Cost of a call: a copy of key and value, a lock of the queue, and waking the worker if it waits.
 
-mod keyspace;
+mod calls;
 mod pending;
-mod run;
+mod tasks;
 
 pub use pending::Pending;
 
@@ -36,7 +36,7 @@ pub(crate) fn start(engine: &Arc<Engine>, count: usize, queue_tasks_max: usize) 
     let weak = Arc::downgrade(engine);
     let run = move |inbox: &mut Inbox<'_, Task>| {
         if let Some(engine) = weak.upgrade() {
-            run::run(&engine, inbox);
+            tasks::run(&engine, inbox);
         }
     };
     let workers = Workers::start(
@@ -82,7 +82,7 @@ pub(crate) fn call_behind<T: Send + 'static>(
                 return;
             }
             if let Some((call, sender)) = lock(&last.1).take() {
-                drop(sender.send(run::caught(|| call(engine))));
+                drop(sender.send(tasks::caught(|| call(engine))));
             }
         };
         let pushed = workers(engine).and_then(|workers| {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use hedgerow_mem::{Place, Signal};
+use hedgerow_mem::{Signal, Turn};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::workers::is_worker;
@@ -44,7 +44,7 @@ enum State<T> {
         /// Not owned: a result that is waited for does not keep a database open.
         engine: Weak<Engine>,
         /// The worker, and the place in line that is given up with the call.
-        line: Option<(usize, Place)>,
+        line: Option<(usize, Turn)>,
     },
 }
 
@@ -67,9 +67,9 @@ impl<T> Pending<T> {
     }
 
     /// Adds the call's place in the queue of a worker.
-    pub(super) fn at(mut self, worker: usize, place: Place) -> Pending<T> {
+    pub(super) fn at(mut self, worker: usize, place: Turn) -> Pending<T> {
         if let State::Queued { line, .. } = &mut self.state {
-            *line = (place != Place::Accepted).then_some((worker, place));
+            *line = (place != Turn::Accepted).then_some((worker, place));
         }
         self
     }

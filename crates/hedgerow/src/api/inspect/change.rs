@@ -4,7 +4,7 @@ use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, RunId, SeqNo};
 use crate::base::options::{Design, Layout};
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
-use crate::design::merge_policy::edit::{Placement, TreeEdit as RecordedTreeEdit};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit as RecordedTreeEdit};
 use crate::table::TableFacts;
 use crate::tree::version::edit as recorded;
 use crate::tree::version::edit::Written;

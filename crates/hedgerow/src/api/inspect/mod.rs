@@ -28,25 +28,25 @@
 //! ```
 
 mod change;
-mod cluster;
-mod filter;
-mod log;
-mod manifest;
+mod cluster_file;
+mod filter_file;
+mod manifest_file;
+mod segments;
 
 pub use change::{Change, Edit, TreeEdit};
-pub use cluster::{Cluster, Stripe};
-pub use filter::GroupFilter;
-pub use log::{LogRecord, Operation, Segment, SegmentEnd, segments};
-pub use manifest::{Manifest, ManifestRecord, manifest};
+pub use cluster_file::{Cluster, Stripe};
+pub use filter_file::GroupFilter;
+pub use manifest_file::{Manifest, ManifestRecord, manifest};
+pub use segments::{LogRecord, Operation, Segment, SegmentEnd, segments};
 
 pub use crate::base::entry::RunId;
 pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::base::page::{Handle, TableId};
-pub use crate::design::merge_policy::edit::Placement;
+pub use crate::design::merge_policy::tree_edit::Placement;
 pub use crate::table::filter::bloom::Description as BloomDescription;
 pub use crate::table::filter::cuckoo::Description as CuckooDescription;
-pub use crate::table::filter::of_table::Description as FilterDescription;
 pub use crate::table::filter::run_hashes::Description as HashesDescription;
+pub use crate::table::filter::table_filter::Description as FilterDescription;
 pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
     TableFacts,

@@ -7,8 +7,8 @@ use crate::base::error::{Error, Result};
 use crate::base::options::{FilterSpec, IndexSpec};
 use crate::base::page::{Handle, Step, TRAILER_BYTES, TableId};
 use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
-use crate::table::block_index::of_table as index;
-use crate::table::filter::{Probe, RunMask, of_table as filter};
+use crate::table::block_index::table_index as index;
+use crate::table::filter::{Probe, RunMask, table_filter as filter};
 
 const TABLE: TableId = TableId(1);
 

@@ -12,13 +12,13 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
 use crate::base::table_meta::TableMeta;
-use crate::table::file;
-use crate::table::file::ResidencyChoice;
-use crate::table::inspect::InspectedTable;
+use crate::table::inspected::InspectedTable;
 use crate::table::iter::InternalIter;
 use crate::table::open::table_number;
 use crate::table::page_io::FilePages;
 use crate::table::salvage::{Loss, Salvage};
+use crate::table::table_file;
+use crate::table::table_file::ResidencyChoice;
 use crate::table::{Footer, Reader};
 use crate::tree::partition::tables_dir;
 use crate::tree::version::edit::KeyspaceDescription;
@@ -55,7 +55,7 @@ impl Missing {
 }
 
 /// A table that is readable, at least in part.
-pub(super) struct Found {
+pub(super) struct FoundTable {
     pub(super) path: PathBuf,
     pub(super) meta: TableMeta,
     pub(super) footer: Footer,
@@ -68,7 +68,7 @@ enum Contents {
     Damaged(Arc<Salvage>),
 }
 
-impl Found {
+impl FoundTable {
     /// An iterator over everything that is readable.
     pub(super) fn iter(&self) -> Box<dyn InternalIter> {
         match &self.contents {
@@ -113,7 +113,7 @@ pub(super) fn find(
     places: &[PathBuf],
     known: &State,
     report: &mut RepairReport,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundTable>> {
     let mut found = Vec::new();
     for lost in places.iter().map(|place| place.join(LOST)) {
         for name in names(storage, &lost)? {
@@ -151,7 +151,7 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
 /// Removes the merged tables. Damaged ones are kept.
 pub(super) fn put_away(
     storage: &dyn Storage,
-    tables: &[Found],
+    tables: &[FoundTable],
     report: &RepairReport,
 ) -> Result<()> {
     for table in tables {
@@ -169,23 +169,23 @@ pub(super) fn put_away(
     Ok(())
 }
 
-fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found> {
+fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<FoundTable> {
     let file = storage
         .open(path, ReadMode::Pread)
         .map_err(|e| Error::io("open", path, e))?;
-    let (meta, footer) = file::read_meta(&*file, path)?;
+    let (meta, footer) = table_file::read_meta(&*file, path)?;
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
     };
     let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
-    let reader = file::open(file.clone(), path, meta.id, seqno_override, paged)?;
+    let reader = table_file::open(file.clone(), path, meta.id, seqno_override, paged)?;
     let pages = Arc::new(FilePages {
         file,
         path: path.to_path_buf(),
     });
     reader.verify(&*pages)?;
-    Ok(Found {
+    Ok(FoundTable {
         path: path.to_path_buf(),
         meta: meta.renumbered(seqno_override),
         footer,
@@ -200,7 +200,7 @@ fn salvage(
     known: &State,
     error: &Error,
     report: &mut RepairReport,
-) -> Option<Found> {
+) -> Option<FoundTable> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let kept = path.with_file_name(format!("{name}{DAMAGED}"));
     let described = table_number(&name).and_then(|id| known.table(TableId(id)));
@@ -221,7 +221,7 @@ fn salvage(
         .extend(missing(kept, known, meta, footer, &loss));
     let salvage = salvaged.ok().filter(|_| loss.read > 0)?;
     report.salvaged += 1;
-    Some(Found {
+    Some(FoundTable {
         path: path.to_path_buf(),
         meta: salvage.meta().clone(),
         footer: *salvage.footer(),

@@ -6,7 +6,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-use super::reader::put_sized;
+use super::byte_reader::put_sized;
 use super::{ByteReader, varint};
 
 /// Writes fields. [`FieldWriter::finish`] must be called.

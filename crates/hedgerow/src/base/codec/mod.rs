@@ -1,6 +1,7 @@
 //! Bytes: integers, checksums, compression. Decoders never panic; their errors name the expected
 //! field.
 
+pub(crate) mod byte_reader;
 pub(crate) mod checksum;
 pub(crate) mod compress;
 pub(crate) mod features;
@@ -8,10 +9,9 @@ pub(crate) mod fields;
 #[cfg(test)]
 pub(crate) mod hex;
 pub(crate) mod packed;
-pub(crate) mod reader;
 pub(crate) mod varint;
 
-pub(crate) use reader::ByteReader;
+pub(crate) use byte_reader::ByteReader;
 
 /// The number of leading bytes that two strings share.
 #[inline]

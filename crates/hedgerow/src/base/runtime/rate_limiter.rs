@@ -11,11 +11,11 @@ pub(crate) struct RateLimiter {
     clock: Arc<dyn Clock>,
     /// `None` is no limit.
     bytes_per_second: Option<u64>,
-    granted: Mutex<Granted>,
+    granted: Mutex<Grants>,
 }
 
 #[derive(Debug, Default)]
-struct Granted {
+struct Grants {
     /// The moment, in nanoseconds, at which all bytes granted so far are used up.
     used_up_ns: u64,
     /// The moment of the last grant.
@@ -53,7 +53,7 @@ impl RateLimiter {
         let back_ns = granted.now_ns.saturating_sub(now_ns);
         let used_up_ns = granted.used_up_ns.saturating_sub(back_ns);
         let start_ns = used_up_ns.max(now_ns.saturating_sub(BURST_NS));
-        *granted = Granted {
+        *granted = Grants {
             used_up_ns: start_ns.saturating_add(cost_ns),
             now_ns,
         };
@@ -96,12 +96,12 @@ mod tests {
 
     /// A clock whose hands somebody moves, and that counts how long anybody slept.
     #[derive(Debug, Default)]
-    struct Moved {
+    struct MovedClock {
         now_ns: AtomicU64,
         slept_ns: AtomicU64,
     }
 
-    impl Clock for Moved {
+    impl Clock for MovedClock {
         fn now(&self) -> Duration {
             Duration::from_nanos(self.now_ns.load(Ordering::Relaxed))
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_clock_that_went_back() {
-        let clock = Arc::new(Moved::default());
+        let clock = Arc::new(MovedClock::default());
         let limiter = RateLimiter::new(clock.clone(), Some(1_000_000));
         for hour in [5, 100, 3, 0, 876_000, 1] {
             let now = Duration::from_secs(3600 * hour).as_nanos() as u64;

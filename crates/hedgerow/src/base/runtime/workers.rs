@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hedgerow_io::{Clock, Environment, Join};
-use hedgerow_mem::{Place, Refused, TaskQueue};
+use hedgerow_mem::{Refused, TaskQueue, Turn};
 
 use super::{Priority, Scheduler};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -147,7 +147,7 @@ impl<T: Send + 'static> Workers<T> {
 
     /// Gives a worker a task, at the end of the line if its queue is full. `Closed` after
     /// [`Workers::finish`].
-    pub(crate) fn push(&self, pool: &Scheduler, worker: usize, task: T) -> Result<Place> {
+    pub(crate) fn push(&self, pool: &Scheduler, worker: usize, task: T) -> Result<Turn> {
         let worker = &self.workers[worker];
         worker.unfinished.fetch_add(1, Ordering::AcqRel);
         let pushed = worker.queue.push((worker.clock.now(), task));
@@ -176,7 +176,7 @@ impl<T: Send + 'static> Workers<T> {
         let place = self.push(pool, worker, task)?;
         let queue = &self.workers[worker].queue;
         match place {
-            Place::Accepted => {}
+            Turn::Accepted => {}
             // A worker would wait for itself. The task stays in line, which keeps the order, too.
             _ if is_worker() => {}
             _ if pool.is_inline() => drop(pool.wait_until(|| queue.depth().1 == 0)),
@@ -186,7 +186,7 @@ impl<T: Send + 'static> Workers<T> {
     }
 
     /// Takes back a task that is still in line.
-    pub(crate) fn leave(&self, worker: usize, place: Place) -> Option<T> {
+    pub(crate) fn leave(&self, worker: usize, place: Turn) -> Option<T> {
         let worker = &self.workers[worker];
         let (_, task) = worker.queue.leave(place)?;
         worker.unfinished.fetch_sub(1, Ordering::AcqRel);

@@ -127,7 +127,7 @@ struct Counts([AtomicU64; OperationKind::Replaced as usize + 1]);
 pub(crate) struct OperationCounters {
     /// None of a keyspace that nothing was asked of.
     stripes: OnceLock<Box<[Counts; STRIPES]>>,
-    noted: Mutex<Noted>,
+    noted: Mutex<NotedOperations>,
 }
 
 impl fmt::Debug for OperationCounters {
@@ -138,7 +138,7 @@ impl fmt::Debug for OperationCounters {
 
 /// The operations in the manifest, and the counters at the time of that record.
 #[derive(Debug, Default)]
-struct Noted {
+struct NotedOperations {
     operations: Operations,
     counted: Operations,
 }
@@ -223,7 +223,7 @@ impl OperationCounters {
         noted.counted.since_retune = counted.since_retune;
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn noted(&self) -> MutexGuard<'_, NotedOperations> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

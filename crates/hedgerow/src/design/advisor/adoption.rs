@@ -8,8 +8,8 @@
 //! of the designs before them.
 
 use super::advice::Constraints;
-use super::design::expect;
 use super::device::Device;
+use super::expected::expect;
 use super::search::advise;
 use super::workload::Workload;
 use crate::base::error::Result;

@@ -2,7 +2,7 @@
 
 use super::cost::{Filter, Index, Merges};
 use super::geometry::{Capacities, Geometry};
-use super::tree::{Prediction, Tree};
+use super::prediction::{Prediction, Tree};
 use super::workload::Workload;
 use crate::base::options::KeyOrder;
 

@@ -22,7 +22,7 @@
 //! store grows, so its life is cut into [`STEPS`] pieces, and their costs are averaged. The content
 //! of a level has not been written into the level below yet: these entry writes are still owed.
 
-mod nodes;
+mod trie_growth;
 
 use std::cmp::Ordering;
 
@@ -87,7 +87,7 @@ pub(super) struct Sizes {
 
 /// The state of a store of `bytes` of keys and values.
 pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
-    nodes::grow(policy, sizes, bytes).unwrap_or_else(|| levels(policy, sizes, bytes))
+    trie_growth::grow(policy, sizes, bytes).unwrap_or_else(|| levels(policy, sizes, bytes))
 }
 
 fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {

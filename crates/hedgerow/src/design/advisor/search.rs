@@ -11,7 +11,7 @@ use super::advice::{Advice, Constraints, is_worn};
 use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level, Share};
 use super::device::Device;
 use super::geometry::{Capacities, Geometry};
-use super::tree::{Tree, space};
+use super::prediction::{Tree, space};
 use super::tries;
 use super::workload::Workload;
 use crate::base::error::{Error, Result};

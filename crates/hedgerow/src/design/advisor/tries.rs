@@ -4,8 +4,8 @@
 
 use super::advice::{Advice, Constraints, is_worn};
 use super::cost::Filter;
-use super::design::{expect, trie};
 use super::device::Device;
+use super::expected::{expect, trie};
 use super::geometry::{Capacities, Geometry};
 use super::workload::Workload;
 use crate::base::error::Result;

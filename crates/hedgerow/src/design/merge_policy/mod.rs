@@ -15,7 +15,6 @@ mod trie;
 
 #[cfg(test)]
 mod conformance;
-pub(crate) mod edit;
 pub(crate) mod plan;
 pub(crate) mod shape;
 #[cfg_attr(
@@ -23,6 +22,7 @@ pub(crate) mod shape;
     allow(dead_code, reason = "tests and the simulator read what is printed")
 )]
 pub(crate) mod text;
+pub(crate) mod tree_edit;
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -187,7 +187,7 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
             })
         }
         PolicySpec::Trie { fan_out } => Arc::new(trie::Trie { fan_out: *fan_out }),
-        PolicySpec::Levels(levels) => Arc::new(presets::Table {
+        PolicySpec::Levels(levels) => Arc::new(presets::LevelTable {
             levels: levels.to_vec(),
         }),
     }

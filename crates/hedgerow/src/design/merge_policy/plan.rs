@@ -3,8 +3,8 @@
 use crate::base::entry::PartitionId;
 use crate::base::page::TableId;
 
-use super::edit::TreeEdit;
 use super::shape::{Facts, Shape};
+use super::tree_edit::TreeEdit;
 use crate::base::entry::RunId;
 
 /// The reason for a plan, for events and statistics.

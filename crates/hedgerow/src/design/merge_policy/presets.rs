@@ -47,12 +47,12 @@ pub(super) fn bush(ratio: f64) -> Anchored {
 /// memtables, each level `ratio` times that of the one above, and the last one takes everything. It
 /// is also the last level of the tree: levels in between, left by an earlier design, are drained.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Table {
+pub(super) struct LevelTable {
     /// At least two.
     pub(super) levels: Vec<LevelSpec>,
 }
 
-impl Policy for Table {
+impl Policy for LevelTable {
     fn targets(&self, summary: &Summary) -> Targets {
         let depth = summary.levels.len().max(self.depth());
         let last = self.levels.len() - 1;

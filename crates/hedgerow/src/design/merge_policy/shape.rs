@@ -18,8 +18,8 @@
 
 mod apply;
 mod check;
-mod places;
-mod probes;
+mod group_probe;
+mod placements;
 mod regroup;
 mod run;
 
@@ -29,12 +29,12 @@ use std::sync::{Arc, OnceLock};
 use crate::base::entry::RunId;
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::Placement;
+use crate::design::merge_policy::tree_edit::Placement;
 
 use super::{LevelSummary, Summary};
 pub(crate) use apply::check_depth;
-use places::Places;
-pub(crate) use probes::GroupProbe;
+pub(crate) use group_probe::GroupProbe;
+use placements::Placements;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
 use run::head;
 pub(crate) use run::{Run, Tables};
@@ -311,7 +311,7 @@ pub(crate) struct Shape<T> {
     pub(crate) levels: Vec<Level<T>>,
     /// See [`Summary::nominal_depth`].
     pub(crate) nominal_depth: u8,
-    places: Places<T>,
+    places: Placements<T>,
 }
 
 impl<T: Facts> Shape<T> {
@@ -326,7 +326,7 @@ impl<T: Facts> Shape<T> {
         Shape {
             levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
             nominal_depth: 0,
-            places: Places::new(),
+            places: Placements::new(),
         }
     }
 

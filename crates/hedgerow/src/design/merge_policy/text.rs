@@ -21,7 +21,7 @@ use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 use super::plan::{Input, Plan, Target};
 use super::shape::{Facts, Group, LEVELS_MAX, Shape};

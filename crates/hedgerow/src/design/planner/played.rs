@@ -12,9 +12,9 @@ use crate::base::page::TableId;
 use crate::base::random::Random;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::design::merge_policy::shape::{Facts, Shape, range_of};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::design::merge_policy::{Policy, Summary, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;
@@ -28,12 +28,12 @@ pub(super) const ENTRY_BYTES: u64 = 100;
 type Version = (u32, u64, bool);
 
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct ModelTable {
     meta: TableMeta,
     entries: Arc<Vec<Version>>,
 }
 
-impl Facts for Table {
+impl Facts for ModelTable {
     fn meta(&self) -> &TableMeta {
         &self.meta
     }
@@ -70,13 +70,13 @@ pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> Tabl
 pub(super) struct Job {
     pub(super) running: RunningJob,
     edit: TreeEdit,
-    outputs: Vec<Table>,
+    outputs: Vec<ModelTable>,
     /// A new run is numbered when it is installed.
     new_run_at: Option<Target>,
 }
 
-pub(super) struct Tree {
-    pub(super) shape: Shape<Table>,
+pub(super) struct ModelTree {
+    pub(super) shape: Shape<ModelTable>,
     pub(super) policy: Arc<dyn Policy>,
     pub(super) memtable_entries: u64,
     pub(super) table_entries: u64,
@@ -96,11 +96,11 @@ pub(super) struct Tree {
     pub(super) plans: u64,
 }
 
-impl Tree {
+impl ModelTree {
     pub(super) fn new(policy: Arc<dyn Policy>, depth: usize) -> Self {
         let targets = policy.targets(&Summary::default());
         let scattered = targets.iter().any(|target| target.ranges > 1);
-        Tree {
+        ModelTree {
             shape: Shape::new(depth),
             policy,
             memtable_entries: 64,
@@ -187,7 +187,7 @@ impl Tree {
 
     /// Tables of about `table_entries` entries. They end at the ends of tables below, if possible.
     /// Versions of one key stay together.
-    fn cut(&mut self, entries: &[Version], ranges: u32, ends: &[Vec<u8>]) -> Vec<Table> {
+    fn cut(&mut self, entries: &[Version], ranges: u32, ends: &[Vec<u8>]) -> Vec<ModelTable> {
         let mut tables = Vec::new();
         let mut rest = entries;
         while !rest.is_empty() {
@@ -226,12 +226,12 @@ impl Tree {
             meta.smallest_seqno = numbers().min().unwrap();
             meta.largest_seqno = numbers().max().unwrap();
             let entries = Arc::new(piece.to_vec());
-            tables.push(Table { meta, entries });
+            tables.push(ModelTable { meta, entries });
         }
         tables
     }
 
-    fn apply(&mut self, edit: &TreeEdit, tables: &[Table]) {
+    fn apply(&mut self, edit: &TreeEdit, tables: &[ModelTable]) {
         self.shape
             .apply(edit, |meta| {
                 let table = tables.iter().find(|table| table.meta.id == meta.id);
@@ -243,7 +243,7 @@ impl Tree {
     /// The tree after a crash: as in the manifest, without the progress of its sweeps.
     pub(super) fn reopen(&mut self) {
         let mut edit = TreeEdit::new(PartitionId(1));
-        let tables: Vec<(Placement, Table)> = self
+        let tables: Vec<(Placement, ModelTable)> = self
             .shape
             .tables()
             .map(|(at, table)| (at, table.clone()))
@@ -257,7 +257,7 @@ impl Tree {
         let sweeps = levels.filter(|(_, level)| level.draining.is_some());
         edit.draining = sweeps.map(|(at, level)| (at, level.draining)).collect();
         self.shape = Shape::new(self.shape.depth());
-        let tables: Vec<Table> = tables.into_iter().map(|(_, table)| table).collect();
+        let tables: Vec<ModelTable> = tables.into_iter().map(|(_, table)| table).collect();
         self.apply(&edit, &tables);
     }
 
@@ -477,7 +477,7 @@ const MEMTABLE_ENTRIES: u64 = 256;
 
 fn grow(policy: Scaled, keys: u64, slice_memtables: u64) -> Cost {
     let depth = policy.depth();
-    let mut tree = Tree::new(Arc::new(policy), depth);
+    let mut tree = ModelTree::new(Arc::new(policy), depth);
     tree.memtable_entries = MEMTABLE_ENTRIES;
     // Four tables to a memtable, so that a level has enough of them to choose from.
     tree.table_entries = MEMTABLE_ENTRIES / 4;

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::options::{CutSpec, PolicySpec};
 use crate::base::random::Random;
 use crate::design::merge_policy::{Policy, policy};
-use crate::design::planner::played::Tree;
+use crate::design::planner::played::ModelTree;
 
 const CUTS: [CutSpec; 3] = [
     CutSpec::OneTable,
@@ -35,7 +35,7 @@ const KEYS: [Keys; 4] = [
     Keys::Clustered,
 ];
 
-fn flush(tree: &mut Tree, random: &mut Random, keys: Keys, round: u64, delete_percent: u64) {
+fn flush(tree: &mut ModelTree, random: &mut Random, keys: Keys, round: u64, delete_percent: u64) {
     const SPACE: u64 = 3000;
     let count = tree.memtable_entries;
     let centre = random.below(SPACE);
@@ -89,7 +89,7 @@ fn plans_end_with_every_target_met_and_every_read_unchanged() {
     for (policy, depth) in policies() {
         for (keys, delete_percent) in KEYS.into_iter().zip([20, 0, 60, 30]) {
             let mut random = Random::new(7);
-            let mut tree = Tree::new(policy.clone(), depth);
+            let mut tree = ModelTree::new(policy.clone(), depth);
             for round in 0..60 {
                 flush(&mut tree, &mut random, keys, round, delete_percent);
                 tree.settle();
@@ -108,7 +108,7 @@ fn plans_end_with_every_target_met_and_every_read_unchanged() {
 #[test]
 fn a_tree_that_is_reopened_goes_on() {
     for (policy, depth) in policies() {
-        let mut tree = Tree::new(policy.clone(), depth);
+        let mut tree = ModelTree::new(policy.clone(), depth);
         for round in 0..80 {
             let first = round % 40 * tree.memtable_entries as u32;
             let written = first..first + tree.memtable_entries as u32;
@@ -146,7 +146,7 @@ fn levels_are_as_many_as_the_reference_has() {
         ("garnering:4,0.6", [2, 3, 3]),
     ] {
         let policy = policy(&format!("{spec},one-table").parse().unwrap());
-        let mut tree = Tree::new(policy.clone(), policy.depth());
+        let mut tree = ModelTree::new(policy.clone(), policy.depth());
         (tree.memtable_entries, tree.table_entries) = (16, 16);
         let mut random = Random::new(1);
         let mut found = Vec::new();
@@ -171,7 +171,7 @@ fn concurrent_jobs_that_end_in_any_order_keep_every_read() {
         for seed in 0..6 {
             let mut random = Random::new(seed);
             let keys = KEYS[seed as usize % KEYS.len()];
-            let mut tree = Tree::new(policy.clone(), depth);
+            let mut tree = ModelTree::new(policy.clone(), depth);
             let mut jobs = Vec::new();
             let mut most = 0;
             for round in 0..400 {
@@ -217,7 +217,7 @@ fn running_of(job: &played::Job) -> RunningJob {
 #[test]
 fn a_changed_policy_turns_the_tree_into_its_shape() {
     let mut random = Random::new(3);
-    let mut tree = Tree::new(policy(&PolicySpec::tiering(4)), 7);
+    let mut tree = ModelTree::new(policy(&PolicySpec::tiering(4)), 7);
     for round in 0..160 {
         if round == 50 {
             tree.policy = leveling(4.0, CutSpec::OneTable);
@@ -240,7 +240,7 @@ fn a_changed_policy_turns_the_tree_into_its_shape() {
 fn every_policy_takes_over_the_tree_of_every_other() {
     let policies = policies();
     let mut random = Random::new(5);
-    let mut tree = Tree::new(policies[0].0.clone(), policies[0].1);
+    let mut tree = ModelTree::new(policies[0].0.clone(), policies[0].1);
     for round in 0..400 {
         if round % 8 == 0 {
             let choice = random.below(policies.len() as u64) as usize;
@@ -256,7 +256,7 @@ fn every_policy_takes_over_the_tree_of_every_other() {
 #[test]
 fn a_tree_of_tombstones_becomes_empty() {
     for cut in CUTS {
-        let mut tree = Tree::new(leveling(4.0, cut), 7);
+        let mut tree = ModelTree::new(leveling(4.0, cut), 7);
         for round in 0..40_u32 {
             tree.flush((0..64).map(|i| (round * 64 + i, false)));
             tree.settle();
@@ -273,7 +273,7 @@ fn a_tree_of_tombstones_becomes_empty() {
 
 #[test]
 fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
-    let mut tree = Tree::new(leveling(4.0, CutSpec::OneTable), 7);
+    let mut tree = ModelTree::new(leveling(4.0, CutSpec::OneTable), 7);
     for round in 0..8_u32 {
         tree.flush((0..64).map(|i| (round * 64 + i, false)));
     }
@@ -298,7 +298,7 @@ fn tombstones_that_a_snapshot_needs_are_not_rewritten_for_nothing() {
 fn a_manual_compaction_leaves_one_level_and_no_tombstones() {
     for (policy, depth) in policies() {
         let mut random = Random::new(11);
-        let mut tree = Tree::new(policy, depth);
+        let mut tree = ModelTree::new(policy, depth);
         for round in 0..45 {
             flush(&mut tree, &mut random, Keys::Uniform, round, 30);
             tree.settle();

@@ -21,8 +21,8 @@ use crate::base::entry::PartitionId;
 use crate::base::error::Result;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::text;
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::design::merge_policy::{Policy, Targets};
 
 type Tree = Shape<Arc<TableMeta>>;

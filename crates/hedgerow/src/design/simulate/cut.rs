@@ -6,9 +6,9 @@ use crate::design::merge_policy::shape::{Facts, Shape, range_of};
 use crate::design::merge_policy::{Cut, LevelTarget};
 use crate::design::table_ends::{self, NODE_TABLES, OVERLAP_TABLES_MAX, is_last_border};
 
-use super::merge::Segment;
-use super::table::{Content, KEYS, Table, key, number};
-use super::workload::{Masses, Workload};
+use super::inputs::Segment;
+use super::masses::{Masses, Workload};
+use super::virtual_table::{Content, KEYS, VirtualTable, key, number};
 use crate::base::random::Random;
 
 /// Cuts one output.
@@ -28,7 +28,7 @@ pub(super) struct Cutter {
 impl Cutter {
     /// `table_bytes` is the size of a table, or of the tables that a virtual one stands for.
     pub(super) fn new(
-        shape: &Shape<Table>,
+        shape: &Shape<VirtualTable>,
         level: usize,
         segments: &[Segment],
         table_bytes: f64,
@@ -159,7 +159,7 @@ impl Cutter {
     }
 }
 
-fn below(shape: &Shape<Table>, level: usize, range: &Range<u64>) -> Vec<(u64, f64)> {
+fn below(shape: &Shape<VirtualTable>, level: usize, range: &Range<u64>) -> Vec<(u64, f64)> {
     let (lo, hi) = (key(range.start), key(range.end - 1));
     let Some(level) = shape.levels.get(level) else {
         return Vec::new();

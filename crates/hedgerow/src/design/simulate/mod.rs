@@ -22,27 +22,27 @@
 //! memory. A trillion entries of 116 bytes take 53 s with `leveling:10` (one core of an Intel Xeon
 //! VM).
 
-mod clusters;
+mod cluster_bytes;
 mod cut;
-mod merge;
+mod inputs;
+mod masses;
 mod report;
 mod sample;
-mod table;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod workload;
+mod virtual_table;
+mod virtual_tree;
 
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
 use crate::design::in_force::DesignInForce;
 use crate::table::memory::{BUDGET_BYTES_DEFAULT, MemoryPlan};
 
+pub use masses::Overwrites;
+use masses::Workload;
 use report::Growth;
 pub use report::{GrowthPoint, LevelReport, SimulationReport};
-use tree::Tree;
-pub use workload::Overwrites;
-use workload::Workload;
+use virtual_tree::VirtualTree;
 
 /// A store and its writes, and its design.
 ///
@@ -183,7 +183,7 @@ pub fn simulate(simulation: &Simulation) -> Result<SimulationReport> {
         // All memtables are sealed when they hold this together.
         design.memtable_bytes = design.memtable_bytes.min(active_bytes);
     }
-    let mut tree = Tree::new(simulation, &design, Workload::new(simulation));
+    let mut tree = VirtualTree::new(simulation, &design, Workload::new(simulation));
     let mut growth = Growth::default();
     let mut is_end = false;
     while !is_end {

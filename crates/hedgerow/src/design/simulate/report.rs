@@ -3,8 +3,8 @@
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::Facts;
 
-use super::table::Table;
-use super::tree::Tree;
+use super::virtual_table::VirtualTable;
+use super::virtual_tree::VirtualTree;
 
 /// The points of a report per tenfold growth of the store.
 const POINTS_PER_DECADE: f64 = 8.0;
@@ -86,7 +86,7 @@ pub(super) struct Growth {
 
 impl Growth {
     /// Called after every flush and the merges after it.
-    pub(super) fn watch(&mut self, tree: &mut Tree, is_end: bool) {
+    pub(super) fn watch(&mut self, tree: &mut VirtualTree, is_end: bool) {
         let levels = tree.shape.levels.iter();
         self.runs += f64::from(levels.map(|level| level.summary().runs).sum::<u32>());
         self.flushes += 1.0;
@@ -104,7 +104,11 @@ impl Growth {
         }
     }
 
-    pub(super) fn into_report(self, tree: &Tree, design: &DesignInForce) -> SimulationReport {
+    pub(super) fn into_report(
+        self,
+        tree: &VirtualTree,
+        design: &DesignInForce,
+    ) -> SimulationReport {
         let is_late = |point: &&GrowthPoint| point.entries as f64 * 10.0 >= tree.written();
         let late = self.points.iter().filter(is_late);
         let transient = late
@@ -121,7 +125,7 @@ impl Growth {
     }
 }
 
-fn point(tree: &Tree, runs: f64, transient: f64) -> GrowthPoint {
+fn point(tree: &VirtualTree, runs: f64, transient: f64) -> GrowthPoint {
     let (targets, sample) = (tree.targets(), tree.sample());
     let levels: Vec<LevelReport> = tree
         .shape
@@ -159,7 +163,7 @@ fn point(tree: &Tree, runs: f64, transient: f64) -> GrowthPoint {
     }
 }
 
-fn real_tables(tree: &Tree, table: &Table) -> u64 {
+fn real_tables(tree: &VirtualTree, table: &VirtualTable) -> u64 {
     match table.stands_for() {
         1 => 1,
         _ => (table.meta().file_bytes as f64 / tree.table_bytes() as f64).round() as u64,

@@ -40,7 +40,9 @@ use crate::base::page::{Buffer, Page, Step};
 
 use crate::table::filter::bucket_word::Word;
 use crate::table::filter::buckets;
-use crate::table::filter::buckets::{Filling, Geometry, Inserted, PADDING_BYTES, Place, SLOTS};
+use crate::table::filter::buckets::{
+    BucketPair, Filling, Geometry, Inserted, PADDING_BYTES, SLOTS,
+};
 use crate::table::filter::{Probe, RunMask, remix};
 use ring::Ring;
 
@@ -283,7 +285,7 @@ impl MultiLevelCuckoo {
         hashes: impl Iterator<Item = u64> + Clone,
         answers: &mut Vec<RunMask>,
     ) {
-        let mut places = [Place::default(); BATCH];
+        let mut places = [BucketPair::default(); BATCH];
         for (place, hash) in places.iter_mut().zip(hashes.clone()) {
             *place = self.geometry.place(hash);
             self.geometry.prefetch(&self.buckets, *place);
@@ -296,7 +298,7 @@ impl MultiLevelCuckoo {
     }
 
     #[inline]
-    fn fetch<W: Word>(&self, place: Place) -> [W; 2] {
+    fn fetch<W: Word>(&self, place: BucketPair) -> [W; 2] {
         place
             .buckets
             .map(|index| self.geometry.bucket(&self.buckets, index))
@@ -471,7 +473,7 @@ struct Merging<'a> {
 
 impl Merging<'_> {
     /// Adds runs to those of a class. Returns false if there is no room.
-    fn insert(&mut self, place: Place, numbers: u64) -> bool {
+    fn insert(&mut self, place: BucketPair, numbers: u64) -> bool {
         let geometry = self.filling.geometry;
         let bits = self.ring.bits();
         let of_class = class_entry(&self.filling, place);
@@ -498,7 +500,7 @@ impl Merging<'_> {
 
 /// An entry of a class, the only one in unique mode: its bucket, its place there, the slot.
 #[inline]
-fn class_entry<W: Word>(filling: &Filling<'_, W>, place: Place) -> Option<(u32, u32, u32)> {
+fn class_entry<W: Word>(filling: &Filling<'_, W>, place: BucketPair) -> Option<(u32, u32, u32)> {
     place.buckets.into_iter().find_map(|index| {
         let bucket = filling.bucket(index);
         let marks = filling.geometry.with_fingerprint(bucket, place.fingerprint);

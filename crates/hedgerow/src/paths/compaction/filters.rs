@@ -16,13 +16,13 @@ use crate::design::allocation::BITS_FIRST;
 use crate::design::allocation::BLOOM;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::Summary;
-use crate::design::merge_policy::edit::Placement;
 use crate::design::merge_policy::occupancy::occupancy;
 use crate::design::merge_policy::plan::Target;
 use crate::design::merge_policy::shape::Run;
+use crate::design::merge_policy::tree_edit::Placement;
 use crate::group_filter::cluster;
 use crate::table::Table;
-use crate::table::filter::{cuckoo, of_table};
+use crate::table::filter::{cuckoo, table_filter};
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
@@ -73,11 +73,11 @@ impl Allotted {
     }
 
     /// The filter of one table of the level.
-    pub(crate) fn of_table(self, id: TableId) -> Option<of_table::Spec> {
+    pub(crate) fn of_table(self, id: TableId) -> Option<table_filter::Spec> {
         match self {
-            Allotted::Bloom(bits) => allocation::of_table(bits, id).map(of_table::Spec::Bloom),
-            Allotted::Cuckoo(bits) => Some(of_table::Spec::Cuckoo(bits)),
-            Allotted::Shared(..) => Some(of_table::Spec::Hashes),
+            Allotted::Bloom(bits) => allocation::of_table(bits, id).map(table_filter::Spec::Bloom),
+            Allotted::Cuckoo(bits) => Some(table_filter::Spec::Cuckoo(bits)),
+            Allotted::Shared(..) => Some(table_filter::Spec::Hashes),
             Allotted::Clustered(_) => None,
         }
     }

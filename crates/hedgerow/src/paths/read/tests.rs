@@ -267,7 +267,7 @@ fn what_no_probe_covers_is_asked_and_what_is_gone_is_ignored() {
     // The newest run goes: its bit means nothing any more, those of the others do.
     let newest = version.levels[0].groups[0].runs[0].tables[0].meta().id;
     let mut edit =
-        crate::design::merge_policy::edit::TreeEdit::new(crate::base::entry::PartitionId(0));
+        crate::design::merge_policy::tree_edit::TreeEdit::new(crate::base::entry::PartitionId(0));
     edit.removed = vec![newest];
     version
         .apply(&edit, |_| panic!("nothing is added"))

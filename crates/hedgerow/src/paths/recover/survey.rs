@@ -14,7 +14,7 @@ use crate::tree::partition::tables_dir;
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::reader::{Record, SegmentReader};
+use crate::tree::wal::segment_reader::{Record, SegmentReader};
 
 /// The extent of the log.
 pub(super) struct Survey {

@@ -11,12 +11,12 @@
 //! a look at bytes.
 
 mod builder;
-mod entry;
+mod entry_head;
 #[cfg(test)]
 mod tests;
 
 pub(super) use builder::BlockBuilder;
-pub(super) use entry::{Cursor, RawEntry};
+pub(super) use entry_head::{Cursor, RawEntry};
 
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
@@ -24,8 +24,8 @@ use std::ops::{Deref, Range};
 use crate::base::codec::{ByteReader, packed, shared_prefix};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
-use crate::table::stored::{code, other_tag, take_varint};
-use entry::{Head, LENGTH_ESCAPE};
+use crate::table::entry_parts::{code, other_tag, take_varint};
+use entry_head::{Head, LENGTH_ESCAPE};
 
 /// The number of entries from one restart point to the next. Measured with keys of 16 and values of
 /// 100 bytes: with 8 an entry costs 6.7 bytes of overhead and a warm get 240 ns, with 16 6.0 bytes

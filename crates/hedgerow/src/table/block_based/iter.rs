@@ -13,7 +13,7 @@ use crate::table::block_index;
 use crate::table::block_index::{Bracket, Index};
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
-use crate::table::stored::Place;
+use crate::table::entry_parts::ValueHandle;
 
 use super::block::{Block, Cursor, Position, RawEntry};
 use super::reader::TableReader;
@@ -44,7 +44,7 @@ pub(super) struct TableIter {
 struct Current {
     at: Cursor,
     entry: RawEntry,
-    value: Place,
+    value: ValueHandle,
 }
 
 /// The decoded entries of one interval, the current one last.
@@ -112,7 +112,7 @@ fn shared_too_much(shared: usize, key_bytes: usize) -> Error {
     ))
 }
 
-const NO_PLACE: Place = Place {
+const NO_PLACE: ValueHandle = ValueHandle {
     handle: crate::base::page::Handle {
         offset: 0,
         bytes: 0,
@@ -255,7 +255,7 @@ impl TableIter {
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(&block.bytes()[entry.key()]);
         let value = if entry.out_of_line {
-            Place::decode(&block.bytes()[entry.value()])?
+            ValueHandle::decode(&block.bytes()[entry.value()])?
         } else {
             NO_PLACE
         };
@@ -323,7 +323,7 @@ impl TableIter {
         self.key.clear();
         self.key.extend_from_slice(key);
         let value = match (entry.out_of_line, &self.block) {
-            (true, Some(block)) => Place::decode(&block.bytes()[entry.value()])?,
+            (true, Some(block)) => ValueHandle::decode(&block.bytes()[entry.value()])?,
             _ => NO_PLACE,
         };
         self.current = Some(Current { at, entry, value });

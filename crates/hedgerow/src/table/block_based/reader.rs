@@ -6,14 +6,14 @@ use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
 use crate::base::table_meta::TableMeta;
-use crate::table::block_index::{Index, of_table};
+use crate::table::block_index::{Index, table_index};
 use crate::table::contents;
 use crate::table::contents::Contents;
-use crate::table::file::{ResidencyChoice, TableFile};
+use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::Probe;
 use crate::table::iter::InternalIter;
-use crate::table::stored::Place;
-use crate::table::verify;
+use crate::table::table_file::{ResidencyChoice, TableFile};
+use crate::table::verify_table;
 use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::block::{Block, Position};
@@ -35,7 +35,7 @@ impl TableReader {
         residency: ResidencyChoice,
     ) -> Result<TableReader> {
         let footer = &file.footer;
-        let mut index = of_table::paged(footer.index, footer.id, top)
+        let mut index = table_index::paged(footer.index, footer.id, top)
             .map_err(|e| file.at(e, footer.index_top))?;
         if residency.index_resident {
             load_index(&file, &mut *index)?;
@@ -61,7 +61,7 @@ impl TableReader {
             return Ok(Some(Lookup::Absent));
         }
         let value = if entry.out_of_line {
-            let place = Place::decode(&page[entry.value()])?;
+            let place = ValueHandle::decode(&page[entry.value()])?;
             FoundValue::OutOfLine {
                 page: self.file.page_id(place.handle, PageClass::Value),
                 bytes: place.bytes,
@@ -178,7 +178,7 @@ impl crate::table::Reader for TableReader {
     }
 
     fn verify(&self, pages: &dyn PageSource) -> Result<()> {
-        verify::verify(&self.file, &*self.index, pages)
+        verify_table::verify(&self.file, &*self.index, pages)
     }
 }
 

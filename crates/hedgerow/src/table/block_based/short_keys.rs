@@ -16,7 +16,7 @@ use super::block::{Block, BlockBuilder};
 pub(crate) const SHORT_KEYS: u8 = 0x80;
 
 /// Shortens blocks, one after the other.
-pub(super) struct Shortening {
+pub(super) struct Shortener {
     order: Box<dyn Order>,
     /// The front of a short block: order and seed.
     front: Vec<u8>,
@@ -25,15 +25,15 @@ pub(super) struct Shortening {
     block: Vec<u8>,
 }
 
-impl Shortening {
+impl Shortener {
     /// The shortening of a key order. `None` if its order keys are the user keys.
-    pub(super) fn of(key_order: KeyOrder, seed: u64) -> Option<Shortening> {
+    pub(super) fn of(key_order: KeyOrder, seed: u64) -> Option<Shortener> {
         let order = key_order::open(key_order, seed);
         let (code, parameter) = key_order::code(key_order);
         let mut front = vec![code];
         front.extend(parameter.to_le_bytes());
         front.extend(seed.to_le_bytes());
-        (order.added_bytes() > 0).then(|| Shortening {
+        (order.added_bytes() > 0).then(|| Shortener {
             order,
             front,
             builder: BlockBuilder::default(),
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_block_is_restored_byte_for_byte_and_shorter_before() {
         for order in ORDERS {
-            let mut shortening = Shortening::of(order, 9).unwrap();
+            let mut shortening = Shortener::of(order, 9).unwrap();
             for keys in [1, 2, 16, 17, 60] {
                 let whole = block(order, keys);
                 let short = shortening.shorten(&whole).unwrap();
@@ -132,7 +132,7 @@ mod tests {
                 assert!(keys < 16 || short.len() + 7 * keys as usize <= whole.len());
             }
         }
-        assert!(Shortening::of(KeyOrder::Sorted, 9).is_none());
+        assert!(Shortener::of(KeyOrder::Sorted, 9).is_none());
     }
 
     proptest! {
@@ -143,7 +143,7 @@ mod tests {
         ) {
             let _ = restore(&bytes);
             let whole = block(KeyOrder::Hashed, 20);
-            let mut short = Shortening::of(KeyOrder::Hashed, 9).unwrap().shorten(&whole).unwrap().to_vec();
+            let mut short = Shortener::of(KeyOrder::Hashed, 9).unwrap().shorten(&whole).unwrap().to_vec();
             for (at, byte) in flips {
                 let at = at.index(short.len());
                 short[at] ^= byte;

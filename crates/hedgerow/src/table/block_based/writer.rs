@@ -16,12 +16,12 @@ use crate::base::options::IndexSpec;
 use crate::base::page::{Handle, PAGE_OVERHEAD_BYTES};
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index;
-use crate::table::filter::of_table;
+use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
-use crate::table::output::{Output, TAIL_BYTES, TableOptions};
+use crate::table::table_output::{Output, TAIL_BYTES, TableOptions};
 
 use super::block::BlockBuilder;
-use super::short_keys::{SHORT_KEYS, Shortening};
+use super::short_keys::{SHORT_KEYS, Shortener};
 
 /// The largest value stored in a block; larger values are out of line. It is half of the default
 /// block. A larger value would leave its block to fewer than two entries. A page of its own costs
@@ -40,15 +40,15 @@ pub(in crate::table) struct Writer {
     options: TableOptions,
     block: BlockBuilder,
     /// Removes the hashes from blocks, if there are any.
-    shortening: Option<Shortening>,
+    shortening: Option<Shortener>,
     /// The number of the current block.
     block_number: usize,
     /// The number of twins at the block's end.
     twins: usize,
     /// True if the block begins with the twins that end the block before.
     continues: bool,
-    index: block_index::of_table::Builder,
-    filter: Option<of_table::Builder>,
+    index: block_index::table_index::Builder,
+    filter: Option<table_filter::Builder>,
     meta: TableMeta,
     /// The raw bytes of the page being written.
     raw: Vec<u8>,
@@ -64,11 +64,11 @@ impl Writer {
         Writer {
             out: Output::new(out, path, &options),
             meta: TableMeta::new(&options, super::FORMAT),
-            filter: options.filter.map(of_table::Builder::new),
-            index: block_index::of_table::Builder::new(options.index),
+            filter: options.filter.map(table_filter::Builder::new),
+            index: block_index::table_index::Builder::new(options.index),
             // Fixed pages would not become smaller.
             shortening: match has_fixed_pages(&options) {
-                false => Shortening::of(options.key_order, options.hash_seed),
+                false => Shortener::of(options.key_order, options.hash_seed),
                 true => None,
             },
             options,
@@ -149,7 +149,7 @@ impl Writer {
 
     /// Writes the index and the filter. Returns the place of the index's top and the description of
     /// the filter.
-    fn write_index_and_filter(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
+    fn write_index_and_filter(&mut self) -> Result<(Handle, Option<table_filter::Description>)> {
         let out = &mut self.out;
         let blocks_end = out.offset;
         let filter = match self.filter.take() {
@@ -160,10 +160,13 @@ impl Writer {
             None => None,
         };
         let filter_end = out.offset;
-        if filter.as_ref().is_some_and(of_table::Description::is_asked) {
+        if filter
+            .as_ref()
+            .is_some_and(table_filter::Description::is_asked)
+        {
             self.meta.filter_bytes = filter_end - blocks_end;
         }
-        let index = block_index::of_table::Builder::new(self.options.index);
+        let index = block_index::table_index::Builder::new(self.options.index);
         let index = std::mem::replace(&mut self.index, index);
         let index_top = index.finish(|page| out.write_raw_page(page))?;
         self.meta.index_bytes = out.offset - filter_end;
@@ -211,7 +214,7 @@ impl crate::table::Writer for Writer {
             + self
                 .filter
                 .as_ref()
-                .map_or(0, of_table::Builder::memory_bytes)
+                .map_or(0, table_filter::Builder::memory_bytes)
             + self.raw.capacity()
             + self.out.memory_bytes()
     }

@@ -9,8 +9,8 @@ mod node;
 
 use std::ops::Range;
 
+use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::packed;
-use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, shared_prefix, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};

@@ -9,8 +9,8 @@ pub(crate) mod entropy_coded_trie;
 mod extents;
 pub(crate) mod fence_pointers;
 pub(crate) mod hash_marks;
-pub(crate) mod of_table;
 mod resident;
+pub(crate) mod table_index;
 
 use std::fmt::Debug;
 use std::ops::Range;

@@ -49,7 +49,7 @@ pub(crate) fn bytes_of(buckets: u32, slot_bits: u32) -> u64 {
 
 /// The buckets that may hold a key, and its fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct BucketPair {
     /// The fingerprint. 0 marks a free slot, so it is never 0.
     pub(crate) fingerprint: u32,
     pub(crate) buckets: [u32; 2],
@@ -135,7 +135,7 @@ impl Geometry {
     /// buckets say nothing about the fingerprint. Keys in the order of their hashes have first
     /// buckets in order.
     #[inline]
-    pub(crate) fn place(&self, hash: u64) -> Place {
+    pub(crate) fn place(&self, hash: u64) -> BucketPair {
         let fingerprint =
             (hash as u32 & 0xFF_FFFF) >> (FINGERPRINT_BITS_MAX - self.fingerprint_bits);
         let fingerprint = fingerprint.max(1);
@@ -145,8 +145,8 @@ impl Geometry {
 
     /// The place of an entry in a bucket.
     #[inline]
-    pub(crate) fn place_in(&self, bucket: u32, fingerprint: u32) -> Place {
-        Place {
+    pub(crate) fn place_in(&self, bucket: u32, fingerprint: u32) -> BucketPair {
+        BucketPair {
             fingerprint,
             buckets: [bucket, self.alternate(bucket, fingerprint)],
         }
@@ -174,7 +174,7 @@ impl Geometry {
 
     /// Prefetches the buckets of a place.
     #[inline]
-    pub(crate) fn prefetch(&self, bytes: &[u8], place: Place) {
+    pub(crate) fn prefetch(&self, bytes: &[u8], place: BucketPair) {
         for bucket in place.buckets {
             prefetch(bytes, self.locate(bucket).0);
         }
@@ -306,7 +306,7 @@ impl<'a, W: Word> Filling<'a, W> {
 
     /// Stores an entry unless the same one is there.
     #[inline]
-    pub(crate) fn insert(&mut self, place: Place, payload: u32) -> Inserted {
+    pub(crate) fn insert(&mut self, place: BucketPair, payload: u32) -> Inserted {
         let slot = self.geometry.slot_of(place.fingerprint, payload);
         let [first, second] = place.buckets.map(|index| self.bucket(index));
         if self.geometry.holds(first, slot) | self.geometry.holds(second, slot) {
@@ -335,7 +335,7 @@ impl<'a, W: Word> Filling<'a, W> {
 
     /// Prefetches all buckets that insertions at these places will read. One after the other, each
     /// insertion would wait for memory, up to several times.
-    pub(crate) fn fetch(&self, places: impl Iterator<Item = Place> + Clone) {
+    pub(crate) fn fetch(&self, places: impl Iterator<Item = BucketPair> + Clone) {
         for place in places.clone() {
             self.geometry.prefetch(self.bytes, place);
         }

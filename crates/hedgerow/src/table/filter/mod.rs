@@ -13,9 +13,9 @@ pub(crate) mod buckets;
 mod conformance;
 pub(crate) mod cuckoo;
 pub(crate) mod hash_list;
-pub(crate) mod of_table;
 pub(crate) mod run_hashes;
 pub(crate) mod small_bloom;
+pub(crate) mod table_filter;
 
 use std::any::Any;
 use std::fmt::Debug;

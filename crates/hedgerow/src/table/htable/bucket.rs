@@ -7,7 +7,9 @@ use std::ops::{Deref, Range};
 use crate::base::codec::{ByteReader, packed, varint};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
-use crate::table::stored::{Place, code, other_bytes, other_tag, put_tag, tag_bytes, take_varint};
+use crate::table::entry_parts::{
+    ValueHandle, code, other_bytes, other_tag, put_tag, tag_bytes, take_varint,
+};
 
 /// One entry. Its parts are offsets in the bucket's page.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +18,7 @@ pub(super) struct BucketEntry {
     value: (u32, u32),
     pub(super) seqno: SeqNo,
     pub(super) tag: Tag,
-    /// True if the value's bytes are a [`Place`].
+    /// True if the value's bytes are a [`ValueHandle`].
     pub(super) out_of_line: bool,
 }
 
@@ -202,7 +204,7 @@ struct Pending {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Inline(&'a [u8]),
-    OutOfLine(Place),
+    OutOfLine(ValueHandle),
 }
 
 /// Lengths that are stored once if they are all equal, and with each entry otherwise.
@@ -425,7 +427,7 @@ mod tests {
 
     fn build() -> Vec<u8> {
         let (mut builder, mut out) = (BucketBuilder::default(), Vec::new());
-        let elsewhere = Place {
+        let elsewhere = ValueHandle {
             handle: Handle {
                 offset: 1 << 40,
                 bytes: 5000,
@@ -448,7 +450,7 @@ mod tests {
             for entry in Bucket::parse(&out[..]).unwrap().entries() {
                 let entry = entry.unwrap();
                 let value = match entry.out_of_line {
-                    true => Value::OutOfLine(Place::decode(&out[entry.value()]).unwrap()),
+                    true => Value::OutOfLine(ValueHandle::decode(&out[entry.value()]).unwrap()),
                     false => Value::Inline(&out[entry.value()]),
                 };
                 builder.add(&out[entry.key()], entry.seqno, entry.tag, value);

@@ -8,8 +8,8 @@ use crate::base::entry::SeqNo;
 use crate::base::error::Result;
 use crate::base::page::{Page, PageClass, PageSource};
 use crate::table::block_index::Index as _;
+use crate::table::entry_parts::ValueHandle;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
-use crate::table::stored::Place;
 
 use super::bucket::{Bucket, BucketEntry};
 use super::reader::TableReader;
@@ -26,7 +26,7 @@ pub(super) struct TableIter {
     /// The order key of the current entry.
     key: Vec<u8>,
     /// The place of its value, if the value is out of line.
-    place: Option<Place>,
+    place: Option<ValueHandle>,
     /// The first bucket without entries of use for the caller.
     end: usize,
     /// A buffer for the order keys that a search compares.
@@ -85,7 +85,7 @@ impl TableIter {
         self.key.clear();
         self.table.order.encode(&page[entry.key()], &mut self.key);
         self.place = match entry.out_of_line {
-            true => Some(Place::decode(&page[entry.value()])?),
+            true => Some(ValueHandle::decode(&page[entry.value()])?),
             false => None,
         };
         self.at = Some(at);

@@ -10,13 +10,13 @@ use crate::base::table_meta::TableMeta;
 use crate::table::block_index::Index as _;
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::contents::Contents;
-use crate::table::file::{ResidencyChoice, TableFile};
+use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::Probe;
 use crate::table::filter::bucket_bloom::BucketBlooms;
-use crate::table::filter::of_table::Description;
+use crate::table::filter::table_filter::Description;
 use crate::table::iter::InternalIter;
-use crate::table::stored::Place;
-use crate::table::verify;
+use crate::table::table_file::{ResidencyChoice, TableFile};
+use crate::table::verify_table;
 use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::bucket::Bucket;
@@ -71,7 +71,7 @@ impl TableReader {
             return Ok(None);
         };
         let value = if entry.out_of_line {
-            let place = Place::decode(&page[entry.value()])?;
+            let place = ValueHandle::decode(&page[entry.value()])?;
             FoundValue::OutOfLine {
                 page: self.file.page_id(place.handle, PageClass::Value),
                 bytes: place.bytes,
@@ -181,7 +181,7 @@ impl crate::table::Reader for TableReader {
     }
 
     fn verify(&self, pages: &dyn PageSource) -> Result<()> {
-        verify::verify(&self.file, &self.marks, pages)
+        verify_table::verify(&self.file, &self.marks, pages)
     }
 }
 

@@ -11,10 +11,10 @@ use crate::base::key_order::Order;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index::hash_marks;
-use crate::table::filter::{bucket_bloom, of_table};
+use crate::table::entry_parts::ValueHandle;
+use crate::table::filter::{bucket_bloom, table_filter};
 use crate::table::iter::Entry;
-use crate::table::output::{Output, TAIL_BYTES, TableOptions};
-use crate::table::stored::Place;
+use crate::table::table_output::{Output, TAIL_BYTES, TableOptions};
 
 use super::bucket::{BucketBuilder, Value};
 use super::fill;
@@ -44,7 +44,7 @@ pub(in crate::table) struct Writer {
 enum Filter {
     None,
     OfBuckets(bucket_bloom::Builder),
-    OfTable(of_table::Builder),
+    OfTable(table_filter::Builder),
 }
 
 impl Writer {
@@ -65,10 +65,10 @@ impl Writer {
             marks: hash_marks::Builder::default(),
             filter: match options.filter {
                 None => Filter::None,
-                Some(of_table::Spec::Bloom(bits)) => {
+                Some(table_filter::Spec::Bloom(bits)) => {
                     Filter::OfBuckets(bucket_bloom::Builder::new(bits))
                 }
-                Some(spec) => Filter::OfTable(of_table::Builder::new(spec)),
+                Some(spec) => Filter::OfTable(table_filter::Builder::new(spec)),
             },
             meta: TableMeta::new(&options, super::FORMAT),
             options,
@@ -124,7 +124,7 @@ impl Writer {
 
     /// Writes the filters and the marks. Returns the place of the marks and the description of the
     /// filters.
-    fn write_filter_and_marks(&mut self) -> Result<(Handle, Option<of_table::Description>)> {
+    fn write_filter_and_marks(&mut self) -> Result<(Handle, Option<table_filter::Description>)> {
         let out = &mut self.out;
         let buckets_end = out.offset;
         let filter = match std::mem::replace(&mut self.filter, Filter::None) {
@@ -135,14 +135,17 @@ impl Writer {
                     out.write_raw_page(page)?;
                     Ok(())
                 })?;
-                Some(of_table::Description::Buckets(filters))
+                Some(table_filter::Description::Buckets(filters))
             }
             Filter::OfTable(filter) => Some(filter.finish(out.offset, |page| {
                 out.write_raw_page(page)?;
                 Ok(())
             })?),
         };
-        if filter.as_ref().is_some_and(of_table::Description::is_asked) {
+        if filter
+            .as_ref()
+            .is_some_and(table_filter::Description::is_asked)
+        {
             self.meta.filter_bytes = out.offset - buckets_end;
         }
         let marks = out.write_raw_page(&std::mem::take(&mut self.marks).finish())?;
@@ -173,7 +176,7 @@ impl crate::table::Writer for Writer {
         self.add_to_filter(hash, begins || !same_key, !same_key);
         let stored = match inline {
             true => Value::Inline(value),
-            false => Value::OutOfLine(Place {
+            false => Value::OutOfLine(ValueHandle {
                 handle: self.out.write_page(value)?,
                 bytes: value.len() as u32,
             }),

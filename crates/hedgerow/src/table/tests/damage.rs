@@ -39,7 +39,7 @@ fn of_hashes() -> Damaged {
 }
 
 /// A table without values out of line, too, with a filter for each bucket or for all keys.
-fn of_buckets(filter: of_table::Spec) -> Damaged {
+fn of_buckets(filter: table_filter::Spec) -> Damaged {
     let order = KeyOrder::Hashed;
     let mut entries = three_level::in_order(order, &entries());
     entries.retain(|_, (_, value)| value.len() < 100);
@@ -97,8 +97,8 @@ fn every_flipped_bit_is_found() {
         small(Compression::None),
         small(Compression::Lz4),
         of_hashes(),
-        of_buckets(of_table::Spec::Bloom(12.0)),
-        of_buckets(of_table::Spec::Cuckoo(9)),
+        of_buckets(table_filter::Spec::Bloom(12.0)),
+        of_buckets(table_filter::Spec::Cuckoo(9)),
     ] {
         for residency in [RESIDENT, PAGED] {
             assert!(!use_table(&bytes, residency, order, &entries));
@@ -115,7 +115,7 @@ fn every_flipped_bit_is_found() {
 
 #[test]
 fn every_truncation_is_found() {
-    let of_buckets = of_buckets(of_table::Spec::Bloom(12.0));
+    let of_buckets = of_buckets(table_filter::Spec::Bloom(12.0));
     for (bytes, order, entries) in [small(Compression::Lz4), of_buckets] {
         for cut in 0..bytes.len() {
             assert!(use_table(&bytes[..cut], RESIDENT, order, &entries));
@@ -146,7 +146,7 @@ fn decoders_stand_garbage() {
     for _ in 0..20_000 {
         let (count, letters) = (random.below(200), 1 + random.below(256));
         let bytes = random.bytes(count, letters);
-        let _ = stored::Place::decode(&bytes);
+        let _ = entry_parts::ValueHandle::decode(&bytes);
         let _ = TableMeta::decode(&mut crate::base::codec::ByteReader::new(&bytes));
         let _ = Footer::decode(&bytes, 0);
         let id = PageId {

@@ -20,7 +20,7 @@ pub(super) fn options(bucket_bytes: u32) -> TableOptions {
 
 fn of_trie() -> TableOptions {
     TableOptions {
-        filter: Some(of_table::Spec::Bloom(16.0)),
+        filter: Some(table_filter::Spec::Bloom(16.0)),
         compression: Compression::None,
         ..options(4096)
     }
@@ -181,7 +181,7 @@ fn buckets_and_filters_lie_in_pages_of_the_device() {
         let Handle { offset, bytes } = marks.place(bucket);
         assert_eq!((offset, bytes), (bucket as u64 * 4096, 4032));
     }
-    let Some(of_table::Description::Buckets(bucket_bloom::Description { offset, .. })) =
+    let Some(table_filter::Description::Buckets(bucket_bloom::Description { offset, .. })) =
         file.footer.filter
     else {
         panic!("a table with filters of its buckets");

@@ -221,9 +221,9 @@ fn verify_accepts_what_was_written() {
     for (name, options, entries) in subjects() {
         for filter in [
             None,
-            Some(of_table::Spec::Bloom(10.0)),
-            Some(of_table::Spec::Cuckoo(11)),
-            Some(of_table::Spec::Hashes),
+            Some(table_filter::Spec::Bloom(10.0)),
+            Some(table_filter::Spec::Cuckoo(11)),
+            Some(table_filter::Spec::Hashes),
         ] {
             for compression in [Compression::None, Compression::Lz4] {
                 let options = TableOptions {

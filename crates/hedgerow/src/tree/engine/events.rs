@@ -44,7 +44,7 @@ impl Events {
             return;
         };
         while !lock(&self.line).is_empty() && !self.telling.swap(true, Ordering::AcqRel) {
-            let _telling = Telling(&self.telling);
+            let _telling = Delivery(&self.telling);
             while let Some(event) = self.next() {
                 listener(&event);
             }
@@ -57,9 +57,9 @@ impl Events {
 }
 
 /// A listener that panics must not keep later events from being delivered.
-struct Telling<'a>(&'a AtomicBool);
+struct Delivery<'a>(&'a AtomicBool);
 
-impl Drop for Telling<'_> {
+impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -4,14 +4,14 @@
 //! critical section chooses the memtable of a write. So every entry of a sealed memtable is
 //! numbered below its seal, and every entry of a newer one at or above it.
 
-mod iter;
+mod memtable_iter;
 
-pub(crate) use iter::MemtableIter;
+pub(crate) use memtable_iter::MemtableIter;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hedgerow_mem::{Apart, Approach, ChunkPool, OrderedMap};
+use hedgerow_mem::{Approach, CachePadded, ChunkPool, OrderedMap};
 
 use crate::base::entry::{LogPosition, SeqNo, Tag};
 
@@ -30,13 +30,13 @@ pub(crate) struct Memtable {
 struct Contents {
     map: Arc<OrderedMap>,
     /// Written by every commit, while others insert.
-    announced: Apart<Announced>,
+    announced: CachePadded<CommitSums>,
 }
 
 /// The sums of what commits have announced, in the map or not yet. Stored inside the critical
 /// section.
 #[derive(Default)]
-struct Announced {
+struct CommitSums {
     entries: AtomicU64,
     bytes: AtomicU64,
     /// The end of the newest log record with an entry in this memtable, packed.
@@ -57,7 +57,7 @@ impl Memtable {
         let contents = self.contents.get_or_init(|| {
             Box::new(Contents {
                 map: Arc::new(OrderedMap::new(self.pool.clone())),
-                announced: Apart::default(),
+                announced: CachePadded::default(),
             })
         });
         let announced = &contents.announced;
@@ -75,7 +75,7 @@ impl Memtable {
 
     /// A number of the announcements; 0 if there are none.
     #[inline]
-    fn announced(&self, number: impl FnOnce(&Announced) -> &AtomicU64) -> u64 {
+    fn announced(&self, number: impl FnOnce(&CommitSums) -> &AtomicU64) -> u64 {
         let contents = self.contents.get();
         contents.map_or(0, |it| number(&it.announced).load(Ordering::Relaxed))
     }

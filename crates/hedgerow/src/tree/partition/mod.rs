@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use hedgerow_mem::{Apart, ChunkPool};
+use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
@@ -85,7 +85,7 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) router: Box<dyn Router>,
     design: ArcSwap<DesignInForce>,
     /// The bytes of the active memtables of all partitions. Every write changes it.
-    pub(crate) active: Apart<AtomicU64>,
+    pub(crate) active: CachePadded<AtomicU64>,
     pub(crate) operations: OperationCounters,
     /// True if the keyspace adopts the advisor's design.
     pub(crate) tunes_itself: AtomicBool,
@@ -108,7 +108,7 @@ impl KeyspaceFacts {
             router: router(&layout, keyspace.seed),
             layout,
             design: ArcSwap::new(design),
-            active: Apart::default(),
+            active: CachePadded::default(),
             operations: OperationCounters::new(keyspace.operations),
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),
             looked_at: AtomicU64::new(0),
@@ -148,7 +148,7 @@ pub(crate) struct Partition {
     /// Held while a new version of the tree replaces the old one.
     replacing: Mutex<()>,
     /// The number of the latest write; stored inside the commit's critical section.
-    latest_write: OnceLock<Arc<Apart<AtomicU64>>>,
+    latest_write: OnceLock<Arc<CachePadded<AtomicU64>>>,
     /// The log segment in which this partition is registered.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
@@ -215,7 +215,7 @@ impl Partition {
 
     /// The number of the latest write.
     #[inline]
-    pub(crate) fn latest_write(&self) -> &Arc<Apart<AtomicU64>> {
+    pub(crate) fn latest_write(&self) -> &Arc<CachePadded<AtomicU64>> {
         self.latest_write.get_or_init(Arc::default)
     }
 

@@ -3,7 +3,7 @@
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::options::{Design, Layout};
 use crate::base::stats::Operations;
-use crate::design::merge_policy::edit::TreeEdit;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 
 use super::places::Places;
 

@@ -21,7 +21,7 @@ use crate::base::codec::features::Features;
 use crate::base::error::{Error, ErrorKind, Result};
 
 use super::edit::Edit;
-use super::encoding::{decode_edit, encode_edit};
+use super::edit_encoding::{decode_edit, encode_edit};
 
 /// The name of the manifest in the database's directory.
 pub(crate) const FILE_NAME: &str = "MANIFEST";

@@ -2,7 +2,7 @@
 //! and the manifest that keeps the edits.
 
 pub(crate) mod edit;
-pub(crate) mod encoding;
+pub(crate) mod edit_encoding;
 pub(crate) mod manifest;
 pub(crate) mod options_encoding;
 pub(crate) mod places;

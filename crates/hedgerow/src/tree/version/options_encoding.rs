@@ -1,9 +1,9 @@
 //! The bytes of options: layouts and designs. A code is never reused; unknown codes are
 //! `FormatVersion`.
 
+use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
-use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;

@@ -16,11 +16,11 @@ use crate::design::merge_policy::shape::{check_depth, check_ranges, regrouped};
 
 use super::edit::{Change, Edit, KeyspaceDescription, Written};
 use super::places::Places;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 /// A partition's tree on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tree {
+pub(crate) struct TreeDescription {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
     pub(crate) flushed_through: SeqNo,
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription>,
     /// The names of all keyspaces.
     names: BTreeSet<String>,
-    pub(crate) trees: BTreeMap<PartitionId, Tree>,
+    pub(crate) trees: BTreeMap<PartitionId, TreeDescription>,
     /// The owner of each table of any tree.
     owners: BTreeMap<TableId, PartitionId>,
     /// Above every id used so far, even without a `Counters` change.
@@ -53,7 +53,7 @@ pub(crate) struct State {
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
 }
 
-impl Tree {
+impl TreeDescription {
     /// Inserts or removes levels under level 0; the levels below get other numbers.
     fn shift(&mut self, depth: u8) -> Result<()> {
         let by = i16::from(depth) - i16::from(self.depth);
@@ -296,7 +296,7 @@ impl State {
         }
         for &partition in &keyspace.partitions {
             check_number("partition", partition.0.into(), NUMBERS_MAX)?;
-            let tree = Tree {
+            let tree = TreeDescription {
                 keyspace: id,
                 tables: BTreeMap::new(),
                 flushed_through: SeqNo(0),

@@ -8,7 +8,7 @@
 //! * A segment without room for the next record ends with a *seal*: a record without operations.
 //!   Replay continues in the next segment only after a seal. So a crash that lost the end of one
 //!   segment but kept the next cannot leave a hole in the order.
-//! * [`Filled`] parts of a segment are written to the device, a mebibyte at a time, so that the
+//! * Each [`FullRange`] of a segment, a mebibyte, is written back as soon as it is full. So the
 //!   sync before a flush finds little to do.
 //! * [`Log::sync_through`] is shared: a thread that finds no sync under way syncs for all waiting
 //!   threads.
@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use hedgerow_io::{Segment, Storage};
-use hedgerow_mem::Apart;
+use hedgerow_mem::CachePadded;
 
 use crate::base::entry::{LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -89,7 +89,7 @@ pub(crate) struct Tail {
     capacity_bytes: u64,
     offset: u64,
     /// The partitions that wrote into this segment, with the number of their latest write.
-    touched: Vec<(PartitionId, Arc<Apart<AtomicU64>>)>,
+    touched: Vec<(PartitionId, Arc<CachePadded<AtomicU64>>)>,
 }
 
 /// A place in the log that one commit owns.
@@ -112,12 +112,12 @@ impl Reservation {
 
 /// A part of a segment that has no room for further records.
 #[derive(Debug)]
-pub(crate) struct Filled {
+pub(crate) struct FullRange {
     segment: Arc<LiveSegment>,
     range: Range<u64>,
 }
 
-impl Filled {
+impl FullRange {
     /// Starts writing it to the medium, without waiting. A flush syncs the log first: writing all
     /// records of a memtable at once would block the device's reads for that time.
     pub(crate) fn write_back(self) {
@@ -151,7 +151,7 @@ impl Tail {
     }
 
     /// Registers a partition that writes into this segment. `latest` will hold its highest number.
-    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<Apart<AtomicU64>>) {
+    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<CachePadded<AtomicU64>>) {
         self.touched.push((partition, latest.clone()));
     }
 
@@ -294,7 +294,7 @@ impl Log {
         payload: &[u8],
         ops: u32,
         first_seqno: SeqNo,
-    ) -> Result<Option<Filled>> {
+    ) -> Result<Option<FullRange>> {
         let number = place.segment.number;
         let at = LogPosition {
             segment: number,
@@ -326,7 +326,7 @@ impl Log {
         if start < end {
             place.segment.file.prepare(start..end);
         }
-        Ok(Some(Filled {
+        Ok(Some(FullRange {
             segment: Arc::clone(&place.segment),
             range: filled,
         }))

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape};
 use crate::base::entry::RunId;

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::Placement;
+use crate::design::merge_policy::tree_edit::Placement;
 
 use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape, Totals};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::Placement;
+use crate::design::merge_policy::tree_edit::Placement;
 
 use super::{Facts, GROUPS_MAX, Level, RANGES_MAX, Shape, range_of};
 use crate::base::entry::RunId;

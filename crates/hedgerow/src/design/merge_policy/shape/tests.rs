@@ -5,8 +5,8 @@ use super::*;
 use crate::base::entry::{KeyHash, PartitionId, SeqNo};
 use crate::base::error::Result;
 use crate::base::page::{Page, PageId, PageSource, Step};
-use crate::design::merge_policy::edit::TreeEdit;
 use crate::design::merge_policy::text::parse_table;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::table::filter::{Probe, RunMask};
 
 fn table(id: u64, lo: u64, hi: u64) -> TableMeta {

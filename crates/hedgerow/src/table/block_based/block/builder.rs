@@ -4,9 +4,9 @@
 use crate::base::codec::{packed, shared_prefix, varint};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::page::Handle;
-use crate::table::stored::{Place, put_tag, tag_bytes};
+use crate::table::entry_parts::{ValueHandle, put_tag, tag_bytes};
 
-use super::entry::{LENGTH_ESCAPE, RawEntry};
+use super::entry_head::{LENGTH_ESCAPE, RawEntry};
 use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl BlockBuilder {
     ) {
         self.add_key(key, seqno, tag, true);
         let start = self.values.len();
-        Place { handle, bytes }.put(&mut self.values);
+        ValueHandle { handle, bytes }.put(&mut self.values);
         self.note_value_bytes(self.values.len() - start);
     }
 

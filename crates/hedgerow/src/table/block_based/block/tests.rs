@@ -1,6 +1,6 @@
 use super::*;
 use crate::base::entry::{Flags, Kind};
-use crate::table::stored::Place;
+use crate::table::entry_parts::ValueHandle;
 
 struct Version {
     key: Vec<u8>,
@@ -155,7 +155,7 @@ fn damaged_blocks_do_not_panic() {
         }
         let mut at = block.first();
         while let Ok(entry) = block.entry(at) {
-            let _ = Place::decode(&block.bytes()[entry.value()]);
+            let _ = ValueHandle::decode(&block.bytes()[entry.value()]);
             at = entry.next;
         }
         let _ = block.restart_before(at.head);

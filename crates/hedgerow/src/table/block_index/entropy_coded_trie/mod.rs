@@ -19,13 +19,13 @@ pub(crate) mod three_level;
 mod bits;
 mod boundaries;
 mod code;
+mod hash_trie;
 mod prefixes;
 mod routes;
 mod segment;
-mod trie;
 
 #[cfg(test)]
-mod testing;
+mod samples;
 
 use crate::base::codec::{ByteReader, packed};
 use crate::base::error::Result;

@@ -5,8 +5,8 @@
 //! bucket, the lower one the key in its trie. The map keeps order and differences.
 
 use super::bits::{BitWriter, Bits};
-use super::trie;
-use super::trie::{Bare, Place};
+use super::hash_trie;
+use super::hash_trie::{Bare, WalkEnd};
 use crate::base::codec::packed;
 
 /// The average number of prefixes per trie. Each prefix costs 2.7 bits, each bucket 32 for its
@@ -42,7 +42,7 @@ impl Spread {
 
 /// The encoded prefixes: their tries, and the beginning of each.
 #[derive(Debug, Default)]
-pub(super) struct Encoded {
+pub(super) struct EncodedPrefixes {
     pub(super) tries: BitWriter,
     /// For each bucket, the numbers of prefixes and bits up to its end.
     pub(super) ends: Vec<(usize, usize)>,
@@ -54,8 +54,8 @@ pub(super) fn buckets_for(prefixes: usize) -> usize {
     prefixes.div_ceil(BUCKET_PREFIXES).max(1)
 }
 
-pub(super) fn encode(prefixes: &[u64], spread: Spread, buckets: usize) -> Encoded {
-    let mut encoded = Encoded::default();
+pub(super) fn encode(prefixes: &[u64], spread: Spread, buckets: usize) -> EncodedPrefixes {
+    let mut encoded = EncodedPrefixes::default();
     let places = prefixes.iter().filter_map(|&prefix| spread.place(prefix));
     let places: Vec<(usize, u64)> = places.collect();
     let mut rest = &places[..];
@@ -64,7 +64,7 @@ pub(super) fn encode(prefixes: &[u64], spread: Spread, buckets: usize) -> Encode
         let keys: Vec<u64> = own.iter().map(|place| place.1).collect();
         let depths = &mut encoded.depths;
         let mut note_depth = |_, depth, _: &mut BitWriter| depths.push(depth);
-        trie::encode::<Bare>(&keys, &mut encoded.tries, &mut note_depth);
+        hash_trie::encode::<Bare>(&keys, &mut encoded.tries, &mut note_depth);
         rest = others;
         encoded
             .ends
@@ -89,18 +89,18 @@ pub(super) struct Prefixes<'a> {
 
 /// The place of a prefix among those of a segment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) place: Place,
+pub(super) struct FoundPrefix {
+    pub(super) place: WalkEnd,
     /// The bits that distinguish the leaf's prefix from others: see [`Spread`].
     pub(super) key: u64,
 }
 
 impl Prefixes<'_> {
     #[inline]
-    pub(super) fn locate(&self, prefix: u64) -> Found {
+    pub(super) fn locate(&self, prefix: u64) -> FoundPrefix {
         let (bucket, key) = match self.spread.place(prefix) {
-            None => return Found::beside(0),
-            Some((bucket, _)) if bucket >= self.buckets => return Found::beside(self.count),
+            None => return FoundPrefix::beside(0),
+            Some((bucket, _)) if bucket >= self.buckets => return FoundPrefix::beside(self.count),
             Some(place) => place,
         };
         let (start, offset) = match bucket.checked_sub(1) {
@@ -110,9 +110,9 @@ impl Prefixes<'_> {
         let (end, _) = self.end(bucket);
         let keys = end.min(self.count).saturating_sub(start);
         let mut cursor = self.tries.cursor(offset);
-        let mut place = trie::locate::<Bare>(&mut cursor, keys, key);
+        let mut place = hash_trie::locate::<Bare>(&mut cursor, keys, key);
         place.rank = (place.rank + start).min(self.count);
-        Found { place, key }
+        FoundPrefix { place, key }
     }
 
     #[inline]
@@ -124,13 +124,13 @@ impl Prefixes<'_> {
     }
 }
 
-impl Found {
-    fn beside(rank: usize) -> Found {
-        let place = Place {
+impl FoundPrefix {
+    fn beside(rank: usize) -> FoundPrefix {
+        let place = WalkEnd {
             leaf: false,
             rank,
             depth: 0,
         };
-        Found { place, key: 0 }
+        FoundPrefix { place, key: 0 }
     }
 }

@@ -10,8 +10,8 @@
 
 use super::bits::{BitWriter, Cursor};
 use super::code;
-use super::trie;
-use super::trie::{HASH_BITS, Kind, Place};
+use super::hash_trie;
+use super::hash_trie::{HASH_BITS, Kind, WalkEnd};
 
 /// The distance between the samples in the stream of routes, in blocks, as a power of 2. It is
 /// below the size of most groups, so that a lookup skips few groups.
@@ -114,7 +114,7 @@ pub(super) fn skip(cursor: &mut Cursor<'_>, cuts: usize, form: Form) {
     skip_fence(cursor);
     match form {
         Form::Tail if cuts == 1 => Tails::skip_leaf(cursor),
-        Form::Tail => trie::skip::<Tails>(cursor, cuts),
+        Form::Tail => hash_trie::skip::<Tails>(cursor, cuts),
         Form::Array => skip_array(cursor, cuts),
     }
 }
@@ -143,7 +143,7 @@ impl Kind for Tails {
 /// number of bits that they share below the leaf, and then these bits.
 fn put_tails(out: &mut BitWriter, cuts: &[Cut]) {
     let lasts: Vec<u64> = cuts.iter().map(|cut| cut.last).collect();
-    trie::encode::<Tails>(&lasts, out, &mut |rank, depth, out| {
+    hash_trie::encode::<Tails>(&lasts, out, &mut |rank, depth, out| {
         let cut = cuts[rank];
         let Some(shared) = cut.shared().checked_sub(depth) else {
             return code::put_rice(out, 0);
@@ -155,7 +155,7 @@ fn put_tails(out: &mut BitWriter, cuts: &[Cut]) {
 
 #[inline]
 fn route_by_tails(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64) -> usize {
-    let Place { leaf, rank, depth } = trie::locate::<Tails>(cursor, cuts, suffix);
+    let WalkEnd { leaf, rank, depth } = hash_trie::locate::<Tails>(cursor, cuts, suffix);
     if !leaf {
         return rank;
     }

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
+use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::packed;
-use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, shared_prefix, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};

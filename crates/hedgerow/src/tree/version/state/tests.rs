@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::super::encoding::tests::{any_design, any_edit, any_layout};
-use super::super::encoding::{decode_edit, encode_edit};
+use super::super::edit_encoding::tests::{any_design, any_edit, any_layout};
+use super::super::edit_encoding::{decode_edit, encode_edit};
 use super::super::manifest;
 use super::*;
 use crate::base::entry::RunId;

@@ -10,7 +10,7 @@ fn a_segment_of_a_dropped_partition_is_needed_until_its_commits_are_published() 
     let dir = Path::new("log");
     storage.create_dir_all(dir).unwrap();
     let (log, mut tail) = Log::create(storage, dir, 4 << 10, 1, SeqNo(1), Vec::new()).unwrap();
-    let latest = Arc::new(Apart(AtomicU64::new(7)));
+    let latest = Arc::new(CachePadded(AtomicU64::new(7)));
     tail.touch(PartitionId(3), &latest);
     let _being_copied = tail.reserve(100).unwrap();
     log.prepare_spare(0, SeqNo(8)).unwrap();

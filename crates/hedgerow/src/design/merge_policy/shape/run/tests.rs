@@ -6,9 +6,9 @@ use super::*;
 use crate::base::entry::PartitionId;
 use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::shape::Shape;
 use crate::design::merge_policy::text::parse_table;
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 const PLACE: Placement = Placement {
     level: 0,

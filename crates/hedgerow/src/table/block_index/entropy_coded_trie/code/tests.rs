@@ -1,5 +1,5 @@
 use super::super::bits::Bits;
-use super::super::testing::text;
+use super::super::samples::text;
 use super::*;
 
 /// The codewords of nodes of 2 to 16 keys, by the keys on the left, as the reference prints them.

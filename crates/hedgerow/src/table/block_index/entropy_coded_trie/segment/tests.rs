@@ -1,6 +1,6 @@
-use super::super::testing::{entries, hex, text, unit};
-use super::super::trie;
-use super::super::trie::tests::Plain;
+use super::super::hash_trie;
+use super::super::hash_trie::tests::Plain;
+use super::super::samples::{entries, hex, text, unit};
 use super::*;
 use crate::base::random::Random;
 
@@ -18,7 +18,7 @@ fn levels(units: &[Unit]) -> [BitWriter; 3] {
     assert_eq!(groups.last().unwrap().high, 2 * units.len() - 1);
     let (level_3, _) = encode_routes(units, &groups, AS_THEY_ARE, &level_1.depths, Form::Tail, 4);
     let mut tries = BitWriter::default();
-    trie::encode::<Plain>(&prefixes, &mut tries, &mut |_, _, _| ());
+    hash_trie::encode::<Plain>(&prefixes, &mut tries, &mut |_, _, _| ());
     [tries, bits, level_3]
 }
 

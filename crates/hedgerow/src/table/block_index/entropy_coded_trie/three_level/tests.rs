@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::super::testing::entries;
+use super::super::samples::entries;
 use super::*;
 use crate::base::random::Random;
 use crate::table::block_index::Builder as _;

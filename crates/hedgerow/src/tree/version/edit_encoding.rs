@@ -5,9 +5,9 @@
 //! of changes and options are `FormatVersion`. No allocation is larger than the bytes at hand
 //! justify.
 
+use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::fields;
 use crate::base::codec::fields::{FieldReader, FieldWriter, list, skip_fields};
-use crate::base::codec::reader::put_sized;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
@@ -19,7 +19,7 @@ use crate::base::table_meta::TableMeta;
 use super::edit::{Change, Edit, KeyspaceDescription, Written};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
 use super::places::{Place, Places};
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 /// The codes of changes. A code is never reused.
 mod code {

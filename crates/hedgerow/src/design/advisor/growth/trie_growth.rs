@@ -11,7 +11,7 @@ use crate::design::merge_policy::{Cut, FEED, LevelSummary, LevelTarget, Policy, 
 
 /// The content of a level of nodes.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct LevelContent {
     bytes: f64,
     /// The bytes of a run, and the runs of a node.
     run_bytes: f64,
@@ -34,7 +34,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
     // Each time the last level is full it gets another one below, at most as many as there are
     // groups.
     for _ in 0..64 {
-        let of_level = |held: &Held| LevelSummary {
+        let of_level = |held: &LevelContent| LevelSummary {
             bytes: held.bytes as u64,
             runs: held.runs.round() as u32,
             ..LevelSummary::default()
@@ -74,7 +74,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
 }
 
 /// The content of each level in a store of this size. The last one has the rest.
-fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<Held> {
+fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<LevelContent> {
     let mut rest = bytes;
     let mut run_bytes = flush_bytes;
     let mut held = Vec::with_capacity(targets.len());
@@ -88,7 +88,7 @@ fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<Held> {
             None => rest,
         };
         rest -= bytes;
-        held.push(Held {
+        held.push(LevelContent {
             bytes,
             run_bytes,
             runs: bytes / ranges / run_bytes,

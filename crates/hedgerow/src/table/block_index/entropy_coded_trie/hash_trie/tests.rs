@@ -1,6 +1,6 @@
 use super::super::bits::Bits;
 use super::super::routes::Tails;
-use super::super::testing::{hashes, hex, text};
+use super::super::samples::{hashes, hex, text};
 use super::*;
 use crate::base::random::Random;
 

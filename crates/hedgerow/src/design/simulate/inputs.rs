@@ -6,8 +6,8 @@ use crate::base::page::TableId;
 use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{Facts, Shape};
 
-use super::table::{Table, key, share};
-use super::workload::{Masses, Workload};
+use super::masses::{Masses, Workload};
+use super::virtual_table::{VirtualTable, key, share};
 
 /// A range of keys without a change of inputs, and the output there.
 #[derive(Debug)]
@@ -37,17 +37,17 @@ impl Segment {
 
 /// The tables of a merge: layers from the newest to the oldest, each in key order.
 pub(super) struct Inputs {
-    layers: Vec<Vec<(Range<u64>, Table)>>,
+    layers: Vec<Vec<(Range<u64>, VirtualTable)>>,
     /// The level of each layer.
     levels: Vec<usize>,
     ids: Vec<TableId>,
     /// The parts of tables that stand for several which the merge does not take.
-    aside: Vec<(Range<u64>, Table)>,
+    aside: Vec<(Range<u64>, VirtualTable)>,
 }
 
 impl Inputs {
-    pub(super) fn new(shape: &Shape<Table>, inputs: &[Input], target: &Target) -> Inputs {
-        let tables_of = |input: &Input| -> Vec<Table> {
+    pub(super) fn new(shape: &Shape<VirtualTable>, inputs: &[Input], target: &Target) -> Inputs {
+        let tables_of = |input: &Input| -> Vec<VirtualTable> {
             let tables = input.tables.iter().filter_map(|id| shape.table(*id));
             tables.map(|(_, table)| table.clone()).collect()
         };
@@ -84,7 +84,7 @@ impl Inputs {
     }
 
     /// The tables with their levels.
-    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &Table)> {
+    pub(super) fn tables(&self) -> impl Iterator<Item = (usize, &VirtualTable)> {
         let layers = self.levels.iter().zip(&self.layers);
         layers.flat_map(|(level, layer)| layer.iter().map(|(_, table)| (*level, table)))
     }
@@ -100,7 +100,7 @@ impl Inputs {
     /// The result of the merge, in key order.
     pub(super) fn segments(
         &self,
-        shape: &Shape<Table>,
+        shape: &Shape<VirtualTable>,
         target: &Target,
         workload: &Workload,
         puts: f64,
@@ -119,7 +119,7 @@ impl Inputs {
         let mut segments: Vec<Segment> = Vec::with_capacity(borders.len());
         for ends in borders.windows(2) {
             let keys = ends[0]..ends[1];
-            let width = share(&keys, &(0..super::table::KEYS));
+            let width = share(&keys, &(0..super::virtual_table::KEYS));
             let mut merged = Masses::of(workload.classes());
             visible.fill(1.0);
             for (layer, place) in self.layers.iter().zip(&mut places) {
@@ -154,14 +154,14 @@ impl Inputs {
     }
 
     /// True if data older than the output lies anywhere at these keys.
-    fn is_above(&self, shape: &Shape<Table>, target: &Target, keys: &Range<u64>) -> bool {
+    fn is_above(&self, shape: &Shape<VirtualTable>, target: &Target, keys: &Range<u64>) -> bool {
         let middle = keys.start + (keys.end - keys.start) / 2;
         let is_input = |id| self.ids.contains(&id);
         shape.older_may_hold(target.level, target.run, &key(middle), is_input)
     }
 }
 
-fn span(tables: impl Iterator<Item = Table>) -> Option<Range<u64>> {
+fn span(tables: impl Iterator<Item = VirtualTable>) -> Option<Range<u64>> {
     tables
         .map(|table| table.keys())
         .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))

@@ -10,20 +10,20 @@ use crate::base::entry::{ENTRY_OVERHEAD_BYTES, PartitionId, SeqNo};
 use crate::base::error::Result;
 use crate::base::runtime::delay_ns_per_byte;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::edit::{Placement, TreeEdit};
 use crate::design::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::design::merge_policy::{Cut, SLICE_TABLES, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;
 
 use super::Simulation;
-use super::clusters::Clusters;
+use super::cluster_bytes::Clusters;
 use super::cut::Cutter;
-use super::merge::{Inputs, Segment};
+use super::inputs::{Inputs, Segment};
+use super::masses::Workload;
 use super::sample::Sample;
-use super::table::{Content, KEYS, Table, key};
-use super::workload::Workload;
+use super::virtual_table::{Content, KEYS, VirtualTable, key};
 use crate::base::random::Random;
 
 /// A thread merges 100 MB/s. The delay of writers is defined in time.
@@ -61,14 +61,14 @@ struct Job {
 }
 
 /// Values derived from the shape and cached until it changes.
-struct Derived {
+struct DerivedValues {
     targets: Targets,
     sample: Sample,
 }
 
-pub(super) struct Tree {
-    pub(super) shape: Shape<Table>,
-    derived: OnceCell<Derived>,
+pub(super) struct VirtualTree {
+    pub(super) shape: Shape<VirtualTable>,
+    derived: OnceCell<DerivedValues>,
     pub(super) work: Work,
     design: Arc<DesignInForce>,
     workload: Rc<Workload>,
@@ -91,16 +91,16 @@ pub(super) struct Tree {
     now: f64,
 }
 
-impl Tree {
+impl VirtualTree {
     pub(super) fn new(
         simulation: &Simulation,
         design: &Arc<DesignInForce>,
         workload: Workload,
-    ) -> Tree {
+    ) -> VirtualTree {
         let values = simulation.value_bytes as f64 * (1.0 - simulation.deletes);
         let write_bytes = simulation.key_bytes as f64 + values;
         let memory_bytes = write_bytes + ENTRY_OVERHEAD_BYTES as f64;
-        Tree {
+        VirtualTree {
             shape: Shape::new(design.policy.depth()),
             derived: OnceCell::new(),
             work: Work::default(),
@@ -144,7 +144,7 @@ impl Tree {
         &self.derived().sample
     }
 
-    fn derived(&self) -> &Derived {
+    fn derived(&self) -> &DerivedValues {
         self.derived.get_or_init(|| {
             let (memtable, table) = (self.design.memtable_bytes, self.design.table_bytes);
             let mut summary = self.shape.summary(memtable, table);
@@ -156,7 +156,7 @@ impl Tree {
                 it.tombstones *= weight;
             }
             let targets = planner::fitted_targets(&*self.design.policy, summary);
-            Derived { targets, sample }
+            DerivedValues { targets, sample }
         })
     }
 
@@ -304,7 +304,12 @@ impl Tree {
     }
 
     /// The tables that a merge writes, and their bytes.
-    fn merge(&mut self, edit: &mut TreeEdit, merge: &Inputs, target: &Target) -> (Vec<Table>, f64) {
+    fn merge(
+        &mut self,
+        edit: &mut TreeEdit,
+        merge: &Inputs,
+        target: &Target,
+    ) -> (Vec<VirtualTable>, f64) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
         let sample = self.sample().clone();
         let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
@@ -332,7 +337,7 @@ impl Tree {
         run: RunId,
         segments: &[Segment],
         coming_bytes: f64,
-    ) -> Vec<Table> {
+    ) -> Vec<VirtualTable> {
         let target = self.targets()[level].clone();
         let above = (1..level).map(|level| self.stands_for(level, 0.0)).max();
         let above = above.unwrap_or(1);
@@ -365,9 +370,9 @@ impl Tree {
         tables
     }
 
-    fn table(&mut self, content: Content, stands_for: u64, parts: u64) -> Table {
+    fn table(&mut self, content: Content, stands_for: u64, parts: u64) -> VirtualTable {
         let id = self.take_id();
-        Table::new(id, content, (stands_for, parts), &self.workload)
+        VirtualTable::new(id, content, (stands_for, parts), &self.workload)
     }
 
     /// The number of real tables that one of a level stands for, after `coming_bytes` have come.
@@ -377,7 +382,7 @@ impl Tree {
         1 << (times.max(1.0) as u64).ilog2()
     }
 
-    fn apply(&mut self, edit: &TreeEdit, tables: Vec<Table>) -> Result<()> {
+    fn apply(&mut self, edit: &TreeEdit, tables: Vec<VirtualTable>) -> Result<()> {
         let place = |at: &Placement| (usize::from(at.level), at.group as usize);
         let left = edit.removed.iter().filter_map(|id| self.shape.table(*id));
         let mut changed: BTreeSet<_> = left.map(|(at, _)| place(&at)).collect();

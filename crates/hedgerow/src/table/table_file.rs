@@ -11,8 +11,8 @@ use crate::base::options::TableSpec;
 use crate::base::page::{Handle, Page, PageClass, PageId, TableId};
 use crate::table::filter::Probe;
 use crate::table::filter::bucket_bloom::BucketBlooms;
-use crate::table::filter::of_table::Description;
 use crate::table::filter::run_hashes::RunHashes;
+use crate::table::filter::table_filter::Description;
 
 use super::footer::{Footer, Tail};
 use super::{Reader, block_based, htable, page_io};

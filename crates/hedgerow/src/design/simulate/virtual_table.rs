@@ -12,7 +12,7 @@ use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::{Facts, Run};
 
-use super::workload::{Mass, Masses, Workload};
+use super::masses::{Mass, Masses, Workload};
 
 /// Keys are the numbers below this, so that the end of a range is also a number.
 pub(super) const KEYS: u64 = 1 << 62;
@@ -20,7 +20,7 @@ const KEY_SHIFT: u32 = KEYS.leading_zeros() + 1;
 
 /// A virtual table. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Table(Rc<Virtual>);
+pub(super) struct VirtualTable(Rc<Virtual>);
 
 #[derive(Debug)]
 struct Virtual {
@@ -59,13 +59,13 @@ pub(super) struct Content {
 /// The part of a table between two keys whose mass is recorded.
 const SPREAD_STEP: f64 = 1.0 / 8.0;
 
-impl Table {
+impl VirtualTable {
     pub(super) fn new(
         id: u64,
         content: Content,
         (stands_for, parts): (u64, u64),
         workload: &Rc<Workload>,
-    ) -> Table {
+    ) -> VirtualTable {
         let Content {
             keys,
             bytes,
@@ -113,7 +113,7 @@ impl Table {
             hash_sample: Vec::new(),
         };
         let part_width = ((keys.end - keys.start) / parts.max(1)).max(1);
-        Table(Rc::new(Virtual {
+        VirtualTable(Rc::new(Virtual {
             meta,
             keys,
             mass,
@@ -197,7 +197,7 @@ pub(super) fn number(key: &[u8]) -> u64 {
     bytes >> KEY_SHIFT
 }
 
-impl Facts for Table {
+impl Facts for VirtualTable {
     fn meta(&self) -> &TableMeta {
         &self.0.meta
     }

@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::read;
-use crate::paths::read::Cached;
+use crate::paths::read::MemoryAnswer;
 use crate::paths::scan::Extent;
 use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write, lock};
 
@@ -37,7 +37,7 @@ impl Keyspace {
         if workers.is_idle(worker) {
             let state = self.cell().state.load();
             let cached = read::get_if_cached(self.engine(), &state, key, SeqNo::MAX)?;
-            if cached != Cached::Unknown {
+            if cached != MemoryAnswer::Unknown {
                 return Ok(Pending::ready(Ok(cached.value())));
             }
         }
@@ -61,7 +61,7 @@ impl Keyspace {
             return Ok(Pending::ready(Ok(Vec::new())));
         }
         let (sender, pending) = Pending::queued(self.engine());
-        let gathered = Arc::new(Mutex::new(Gathered {
+        let gathered = Arc::new(Mutex::new(GatheredValues {
             values: Ok(vec![None; keys.len()]),
             missing: keys.len(),
             sender: Some(sender),
@@ -70,7 +70,9 @@ impl Keyspace {
         for (i, key) in keys.iter().enumerate() {
             let (access, worker) = self.access(key.as_ref())?;
             let gathered = gathered.clone();
-            let answer = Answer::Part(Box::new(move |value| Gathered::add(&gathered, i, value)));
+            let answer = Answer::Part(Box::new(move |value| {
+                GatheredValues::add(&gathered, i, value)
+            }));
             parts.entry(worker).or_default().push((access, answer));
         }
         for (worker, reads) in parts {
@@ -261,14 +263,14 @@ impl Keyspace {
 }
 
 /// The values of several keys, filled in as they arrive.
-struct Gathered {
+struct GatheredValues {
     values: Result<Vec<Option<Slice>>>,
     missing: usize,
     sender: Option<oneshot::Sender<Result<Vec<Option<Slice>>>>>,
 }
 
-impl Gathered {
-    fn add(gathered: &Mutex<Gathered>, i: usize, value: Result<Option<Slice>>) {
+impl GatheredValues {
+    fn add(gathered: &Mutex<GatheredValues>, i: usize, value: Result<Option<Slice>>) {
         let mut all = lock(gathered);
         match (&mut all.values, value) {
             (Ok(values), Ok(value)) => values[i] = value,

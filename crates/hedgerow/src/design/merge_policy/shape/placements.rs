@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::page::TableId;
-use crate::design::merge_policy::edit::Placement;
+use crate::design::merge_policy::tree_edit::Placement;
 
 /// A chunk holds the 2^6 = 64 consecutive table numbers that share their high bits. Changing one
 /// table copies at most its chunk.
@@ -17,14 +17,14 @@ const CHUNK_BITS: u32 = 6;
 type Chunk<T> = BTreeMap<TableId, (Placement, T)>;
 
 #[derive(Debug, Clone)]
-pub(super) struct Places<T> {
+pub(super) struct Placements<T> {
     chunks: BTreeMap<u64, Arc<Chunk<T>>>,
     count: usize,
 }
 
-impl<T: Clone> Places<T> {
+impl<T: Clone> Placements<T> {
     pub(super) fn new() -> Self {
-        Places {
+        Placements {
             chunks: BTreeMap::new(),
             count: 0,
         }

@@ -17,14 +17,14 @@ const FILE_OVERHEAD: f64 = 1.15;
 const FILTERS_SHARE: f64 = 0.9;
 
 /// Level and number of a group.
-type Place = (usize, usize);
+type GroupIndex = (usize, usize);
 
 /// The bases of all units, by the group with which a unit begins.
 pub(super) struct Clusters {
     design: Design,
     /// The bits of filters that fit the memory.
     memory_bits: f64,
-    bases: BTreeMap<Place, BTreeSet<(Place, RunId)>>,
+    bases: BTreeMap<GroupIndex, BTreeSet<(GroupIndex, RunId)>>,
 }
 
 impl Clusters {
@@ -78,7 +78,7 @@ impl Clusters {
     pub(super) fn gather<T: Facts>(
         &mut self,
         shape: &Shape<T>,
-        changed: &BTreeSet<Place>,
+        changed: &BTreeSet<GroupIndex>,
         entries: &[f64],
         weight: impl Fn(usize) -> f64,
     ) -> f64 {
@@ -86,9 +86,11 @@ impl Clusters {
         let memory_bits = self.memory_bits * RESIDENT_SHARE;
         let plan = Plan::new(&filters, memory_bits, self.design.residency);
         let tails_share = self.tails_share(&filters, plan);
-        let is_paged = |(level, _): &&Place| *level >= plan.resident && filters[*level].now > 0.0;
+        let is_paged =
+            |(level, _): &&GroupIndex| *level >= plan.resident && filters[*level].now > 0.0;
         let changed = changed.iter().filter(is_paged);
-        let units: BTreeSet<Place> = changed.map(|at| first_of_unit(shape, plan, *at)).collect();
+        let units: BTreeSet<GroupIndex> =
+            changed.map(|at| first_of_unit(shape, plan, *at)).collect();
         let mut bytes = 0.0;
         for unit in units {
             let runs = runs_of_unit(shape, plan, unit, &weight);
@@ -115,7 +117,7 @@ impl Clusters {
 }
 
 /// The group with which the unit of a group begins.
-fn first_of_unit<T: Facts>(shape: &Shape<T>, plan: Plan, (level, place): Place) -> Place {
+fn first_of_unit<T: Facts>(shape: &Shape<T>, plan: Plan, (level, place): GroupIndex) -> GroupIndex {
     if level < plan.shared {
         return (level, place);
     }
@@ -128,9 +130,9 @@ fn first_of_unit<T: Facts>(shape: &Shape<T>, plan: Plan, (level, place): Place) 
 fn runs_of_unit<T: Facts>(
     shape: &Shape<T>,
     plan: Plan,
-    unit: Place,
+    unit: GroupIndex,
     weight: impl Fn(usize) -> f64,
-) -> BTreeMap<(Place, RunId), f64> {
+) -> BTreeMap<(GroupIndex, RunId), f64> {
     let levels = match unit.0 < plan.shared {
         true => unit.0..unit.0 + 1,
         false => unit.0..shape.levels.len(),

@@ -11,7 +11,7 @@ use crate::base::options::TableSpec;
 use crate::base::page::{Handle, Page, PageClass, PageId, PageSource, TableId};
 use crate::table::block_index;
 use crate::table::block_index::hash_marks::HashMarks;
-use crate::table::block_index::{Index, of_table};
+use crate::table::block_index::{Index, table_index};
 
 use super::contents;
 use super::contents::Contents;
@@ -311,7 +311,7 @@ impl InspectedTable {
 
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         // A filter of more pages than the file holds has no readable pages.
-        let fits = |filter: &crate::table::filter::of_table::Description| {
+        let fits = |filter: &crate::table::filter::table_filter::Description| {
             filter.file_bytes() <= self.bytes()
         };
         let filter = self.tail.footer.filter;
@@ -407,7 +407,7 @@ fn stored_value(entry: &Contents<'_>) -> Result<StoredValue> {
 /// Opens the paged index with this top page.
 fn open_index(footer: &Footer, top: &Page) -> Result<Box<dyn Index>> {
     match footer.table {
-        TableSpec::BlockBased => of_table::paged(footer.index, footer.id, top),
+        TableSpec::BlockBased => table_index::paged(footer.index, footer.id, top),
         TableSpec::HTable => Ok(Box::new(HashMarks::open(top)?)),
     }
 }

@@ -10,7 +10,7 @@ use crate::base::entry::{Kind, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Compression, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
-use crate::table::filter::of_table;
+use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
 
 use super::footer;
@@ -49,7 +49,7 @@ pub(crate) struct TableOptions {
     /// Every reader sees all entries numbered up to this, and nothing older of the table's keys
     /// exists. So puts up to this number are stored as [`SeqNo::SETTLED`], which takes fewer bytes.
     pub(crate) settled: Option<SeqNo>,
-    pub(crate) filter: Option<of_table::Spec>,
+    pub(crate) filter: Option<table_filter::Spec>,
 }
 
 impl TableOptions {
@@ -174,7 +174,7 @@ impl Output {
         mut meta: TableMeta,
         options: &TableOptions,
         index_top: Handle,
-        filter: Option<of_table::Description>,
+        filter: Option<table_filter::Description>,
     ) -> Result<TableMeta> {
         let mut facts = Vec::new();
         meta.encode(&mut facts);

@@ -12,14 +12,14 @@ use crate::table::block_index;
 use crate::table::block_index::Index;
 use crate::table::filter::Probe;
 use crate::table::filter::bucket_bloom::BucketBlooms;
-use crate::table::filter::of_table::Description;
+use crate::table::filter::table_filter::Description;
 
 use super::contents;
 use super::contents::Contents;
-use super::file::TableFile;
+use super::entry_parts::ValueHandle;
 use super::footer;
 use super::footer::Tail;
-use super::stored::Place;
+use super::table_file::TableFile;
 use crate::base::table_meta::TableMeta;
 
 /// Checks the table of a file and its index.
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn value(&mut self, place: Place) -> Result<usize> {
+    fn value(&mut self, place: ValueHandle) -> Result<usize> {
         let page = self.page(place.handle, PageClass::Value)?;
         if page.len() != place.bytes as usize {
             return Err(Error::corruption(format!(

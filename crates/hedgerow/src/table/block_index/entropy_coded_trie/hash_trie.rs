@@ -91,7 +91,7 @@ fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
 
 /// The end of a walk for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WalkEnd {
     /// True if the walk ended at a key: the wanted key equals it, or precedes or follows it
     /// immediately. False if it ended beside all keys: the wanted key is absent, and exactly `rank`
     /// keys are smaller.
@@ -104,7 +104,7 @@ pub(super) struct Place {
 /// Walks from the root of a trie of `keys` keys. The cursor begins at the root and ends behind the
 /// leaf's path, at the bits that follow the leaf.
 #[inline]
-pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: u64) -> Place {
+pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: u64) -> WalkEnd {
     let (mut rank, mut depth) = (0, 0);
     while keys > 1 && depth < HASH_BITS {
         let left = code::take_node(cursor, keys);
@@ -122,7 +122,7 @@ pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: 
             keys = left;
         }
     }
-    Place {
+    WalkEnd {
         leaf: keys == 1,
         rank,
         depth,

@@ -10,7 +10,7 @@ use crate::tree::engine::log_dir;
 use crate::tree::version::edit::Change;
 use crate::tree::version::manifest;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::reader::{Record, SegmentReader};
+use crate::tree::wal::segment_reader::{Record, SegmentReader};
 
 /// The numbers of the segments of the database in `dir`, ascending. Segments below the log's start
 /// (see [`LogStart`](super::Change::LogStart)) are no longer needed.

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::tree::engine::log_dir;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
-use crate::tree::wal::reader::SegmentReader;
+use crate::tree::wal::segment_reader::SegmentReader;
 
 /// Moves the whole log into the directory `lost` beside it, and reports the entries missing with
 /// it. `state` describes the tables.

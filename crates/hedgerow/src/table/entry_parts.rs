@@ -62,21 +62,21 @@ pub(super) fn put_tag(
 
 /// The place of a value out of line, and its size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ValueHandle {
     pub(super) handle: Handle,
     pub(super) bytes: u32,
 }
 
-impl Place {
+impl ValueHandle {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         varint::put(out, self.handle.offset);
         varint::put(out, u64::from(self.handle.bytes));
         varint::put(out, u64::from(self.bytes));
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Place> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<ValueHandle> {
         let mut reader = ByteReader::new(bytes);
-        let place = Place {
+        let place = ValueHandle {
             handle: Handle {
                 offset: reader.varint("offset of a value")?,
                 bytes: reader.varint_as("stored bytes of a value")?,

@@ -6,9 +6,9 @@ use std::ops::Deref;
 /// together. For values that one thread writes after the other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Apart<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
-impl<T> Deref for Apart<T> {
+impl<T> Deref for CachePadded<T> {
     type Target = T;
 
     #[inline]

@@ -6,7 +6,7 @@ use super::device::Device;
 use super::geometry::Geometry;
 use super::growth;
 use super::growth::{Grown, Sizes, Stage};
-use super::tree::Tree;
+use super::prediction::Tree;
 use super::workload::Workload;
 use crate::base::entry::ENTRY_OVERHEAD_BYTES;
 use crate::base::error::Result;

@@ -1,0 +1,79 @@
+//! No two modules of the engine have one name, so that a name says which module is meant.
+
+use std::collections::BTreeMap;
+
+use super::Sources;
+
+const ENGINE: &str = "crates/hedgerow/src/";
+
+/// The names of contracts, which every variant of a dimension has.
+const CONTRACTS: &[&str] = &["mod", "conformance", "tests"];
+/// The contract of a table format: each variant has its reader, its writer and its iterator.
+const TABLE_FORMATS: &[&str] = &["table/block_based/", "table/htable/"];
+const OF_TABLE_FORMATS: &[&str] = &["iter", "reader", "writer"];
+
+/// Names of two modules, each with its reason. One that is not needed is a finding.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("clusters", "of a tree, and of the plan of their files"),
+    ("file", "of each filter over a group"),
+    ("page", "of the page cache, and of a cluster"),
+    ("places", "in the manifest, and when a database is opened"),
+    ("plan", "of merges, and of clusters"),
+];
+
+pub(crate) fn check(sources: &Sources) -> Vec<String> {
+    let mut modules: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (path, _) in sources.code_under(ENGINE) {
+        let inside = path[ENGINE.len()..].trim_end_matches(".rs");
+        let inside = inside.trim_end_matches("/mod");
+        let (folder, name) = inside.rsplit_once('/').unwrap_or(("", inside));
+        let is_of_format = TABLE_FORMATS.contains(&format!("{folder}/").as_str())
+            && OF_TABLE_FORMATS.contains(&name);
+        if !CONTRACTS.contains(&name) && !is_of_format {
+            modules.entry(name).or_default().push(path);
+        }
+    }
+    let mut unused: BTreeMap<&str, &str> = match modules.is_empty() {
+        true => BTreeMap::new(),
+        false => EXCEPTIONS.iter().copied().collect(),
+    };
+    let mut findings = Vec::new();
+    for (name, paths) in modules.iter().filter(|(_, paths)| paths.len() > 1) {
+        if unused.remove(name).is_none() {
+            let (first, others) = (paths[0], paths[1..].join(", "));
+            findings.push(format!("{first}:1: a module with the name of {others}"));
+        }
+    }
+    findings.extend(unused.keys().map(|name| {
+        format!("{ENGINE}lib.rs:1: the exception of the module name `{name}` is not needed")
+    }));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_modules_of_one_name_are_found() {
+        let path = |inside: &str| format!("{ENGINE}{inside}");
+        let files = [
+            "a/output.rs",
+            "b/output/mod.rs",
+            "b/conformance.rs",
+            "c/conformance.rs",
+            "table/htable/reader.rs",
+            "table/block_based/reader.rs",
+        ];
+        let files = files.map(path);
+        let files: Vec<(&str, &str)> = files.iter().map(|path| (path.as_str(), "")).collect();
+        let found = check(&Sources::of(&files));
+        let expected = format!(
+            "{}:1: a module with the name of {}",
+            path("a/output.rs"),
+            path("b/output/mod.rs")
+        );
+        assert_eq!(found[0], expected);
+        assert_eq!(found.len(), 1 + EXCEPTIONS.len());
+    }
+}
