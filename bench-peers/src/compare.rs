@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use hedgerow_bench::Result;
+use hedgerow_bench::{Result, report};
 use serde_json::{Value, json};
 
 use crate::flags::Flags;
 use crate::group::{self, Group};
 use crate::stores::Kind;
 use crate::summary::Results;
-use crate::{device, machine, report};
+use crate::{device, machine};
 
 /// The arguments of a comparison.
 #[derive(Debug, Args)]
@@ -124,7 +124,9 @@ impl Run {
         write!(std::io::stdout(), "{table}")?;
         eprintln!("all results are in {}", self.out.0.display());
         if let Some(dir) = &self.compare.report {
-            report::write(dir, &self.results.all())?;
+            let results = self.results.all();
+            let page = report::page(&results)?;
+            eprintln!("wrote {}", report::write(dir, &results, &page)?.display());
         }
         match self.failures.is_empty() {
             true => Ok(()),

@@ -12,7 +12,6 @@ mod lmdb;
 mod machine;
 mod paper;
 mod redb;
-mod report;
 mod rocksdb;
 mod run;
 mod shares;
@@ -22,7 +21,7 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hedgerow_bench::experiments::Paper;
+use hedgerow_papers::experiments::Paper;
 
 /// Measures Hedgerow and its peers with the same operations and memory, and with the nearest
 /// durability that each peer has.

@@ -7,10 +7,12 @@
     reason = "a bench measures the files and the time of the machine"
 )]
 
+pub mod profile;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,6 @@ use hedgerow::advisor::Device;
 use hedgerow::{Compression, Db, Design, FilterSpec, Keyspace, Layout};
 use rustix::fs::OFlags;
 
-use crate::records::RecordShape;
 use crate::store::Result;
 
 /// The bytes of a random read.
@@ -26,10 +27,6 @@ pub const PAGE_BYTES: usize = 4096;
 const CHUNK_BYTES: usize = 1 << 20;
 /// The concurrent reads of a rate, as a multi-get of 32 keys has.
 const DEPTH: usize = 32;
-
-/// The most bytes of the file for the device's rate beside a store's.
-const OWN_BYTES_MAX: u64 = 1 << 30;
-const OWN_TIME: Duration = Duration::from_secs(2);
 
 /// The alignment of memory for direct reads, that of the device's blocks.
 #[repr(C, align(4096))]
@@ -119,32 +116,6 @@ pub fn random_reads<P: AsRef<Path>>(files: &[P], depth: usize, time: Duration) -
         joined.sum::<std::io::Result<u64>>()
     })?;
     Ok(reads as f64 / began.elapsed().as_secs_f64())
-}
-
-/// Measures the device's random reads beside the work of a store. The file is made at the first
-/// measurement. It is as large as the store's records, at most 1 GiB.
-pub(crate) struct OwnRate {
-    path: PathBuf,
-    bytes: u64,
-}
-
-impl OwnRate {
-    pub(crate) fn new(dir: &Path, records: &RecordShape) -> OwnRate {
-        let bytes = records.num * (records.key_bytes + records.value_bytes) as u64;
-        OwnRate {
-            path: dir.join("pages"),
-            bytes: bytes.clamp(CHUNK_BYTES as u64, OWN_BYTES_MAX),
-        }
-    }
-
-    /// Random reads per second, [`DEPTH`] at once, measured for 2 seconds or less of a small file.
-    pub(crate) fn measure(&self) -> Result<f64> {
-        if !self.path.exists() {
-            write(&self.path, self.bytes)?;
-        }
-        let time = OWN_TIME.mul_f64(self.bytes as f64 / OWN_BYTES_MAX as f64);
-        random_reads(&[&self.path], DEPTH, time)
-    }
 }
 
 /// The whole pages of several files.

@@ -17,9 +17,6 @@ mod pool;
 mod records;
 mod zipfian;
 
-// Comparisons.
-pub mod experiments;
-
 // Measurements.
 mod latency;
 mod median;
@@ -38,7 +35,9 @@ mod hedgerow_store;
 mod store;
 
 pub use hedgerow_store::HedgerowStore;
-pub use process::cpu_time_of_threads;
+pub use median::median;
+pub use permutation::mix;
+pub use process::{cpu_time, cpu_time_of_threads};
 pub use records::RecordShape;
 pub use report::read_results;
 pub use session::{Open, Opened, Session};

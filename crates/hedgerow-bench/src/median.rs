@@ -1,7 +1,7 @@
-//! Medians and means of repeated measurements.
+//! Medians of repeated measurements.
 
 /// The median; for an even count, the mean of the two middle numbers.
-pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
@@ -10,10 +10,4 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(numbers[middle]),
         _ => Some(f64::midpoint(numbers[middle - 1], numbers[middle])),
     }
-}
-
-/// The mean.
-pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = numbers.fold((0.0, 0), |(sum, count), number| (sum + number, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }

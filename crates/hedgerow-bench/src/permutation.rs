@@ -4,7 +4,7 @@ use hedgerow::io::sim::SplitMix64;
 
 /// Turns a number into one whose bits look random: the first number of its generator. A bijection.
 #[inline]
-pub(crate) fn mix(x: u64) -> u64 {
+pub fn mix(x: u64) -> u64 {
     SplitMix64::new(x).next()
 }
 

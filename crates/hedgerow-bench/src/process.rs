@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The processor time of all threads, in user and system mode.
-pub(crate) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
@@ -38,43 +38,6 @@ pub(crate) fn drop_page_cache() -> bool {
         reason = "a switch of the system, no file of a store"
     )]
     std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok()
-}
-
-/// Keeps the calling thread, and all threads that it starts later, on the first `count` processors
-/// of its set, until this is dropped.
-pub(crate) struct Confined {
-    #[cfg(target_os = "linux")]
-    before: rustix::thread::CpuSet,
-}
-
-impl Confined {
-    #[cfg(target_os = "linux")]
-    pub(crate) fn to(count: usize) -> std::io::Result<Confined> {
-        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let before = sched_getaffinity(None)?;
-        let mut few = CpuSet::new();
-        let may_run = (0..CpuSet::MAX_CPU).filter(|&processor| before.is_set(processor));
-        may_run.take(count).for_each(|processor| few.set(processor));
-        sched_setaffinity(None, &few)?;
-        Ok(Confined { before })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn to(count: usize) -> std::io::Result<Confined> {
-        let message = format!("expected a system that keeps threads on {count} processors");
-        Err(std::io::Error::new(
-            std::io::ErrorKind::Unsupported,
-            message,
-        ))
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Confined {
-    fn drop(&mut self) {
-        // The system accepted a smaller set, so it accepts the original one.
-        let _ = rustix::thread::sched_setaffinity(None, &self.before);
-    }
 }
 
 /// The bytes of resident memory.
@@ -110,19 +73,13 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn threads_are_told_apart_and_can_be_confined() {
+    fn threads_are_told_apart() {
         let named = std::thread::Builder::new().name("busy-bee".to_owned());
         let its_time = named.spawn(|| {
             while cpu_time_of_threads("busy").unwrap_or_default() < Duration::from_millis(2) {}
             cpu_time_of_threads("no such thread")
         });
         assert_eq!(its_time.unwrap().join().unwrap(), Some(Duration::ZERO));
-        let all = std::thread::available_parallelism().unwrap();
-        {
-            let _few = Confined::to(1).unwrap();
-            assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
-        }
-        assert_eq!(std::thread::available_parallelism().unwrap(), all);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Workload {
     }
 
     /// Returns true if all of its calls have asynchronous forms.
-    pub(crate) fn may_be_asynchronous(self) -> bool {
+    pub fn may_be_asynchronous(self) -> bool {
         matches!(
             self,
             Workload::FillSeq

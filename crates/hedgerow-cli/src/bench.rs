@@ -1,7 +1,5 @@
 //! `hedgerow bench WORKLOAD,…`: measures the engine under the workloads of db_bench and YCSB.
 
-mod paper;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +9,6 @@ use hedgerow::{
     Compression, Design, FilterSpec, IndexSpec, KeyOrder, Layout, Partitioning, PolicySpec,
     Residency, TableSpec,
 };
-use hedgerow_bench::experiments::Paper;
 use hedgerow_bench::{
     HedgerowStore, OpenOptions, Part, RecordShape, Session, Settings, Workload, read_results,
     report,
@@ -39,11 +36,8 @@ Examples:
 /// The workloads run one after the other. After each one, pending flushes and merges are completed
 /// and measured separately. docs/benchmarks.md describes each workload and each field.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    #[command(subcommand)]
-    paper: Option<PaperArguments>,
-
     /// The workloads to run, in this order
     #[arg(
         value_name = "WORKLOADS",
@@ -170,32 +164,6 @@ pub(crate) struct Arguments {
     from: Vec<PathBuf>,
 }
 
-/// The experiments of a paper.
-#[derive(Debug, clap::Subcommand)]
-enum PaperArguments {
-    /// Runs the experiments of the Autumn paper: leveling beside garnering
-    ///
-    /// Each design runs on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(name = "paper-autumn", after_help = paper::AUTUMN)]
-    Autumn(paper::Arguments),
-    /// Runs the experiments of the SlimDB paper: filters, indexes and mixed stores for grouped keys
-    ///
-    /// Each design runs on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(name = "paper-slimdb", after_help = paper::SLIMDB)]
-    Slimdb(paper::Arguments),
-    /// Runs the experiments of the paper on parallel LSM-trees: partitions, workers, queues
-    ///
-    /// Each trial runs on a store of its own, which is removed. docs/benchmarks.md has results.
-    #[command(name = "paper-parallel", after_help = paper::PARALLEL)]
-    Parallel(paper::Arguments),
-    /// Runs the experiments of the LSM-trie paper: growth, gets with few filters in memory, cold
-    /// starts
-    ///
-    /// Each trial runs on a store of its own, which is removed. docs/benchmarks.md describes them.
-    #[command(name = "paper-lsm-trie", after_help = paper::LSM_TRIE)]
-    LsmTrie(paper::Arguments),
-}
-
 /// Parses a table format and the size of its blocks or buckets.
 pub(crate) fn table_format(text: &str) -> Result<(TableSpec, u32), String> {
     let unknown = || {
@@ -266,21 +234,6 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    match &arguments.paper {
-        Some(PaperArguments::Autumn(arguments)) => {
-            return paper::run(Paper::Autumn, arguments, output);
-        }
-        Some(PaperArguments::Slimdb(arguments)) => {
-            return paper::run(Paper::SlimDb, arguments, output);
-        }
-        Some(PaperArguments::Parallel(arguments)) => {
-            return paper::run(Paper::Parallel, arguments, output);
-        }
-        Some(PaperArguments::LsmTrie(arguments)) => {
-            return paper::run(Paper::LsmTrie, arguments, output);
-        }
-        None => {}
-    }
     let mut results = read_all(&arguments.from)?;
     if !arguments.workloads.is_empty() {
         measure(arguments, output, &mut results)?;
@@ -378,17 +331,8 @@ fn row(result: &Value) -> String {
 
 fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<(), Failure> {
     let page = report::page(results).map_err(failure)?;
-    let lines: String = results.iter().map(|result| format!("{result}\n")).collect();
-    fs::create_dir_all(dir).map_err(|e| Failure::io("make", dir, &e))?;
-    for (name, text) in [("results.jsonl", lines), ("index.html", page)] {
-        let path = dir.join(name);
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "a report is no file of a database"
-        )]
-        fs::write(&path, text).map_err(|e| Failure::io("write", &path, &e))?;
-    }
-    output.line(format_args!("wrote {}", dir.join("index.html").display()));
+    let written = report::write(dir, results, &page).map_err(failure)?;
+    output.line(format_args!("wrote {}", written.display()));
     Ok(())
 }
 

@@ -252,24 +252,6 @@ fn numbers_come_from_a_database() {
 }
 
 #[test]
-fn the_papers_tables_are_printed() {
-    let autumn = advise(&["--table", "autumn"]);
-    let garnering = &autumn["policies"][4];
-    assert_eq!(garnering["policy"], "garnering:2,0.8");
-    let levels: Vec<u64> = garnering["rows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["levels"].as_u64().unwrap())
-        .collect();
-    assert_eq!(levels, [3, 5, 6, 7, 8, 9]);
-    let slimdb = advise(&["--table", "slimdb"]);
-    let row = &slimdb["figures"][0]["rows"][5];
-    assert_eq!(row["memory_mib"], 300.0);
-    assert!((row["costs"][3].as_f64().unwrap() - 0.7825).abs() < 1e-4);
-}
-
-#[test]
 fn a_picture_is_drawn() {
     let place = Place::new();
     let file = place.path("memory.svg");

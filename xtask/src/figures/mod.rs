@@ -28,7 +28,7 @@ use std::path::Path;
 use formula::{Rows, Selection, evaluate};
 use serde_json::{Value, json};
 
-const RUNS: &str = "crates/hedgerow-bench/runs";
+const RUNS: &str = "crates/hedgerow-papers/runs";
 /// Folders of documents with numbers; `README.md` is checked, too.
 const FOLDERS: [&str; 2] = ["docs", "docs/benchmarks"];
 const OPENING: &str = "<!-- figures:";

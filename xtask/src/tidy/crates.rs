@@ -8,6 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hedgerow-mem", &[]),
     ("hedgerow-bench", &["hedgerow"]),
     ("hedgerow-cli", &["hedgerow", "hedgerow-bench"]),
+    ("hedgerow-papers", &["hedgerow", "hedgerow-bench"]),
     ("hedgerow-testkit", &["hedgerow", "hedgerow-io"]),
 ];
 

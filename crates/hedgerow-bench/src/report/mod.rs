@@ -9,9 +9,11 @@ mod page;
 mod scatter;
 mod series;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
-use crate::experiments::summary;
 use crate::store::{Result, invalid};
 use chart::Chart;
 pub use curve::Curve;
@@ -89,7 +91,7 @@ const METRICS: [Metric; 22] = [
     Metric::new("Processor seconds", "s", &["cpu_seconds"]),
 ];
 
-/// Results that are shown together: those of one experiment, or those without an experiment.
+/// Results that are shown together: those with one title, or those without a title.
 struct Section<'a> {
     title: &'a str,
     results: Results<'a>,
@@ -98,11 +100,19 @@ struct Section<'a> {
     notes: Vec<String>,
 }
 
-/// The page as HTML, with a section for each experiment.
+/// The page as HTML, with a section for each `title` of results.
 ///
 /// # Errors
 /// A result without the name of its workload; no results.
 pub fn page(results: &[Value]) -> Result<String> {
+    page_with(results, &|_| Vec::new())
+}
+
+/// The page as HTML, with the lines that `notes` returns for the results of each section.
+///
+/// # Errors
+/// Those of [`page`].
+pub fn page_with(results: &[Value], notes: &dyn Fn(&[Value]) -> Vec<String>) -> Result<String> {
     let mut titled: Vec<(&str, Vec<Value>)> = Vec::new();
     for result in results {
         let title = result["title"].as_str().unwrap_or_default();
@@ -118,12 +128,29 @@ pub fn page(results: &[Value]) -> Result<String> {
     }
     let sections = titled
         .iter()
-        .map(|(title, results)| section(title, results));
+        .map(|(title, results)| section(title, results, notes(results)));
     Ok(page::html(&sections.collect::<Result<Vec<_>>>()?))
 }
 
-fn section<'a>(title: &'a str, results: &'a [Value]) -> Result<Section<'a>> {
-    let notes = summary::truths(results);
+/// Writes a page and its results to a directory. Returns the path of the page.
+///
+/// # Errors
+/// An error of the file system.
+pub fn write(dir: &Path, results: &[Value], page: &str) -> Result<PathBuf> {
+    let lines: String = results.iter().map(|result| format!("{result}\n")).collect();
+    fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+    for (name, text) in [("results.jsonl", &lines[..]), ("index.html", page)] {
+        let path = dir.join(name);
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a report is no file of a database"
+        )]
+        fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    Ok(dir.join("index.html"))
+}
+
+fn section<'a>(title: &'a str, results: &'a [Value], notes: Vec<String>) -> Result<Section<'a>> {
     let results = Results::new(results)?;
     let charts = METRICS.iter().filter_map(|metric| results.chart(metric));
     let charts = charts.chain(results.activities_chart());

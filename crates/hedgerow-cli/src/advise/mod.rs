@@ -1,7 +1,6 @@
 //! `hedgerow advise`: the cheapest designs for a workload, a memory budget and a device.
 
 pub(crate) mod profile;
-mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use hedgerow::advisor::{
     advise, expect,
 };
 use hedgerow::{Design, KeyOrder};
+use hedgerow_bench::device::profile::to_json;
 use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 
@@ -33,8 +33,7 @@ Examples:
   hedgerow advise --order semi-sorted:8 --mix miss=0.5,put=0.5 --entries 1e8 --write mixed.design
   hedgerow advise --measure-device /data --measure-size 8GiB
   hedgerow advise --db people
-  hedgerow advise --db people --mix get=0.9,put=0.1
-  hedgerow advise --table autumn";
+  hedgerow advise --db people --mix get=0.9,put=0.1";
 
 /// The mix of an unknown workload.
 const MIX: &str = "get=0.3,miss=0.1,scan=0.1,put=0.5";
@@ -114,9 +113,6 @@ pub(crate) struct Arguments {
     /// Draws the cost against the memory to this SVG file
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Prints the cost tables of a paper instead
-    #[arg(long, value_name = "PAPER", value_enum)]
-    table: Option<tables::Table>,
     #[command(flatten)]
     measure: profile::MeasureArguments,
 }
@@ -229,10 +225,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         return Ok(());
     }
     let device = arguments.device()?;
-    if let Some(table) = arguments.table {
-        tables::print(table, &device, output);
-        return Ok(());
-    }
     let (workload, order) = arguments.workload()?;
     let constraints = arguments.constraints(arguments.memory_budget, order);
     let found = advise(&workload, &device, &constraints)?;
@@ -267,7 +259,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     output.object(&json!({
         "priced": priced,
         "workload": workload_object(&workload),
-        "device": profile::object(&device),
+        "device": to_json(&device),
         "memory_bytes": arguments.memory_budget,
         "designs": shown.iter().map(object).collect::<Vec<_>>(),
         "curve": curve.iter().map(Point::object).collect::<Vec<_>>(),

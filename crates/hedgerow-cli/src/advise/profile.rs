@@ -1,4 +1,4 @@
-//! Profiles of devices: presets, measured profiles, and the file with the last measured one.
+//! The device of `--device`, and the measurement of one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,11 @@ use std::time::Duration;
 
 use hedgerow::advisor::Device;
 use hedgerow_bench::device;
-use serde_json::{Map, Value, json};
+use hedgerow_bench::device::profile::{kept, parse, to_json};
+use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-
-/// The file with the last measured profile.
-pub(super) fn kept() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
-    Some(config?.join("hedgerow").join("device.json"))
-}
 
 /// The device with this name or in this file. Without a name, the device measured last, else an
 /// NVMe drive.
@@ -38,43 +31,6 @@ fn read(path: &Path) -> Result<Device, Failure> {
     })?;
     parse(&text)
         .map_err(|why| Failure::new(Exit::Failure, format!("{}: {why}", path.display())).at(path))
-}
-
-/// Parses a profile: the name of the device, and any of the numbers. Missing numbers are an NVMe
-/// drive's.
-fn parse(text: &str) -> Result<Device, String> {
-    let profile: Map<String, Value> =
-        serde_json::from_str(text).map_err(|e| format!("expected a JSON object, found {e}"))?;
-    let mut device = Device::nvme();
-    if let Some(Value::String(name)) = profile.get("name") {
-        device.name.clone_from(name);
-    }
-    let mut numbers = device.numbers_mut();
-    for (name, value) in profile.iter().filter(|(name, _)| *name != "name") {
-        let Some((_, number)) = numbers.iter_mut().find(|(known, _)| known == name) else {
-            let known = numbers.map(|(known, _)| known).join(", ");
-            return Err(format!("expected name, {known}; found `{name}`"));
-        };
-        match value.as_f64() {
-            Some(found) if found > 0.0 && found.is_finite() => **number = found,
-            _ => {
-                return Err(format!(
-                    "expected a number above 0 for {name}, found {value}"
-                ));
-            }
-        }
-    }
-    Ok(device)
-}
-
-pub(super) fn object(device: &Device) -> Value {
-    let mut device = device.clone();
-    let mut object = Map::new();
-    object.insert("name".to_owned(), json!(device.name));
-    for (name, number) in device.numbers_mut() {
-        object.insert(name.to_owned(), json!(*number));
-    }
-    Value::Object(object)
 }
 
 /// The arguments of `--measure-device`.
@@ -122,10 +78,10 @@ impl MeasureArguments {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).map_err(|e| Failure::io("make", dir, &e))?;
         }
-        super::write_file(&path, &format!("{:#}\n", object(device)))?;
+        super::write_file(&path, &format!("{:#}\n", to_json(device)))?;
         print(device, output);
         output.line(format_args!("kept in {}", path.display()));
-        output.object(&json!({ "device": object(device), "profile": path.to_string_lossy() }));
+        output.object(&json!({ "device": to_json(device), "profile": path.to_string_lossy() }));
         Ok(())
     }
 }
@@ -143,33 +99,4 @@ fn print(device: &Device, output: &mut Output) {
         "  a block written costs {:.3} of a block read at random",
         device.write_ratio()
     ));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_profile_is_read_as_it_is_written() {
-        for name in Device::PRESETS {
-            let device = Device::preset(name).unwrap();
-            assert_eq!(parse(&object(&device).to_string()), Ok(device));
-        }
-    }
-
-    #[test]
-    fn a_profile_that_is_none_says_why() {
-        for (text, why) in [
-            ("[]", "expected a JSON object"),
-            (
-                r#"{"read_us": "fast"}"#,
-                "expected a number above 0 for read_us, found \"fast\"",
-            ),
-            (r#"{"read_us": 0}"#, "expected a number above 0"),
-            (r#"{"colour": 1}"#, "found `colour`"),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert!(error.contains(why), "{error}");
-        }
-    }
 }

@@ -99,7 +99,7 @@ impl Capacities {
 }
 
 /// The entries of levels of these ratios below a memtable of this size.
-pub fn sizes(ratios: &[f64], memtable: f64) -> Vec<f64> {
+pub(crate) fn sizes(ratios: &[f64], memtable: f64) -> Vec<f64> {
     let grow = |size: &mut f64, ratio: &f64| {
         *size *= ratio;
         Some(*size)

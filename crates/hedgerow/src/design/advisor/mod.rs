@@ -26,16 +26,13 @@
 
 mod adoption;
 mod advice;
-mod autumn;
 mod cost;
 mod device;
-mod entropy;
 mod expected;
 mod geometry;
 mod growth;
 mod prediction;
 mod search;
-mod slimdb;
 mod tries;
 mod workload;
 
@@ -44,13 +41,10 @@ mod tests;
 
 pub(crate) use adoption::{Adoption, adoption, is_due};
 pub use advice::{Advice, Constraints};
-pub use autumn::{Growth, PaperPolicy, Symbols};
 pub use cost::{Costs, Filter, Index, Level, Merges};
 pub use device::{Device, Objective};
-pub use entropy::{bits_for, bits_of_saturation, entropy, false_positives};
 pub use expected::{Expected, expect};
-pub use geometry::{Capacities, Geometry, sizes};
+pub use geometry::{Capacities, Geometry};
 pub use prediction::{Memory, Prediction, Tree};
 pub use search::advise;
-pub use slimdb::{SlimDb, SlimDbDesign, SlimDbLayout, SlimDbMix};
 pub use workload::{Mix, Workload};

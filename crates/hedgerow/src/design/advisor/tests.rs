@@ -1,5 +1,4 @@
 //! The reference outputs of the model's specification, and rules that hold for any tree.
 
-mod papers;
 mod reference;
 mod rules;

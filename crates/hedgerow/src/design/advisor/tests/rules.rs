@@ -3,7 +3,7 @@
 use crate::base::options::{Design, FilterSpec, KeyOrder, PolicySpec, TableSpec};
 use crate::design::advisor::{
     Advice, Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree,
-    Workload, advise, expect, false_positives,
+    Workload, advise, expect,
 };
 
 fn filtered(entries: f64, false_positives: f64) -> Level {
@@ -17,6 +17,14 @@ fn filtered(entries: f64, false_positives: f64) -> Level {
         index: Index::Fence,
         cached: 0.0,
     }
+}
+
+/// The sum of the rates of filters with `bits` per entry on average, divided in the best way over
+/// runs of these sizes: the runs' entropy gives it.
+fn false_positives(runs: &[f64], bits: f64) -> f64 {
+    let all: f64 = runs.iter().sum();
+    let entropy: f64 = runs.iter().map(|run| -run / all * (run / all).ln()).sum();
+    (entropy - bits * std::f64::consts::LN_2.powi(2)).exp()
 }
 
 /// The closed form against rates proportional to sizes (the condition for a minimum) at the same

@@ -1,11 +1,11 @@
 //! Figure 9: the cheapest mixture of the designs of table 1 within a memory budget, by the paper's
 //! model.
 
-use hedgerow::advisor::{SlimDb, SlimDbMix};
+use hedgerow_bench::Result;
 use serde_json::json;
 
 use crate::experiments::micro::Micro;
-use crate::store::Result;
+use crate::formulas::slimdb::{SlimDb, SlimDbMix};
 
 /// Budgets in MiB, between which layouts change.
 const BUDGETS_MIB: [u32; 12] = [0, 64, 128, 256, 280, 400, 600, 900, 1000, 1100, 1250, 1500];

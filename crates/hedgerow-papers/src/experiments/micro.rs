@@ -1,10 +1,10 @@
 //! Experiments without a store.
 
+use hedgerow_bench::Result;
 use serde_json::{Value, json};
 
 use super::Runner;
 use super::size::Size;
-use crate::store::Result;
 
 /// Collects the rows of an experiment without a store.
 pub(super) struct Micro<'a> {

@@ -2,11 +2,10 @@
 
 use hedgerow::advisor::{self, Device};
 use hedgerow::{Simulation, simulate};
+use hedgerow_bench::{Part, Result, Workload};
 use serde_json::{Value, json};
 
 use crate::experiments::{Step, Trial};
-use crate::store::Result;
-use crate::workload::{Part, Workload};
 
 /// Adds to the row of a step
 ///

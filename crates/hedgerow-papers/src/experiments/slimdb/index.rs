@@ -9,13 +9,12 @@ use std::time::Instant;
 
 use hedgerow::IndexSpec;
 use hedgerow::internals::parts;
+use hedgerow_bench::{Result, mix};
 use serde_json::json;
 
 use super::group_sizes;
 use super::leveldb_index::{Form, LevelDbIndex};
 use crate::experiments::micro::Micro;
-use crate::permutation::mix;
-use crate::store::Result;
 
 /// The paper's table and its entries.
 const TABLE_BYTES: usize = 32 << 20;

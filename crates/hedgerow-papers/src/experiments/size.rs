@@ -2,11 +2,9 @@
 
 use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design};
+use hedgerow_bench::{OpenOptions, Part, RecordShape, Result, Settings};
 
 use crate::experiments::{Engine, Step, Trial};
-use crate::records::RecordShape;
-use crate::store::{OpenOptions, Result};
-use crate::workload::{Part, Settings};
 
 /// The size of the experiments.
 #[derive(Debug, Clone, PartialEq)]

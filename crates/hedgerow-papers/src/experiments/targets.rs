@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_bench::median;
 use serde_json::Value;
 
 use super::{autumn, lsm_trie, parallel, slimdb};
-use crate::median::{mean, median};
 
 /// A line for each target of any paper that has rows.
 pub(super) fn targets(rows: &[Value]) -> Vec<String> {
@@ -16,6 +16,12 @@ pub(super) fn targets(rows: &[Value]) -> Vec<String> {
         slimdb::targets(rows),
     ];
     of_papers.concat()
+}
+
+/// The mean.
+pub(super) fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = numbers.fold((0.0, 0), |(sum, count), number| (sum + number, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// A bound of a number.

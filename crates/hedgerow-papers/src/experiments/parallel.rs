@@ -13,11 +13,10 @@ pub(super) use targets::{is_of_paper, targets};
 
 use hedgerow::Layout;
 use hedgerow::io::ReadMode;
+use hedgerow_bench::{Result, Workload};
 
 use super::size::{Base, Size};
 use super::{Experiment, Step, Trial, unknown};
-use crate::store::Result;
-use crate::workload::Workload;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

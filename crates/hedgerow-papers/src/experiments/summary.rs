@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use hedgerow_bench::median;
 use serde_json::Value;
 
 use super::parallel;
-use super::targets::targets;
-use crate::median::{mean, median};
+use super::targets::{mean, targets};
 
 /// The beginning of the name of an advisor's design; the name of the mix follows.
 pub const ADVISED: &str = "advised for ";

@@ -15,13 +15,12 @@ mod model;
 mod targets;
 
 use hedgerow::{KeyOrder, Layout, PrefixRule};
+use hedgerow_bench::{Result, Settings, Workload};
 use serde_json::Value;
 
 use super::micro::Micro;
 use super::size::{Base, Size, UNIVERSAL};
 use super::{Experiment, Runner, Step, Trial, unknown};
-use crate::store::Result;
-use crate::workload::{Settings, Workload};
 
 pub(super) use targets::targets;
 

@@ -3,18 +3,20 @@
 //! An experiment is data. It has [`Trial`]s, each an engine with a design on an empty store, and
 //! the [`Step`]s to run on it. [`Runner`] runs the trials one after another, each on a store of its
 //! own that is removed afterwards. It returns a row per step: the result of the
-//! [`Session`](crate::Session) with `experiment`, `title`, `design`, `case`, `round` and the
-//! predictions of a [`model`]. [`summary`] makes a table of rows, [`report`](crate::report) a page.
+//! [`Session`] with `experiment`, `title`, `design`, `case`, `round` and the predictions of a
+//! [`model`]. [`summary`] makes a table of rows, [`report`](hedgerow_bench::report) a page.
 #![allow(
     clippy::disallowed_methods,
     reason = "a bench measures the time of the machine"
 )]
 
 pub mod autumn;
+mod confined;
 mod growth;
 pub mod lsm_trie;
 mod micro;
 pub mod model;
+mod own_rate;
 pub mod parallel;
 mod size;
 pub mod slimdb;
@@ -27,15 +29,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hedgerow::advisor::{Device, Mix};
+use hedgerow_bench::{HedgerowStore, Open, OpenOptions, Part, Result, Session, Settings, Workload};
 use serde_json::{Value, json};
 
-use crate::device::OwnRate;
-use crate::experiments::growth::Growth;
-use crate::hedgerow_store::HedgerowStore;
-use crate::process::Confined;
-use crate::session::{Open, Session};
-use crate::store::{OpenOptions, Result};
-use crate::workload::{Part, Settings, Workload};
+use confined::Confined;
+use growth::Growth;
+use own_rate::OwnRate;
 
 /// The trials of one comparison.
 #[derive(Debug, Clone)]

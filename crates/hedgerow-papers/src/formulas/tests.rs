@@ -1,9 +1,10 @@
 //! The tables of the two papers.
 
-use crate::design::advisor::Geometry;
-use crate::design::advisor::{
-    PaperPolicy, SlimDb, SlimDbMix, bits_for, bits_of_saturation, entropy, false_positives, sizes,
-};
+use hedgerow::advisor::Geometry;
+
+use super::autumn::{PaperPolicy, capacities};
+use super::entropy::{bits_for, bits_of_saturation, entropy, false_positives};
+use super::slimdb::{SlimDb, SlimDbLayout, SlimDbMix};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -83,9 +84,7 @@ fn the_frontier_is_what_enumeration_finds() {
                 cost += mix.hits * here * it.hit + mix.hits * below * it.miss;
                 cost += mix.misses * it.miss + mix.writes * (here + below) * it.write;
             }
-            let beaten = |it: &&crate::design::advisor::SlimDbLayout| {
-                it.bytes <= bytes + 1e-6 && it.cost <= cost + 1e-9
-            };
+            let beaten = |it: &&SlimDbLayout| it.bytes <= bytes + 1e-6 && it.cost <= cost + 1e-9;
             assert!(frontier.iter().any(|it| beaten(&it)), "{code}");
         }
     }
@@ -99,7 +98,7 @@ fn capacities_of_garnering() {
         (0.4, [195.0, 1.53e4, 4.77e5, 5.96e6, 2.98e7, 5.96e7]),
     ] {
         let ratios = Geometry::Garnering { scaling }.ratios(6, 2.0, 1.0);
-        for (found, expected) in sizes(&ratios, 1.0).into_iter().zip(expected) {
+        for (found, expected) in capacities(&ratios).into_iter().zip(expected) {
             assert!((found / expected - 1.0).abs() < 0.005, "{found} {expected}");
         }
     }
@@ -215,7 +214,7 @@ fn bits_at_which_filters_become_worth_nothing() {
         (5.0, 0.8, 0.77, Some(1.21)),
     ] {
         let ratios = Geometry::Garnering { scaling }.ratios(12, ratio, 1.0);
-        let runs = sizes(&ratios, 1.0);
+        let runs = capacities(&ratios);
         let found = bits_of_saturation(&runs);
         assert!((found - saturated).abs() < 0.006, "{found} {saturated}");
         if let Some(bits) = one_read {

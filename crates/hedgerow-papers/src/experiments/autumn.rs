@@ -12,11 +12,10 @@ mod targets;
 use hedgerow::advisor::{Constraints, Device, advise};
 use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Design};
+use hedgerow_bench::{Result, Workload};
 
 use super::size::{Base, Size, TABLE_BYTES_MIN};
 use super::{Experiment, Step, Trial, model, unknown};
-use crate::store::Result;
-use crate::workload::Workload;
 
 pub(super) use targets::targets;
 

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_bench::median;
 use serde_json::Value;
 
 use super::{ALLOTTED, FIVE_LEVELS, FIVE_LEVELS_POLICY, FLUSHES, FLUSHES_COUNT};
 use crate::experiments::summary::ADVISED;
 use crate::experiments::targets::{Bound, Found, Measured};
-use crate::median::median;
 
 const OURS: &str = "hedgerow";
 const RIVAL: &str = "rocksdb";

@@ -8,12 +8,10 @@ use std::time::Instant;
 
 use hedgerow::FilterSpec;
 use hedgerow::internals::parts::{Filters, Hash};
+use hedgerow_bench::{Result, cpu_time, mix};
 use serde_json::json;
 
 use crate::experiments::micro::Micro;
-use crate::permutation::mix;
-use crate::process;
-use crate::store::Result;
 
 const RUNS: u64 = 8;
 /// Keys of a run at scale 1.
@@ -100,10 +98,10 @@ pub(super) fn run(micro: &mut Micro<'_>) -> Result<()> {
             let keys = level.run(run);
             entries += keys.len() as u64;
             for (_, filters, [seconds, cpu_seconds]) in &mut filters {
-                let (began, cpu_began) = (Instant::now(), process::cpu_time());
+                let (began, cpu_began) = (Instant::now(), cpu_time());
                 filters.push(&keys)?;
                 *seconds += began.elapsed().as_secs_f64();
-                *cpu_seconds += (process::cpu_time() - cpu_began).as_secs_f64();
+                *cpu_seconds += (cpu_time() - cpu_began).as_secs_f64();
             }
         }
         for (name, filters, [seconds, cpu_seconds]) in &filters {

@@ -12,14 +12,12 @@
 mod targets;
 
 use hedgerow::{Design, KeyOrder, Layout, Residency, Simulation, TableSpec, advisor, simulate};
+use hedgerow_bench::{Result, Workload, median};
 use serde_json::{Value, json};
 
 use super::micro::Micro;
 use super::size::{Base, Size, UNIVERSAL};
 use super::{Experiment, Runner, Step, Trial, unknown};
-use crate::median::median;
-use crate::store::Result;
-use crate::workload::Workload;
 
 pub(super) use targets::targets;
 

@@ -3,7 +3,7 @@
 //! `doc/table_format.md`, `table/block_builder.cc`). The paper's form `leveldb` restarts at every
 //! key, as LevelDB's index does.
 
-use crate::store::Result;
+use hedgerow_bench::Result;
 
 /// The forms that the paper compares with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! Autumn's Table 2: the costs of policies as data grows, in symbols and in numbers.
+//! Table 2 of Autumn: the costs of policies as data grows, in symbols and in numbers.
 
 use std::fmt;
 
+use hedgerow::advisor::Geometry;
+
 use super::entropy;
-use super::geometry::{Geometry, sizes};
 
 /// A policy of Table 2 with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum PaperPolicy {
     /// The tree of quasi-logarithmic depth with this ratio at the last level.
     Bush(f64),
@@ -143,7 +143,7 @@ impl PaperPolicy {
         const LEVELS_MAX: usize = 64;
         let holds = |levels: usize| -> f64 {
             let ratios = self.ratios(levels + usize::from(is_delayed));
-            sizes(&ratios, 1.0).iter().take(levels).sum()
+            capacities(&ratios).iter().take(levels).sum()
         };
         (1..LEVELS_MAX)
             .find(|levels| holds(*levels) >= data)
@@ -155,7 +155,7 @@ impl PaperPolicy {
     pub fn growth(self, data: f64, bits: f64) -> Growth {
         let levels = self.levels(data, false);
         let ratios = self.ratios(levels);
-        let capacities = sizes(&ratios, 1.0);
+        let capacities = capacities(&ratios);
         let runs = self.runs(&ratios);
         let (last, above) = (capacities[levels - 1], &capacities[..levels - 1]);
         let each = runs.iter().zip(&capacities);
@@ -176,6 +176,15 @@ impl PaperPolicy {
             space_excess: above.iter().sum::<f64>() / last + runs[levels - 1] - 1.0,
         }
     }
+}
+
+/// The capacities in memtables of levels of these ratios.
+pub fn capacities(ratios: &[f64]) -> Vec<f64> {
+    let grow = |size: &mut f64, ratio: &f64| {
+        *size *= ratio;
+        Some(*size)
+    };
+    ratios.iter().scan(1.0, grow).collect()
 }
 
 /// The name of the policy in the options.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use hedgerow::advisor::Device;
 use hedgerow::io::ReadMode;
 use hedgerow_bench::Result;
-use hedgerow_bench::experiments::{Paper, Runner, Size, autumn, ours, summary};
 use hedgerow_bench::report::page;
+use hedgerow_papers::experiments::{Paper, Runner, Size, autumn, ours, summary};
 use serde_json::Value;
 
 const SIZE: Size = Size {
