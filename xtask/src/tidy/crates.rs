@@ -1,4 +1,5 @@
-//! The crates of the workspace from which a crate may be built. ARCHITECTURE.md has the same table.
+//! The crates of the workspace from which a crate may be built; a published one only from
+//! published ones. ARCHITECTURE.md has the same table.
 
 use super::Sources;
 
@@ -29,9 +30,19 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
             if !allowed.contains(&used) {
                 findings.push(format!("{path}:{line}: `{name}` may not use `{used}`"));
             }
+            let other = sources.texts.get(&format!("crates/{used}/Cargo.toml"));
+            if is_published(text) && other.is_some_and(|text| !is_published(text)) {
+                findings.push(format!(
+                    "{path}:{line}: `{name}` is published, but `{used}` is not"
+                ));
+            }
         }
     }
     findings
+}
+
+fn is_published(manifest: &str) -> bool {
+    manifest.lines().all(|line| line != "publish = false")
 }
 
 /// The lines of a manifest that name another crate of ours to build with; tests may use any.
@@ -50,6 +61,27 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_published_crate_uses_published_ones() {
+        let user = "[dependencies]\nhedgerow.workspace = true\nhedgerow-bench.workspace = true\n";
+        let check_with = |user: &str| {
+            let bench = "[package]\npublish = false\n";
+            check(&Sources::of(&[
+                ("crates/hedgerow-cli/Cargo.toml", user),
+                ("crates/hedgerow/Cargo.toml", ""),
+                ("crates/hedgerow-bench/Cargo.toml", bench),
+            ]))
+        };
+        assert_eq!(
+            check_with(user),
+            [
+                "crates/hedgerow-cli/Cargo.toml:3: `hedgerow-cli` is published, but `hedgerow-bench` is not"
+            ]
+        );
+        let unpublished = format!("publish = false\n{user}");
+        assert_eq!(check_with(&unpublished), Vec::<String>::new());
+    }
 
     #[test]
     fn the_engine_knows_nothing_of_its_users() {

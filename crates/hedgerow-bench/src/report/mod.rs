@@ -1,7 +1,7 @@
 //! A page with charts from any set of results, in one self-contained file.
 //!
 //! Results are the objects of a [`Session`](crate::Session), from any stores and settings.
-//! [`series`] chooses the data, and [`chart`] draws them.
+//! `series` chooses the data, and `chart` draws them.
 
 mod chart;
 mod curve;

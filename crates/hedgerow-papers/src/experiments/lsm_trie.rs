@@ -6,7 +6,7 @@
 //! (5). At scale 1 there are 200 million entries of 16 + 100 bytes, 23 GB. Memory is an eighth of
 //! that, which leaves the system another eighth if the process has a quarter. Memtables and tables
 //! have 32 MiB as in the paper, but 256 KiB in 3, so that there are as many levels as with more
-//! data. Memory, memtables and tables shrink with the data, except those of 256 KiB. [`targets`]
+//! data. Memory, memtables and tables shrink with the data, except those of 256 KiB. `targets.rs`
 //! has the targets.
 
 mod targets;

@@ -5,7 +5,7 @@
 //! 1000, and 40 million of the latter for more data than memory. Tables and memtables have the
 //! paper's sizes at scales above 1/16; below, they shrink with the data. Between the steps of a
 //! trial the store is reopened, and the page cache is dropped if the process may do so.
-//! [`targets()`] has the targets.
+//! `targets.rs` has the targets.
 
 mod targets;
 
