@@ -71,7 +71,7 @@ pub use design::simulate::{
 };
 pub use hedgerow_io as io;
 pub use paths::bulk_load::BulkLoadReport;
-pub use paths::compaction::CompactProgress;
+pub use paths::compact::CompactProgress;
 pub use paths::explain::{
     Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
     TableAsked,

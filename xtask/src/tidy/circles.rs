@@ -11,10 +11,6 @@ const ENGINE: &str = "crates/hedgerow/src/";
 /// finding.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
-        "paths/compaction/mod.rs",
-        "a merge that made room in level 0 resumes flushes, and a flush schedules merges",
-    ),
-    (
         "table/block_based/iter.rs",
         "the reader returns the iterator over itself",
     ),

@@ -19,12 +19,12 @@ use crate::base::error::Result;
 use crate::base::options::{Design, Layout, LevelPaths};
 use crate::base::stats::{DbStats, Event};
 use crate::design::advisor::Device;
+use crate::paths::background;
+use crate::paths::background::wait;
 use crate::paths::checkpoint;
-use crate::paths::flush;
 use crate::paths::keyspaces;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
-use crate::paths::retune;
 use crate::paths::statistics;
 use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
@@ -371,7 +371,7 @@ impl Db {
         if let Some(design) = design.filter(|_| !tunes_itself)
             && cell.facts.design().design != design
         {
-            retune::retune(&self.engine, &cell, design)?;
+            background::retune(&self.engine, &cell, design)?;
         }
         Ok(Keyspace::new(&self.engine, &cell))
     }
@@ -465,7 +465,7 @@ impl Db {
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
     pub fn flush(&self) -> Result<()> {
         let (at, partitions) = write::seal_database(&self.engine, false)?;
-        flush::wait_for(&self.engine, &partitions, at)
+        wait::for_flushes(&self.engine, &partitions, at)
     }
 
     /// Copies the database as it is now into a new directory, which opens like any other. A table

@@ -12,16 +12,16 @@ use crate::base::options::{Design, Durability, Layout};
 use crate::base::slice::Slice;
 use crate::base::stats::KeyspaceStats;
 use crate::design::merge_policy::text::print_shape;
+use crate::paths::background;
+use crate::paths::background::wait;
 use crate::paths::bulk_load::{BulkLoad, BulkLoadReport};
-use crate::paths::compaction;
-use crate::paths::compaction::CompactProgress;
+use crate::paths::compact;
+use crate::paths::compact::CompactProgress;
 use crate::paths::explain;
 use crate::paths::explain::Explanation;
-use crate::paths::flush;
 use crate::paths::keyspaces;
 use crate::paths::read;
 use crate::paths::read::{MemoryAnswer, Want};
-use crate::paths::retune;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds,
 };
@@ -462,7 +462,7 @@ impl Keyspace {
         self.check_not_dropped()?;
         let state = self.cell.state.load_full();
         let at = write::seal_all(&self.engine, &state.partitions)?;
-        flush::wait_for(&self.engine, &state.partitions, at)
+        wait::for_flushes(&self.engine, &state.partitions, at)
     }
 
     /// Flushes, then merges all data of a range into the deepest level. Deleted and replaced data
@@ -496,7 +496,7 @@ impl Keyspace {
             total_bytes: bytes.sum(),
         };
         for partition in state.covering(&range) {
-            compaction::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
+            compact::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
         }
         Ok(())
     }
@@ -508,8 +508,8 @@ impl Keyspace {
     /// The error of a merge that failed; `Closed`.
     pub fn wait_until_merged(&self) -> Result<()> {
         let at = self.engine.writer()?.commit().next_seqno;
-        flush::wait_for(&self.engine, &self.cell.state.load().partitions, at)?;
-        compaction::wait_until_idle(&self.engine, &self.cell.state.load().partitions)?;
+        wait::for_flushes(&self.engine, &self.cell.state.load().partitions, at)?;
+        wait::until_idle(&self.engine, &self.cell.state.load().partitions)?;
         self.engine.remove_obsolete();
         Ok(())
     }
@@ -543,7 +543,7 @@ impl Keyspace {
     /// `NoSpace`, `Io`, `Closed`, `Poisoned`. After an error nothing was changed. After `Poisoned`
     /// this is unknown until the database is opened again.
     pub fn retune(&self, design: Design) -> Result<()> {
-        retune::retune(&self.engine, &self.cell, design)
+        background::retune(&self.engine, &self.cell, design)
     }
 
     /// Turns self-tuning on or off, durably; off by default. A self-tuning keyspace retunes itself

@@ -35,11 +35,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::entry::KeyHash;
 use crate::base::entry::RunId;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::{Page, PageId, PageSource, Step, TableId};
-use crate::base::runtime::Priority;
-use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Group, GroupProbe, RUNS_MAX, Run};
 use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
@@ -60,68 +58,6 @@ const SHORT_FINGERPRINT_BITS: u8 = 6;
 /// A new filter has room for one future key per `GROWTH` present keys.
 const GROWTH: u64 = 2;
 
-/// Starts a job, unless one runs, that builds the filters that a tree lacks and writes the due
-/// ones.
-pub(crate) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
-    {
-        let mut work = partition.work();
-        let is_due = || next(engine, partition).is_some() || stored::is_any_due(partition);
-        if work.probing || !is_due() {
-            return;
-        }
-        work.probing = true;
-    }
-    let (engine_ref, partition) = (Arc::downgrade(engine), partition.clone());
-    engine.scheduler.submit(Priority::MergeTop, move || {
-        let Some(engine) = engine_ref.upgrade() else {
-            return;
-        };
-        let mut on_panic = OnPanic(Some(&partition));
-        build_all(&engine, &partition);
-        on_panic.0 = None;
-        engine.remove_obsolete();
-        engine.scheduler.notify_progress();
-    });
-}
-
-/// A panic, which would be a bug, must not keep later filters from being built.
-struct OnPanic<'a>(Option<&'a Partition>);
-
-impl Drop for OnPanic<'_> {
-    fn drop(&mut self) {
-        if let Some(partition) = self.0 {
-            partition.work().probing = false;
-        }
-    }
-}
-
-fn build_all(engine: &Engine, partition: &Partition) {
-    loop {
-        stored::write_due(engine, partition);
-        let step = {
-            let mut work = partition.work();
-            let step = next(engine, partition);
-            // If nothing is lacking, the next change of the tree starts a new job.
-            work.probing = step.is_some();
-            step
-        };
-        let Some(step) = step else { return };
-        if let Err(error) = step.run(engine, partition) {
-            let mut work = partition.work();
-            work.probing = false;
-            work.merge_failure = Some(error.clone());
-            drop(work);
-            if error.kind() != ErrorKind::Closed {
-                engine.tell(Event::BackgroundError {
-                    doing: "build a filter",
-                    error,
-                });
-            }
-            return;
-        }
-    }
-}
-
 /// The next thing that filters over several runs lack.
 pub(crate) enum NextStep {
     Add(Addition),
@@ -129,7 +65,8 @@ pub(crate) enum NextStep {
 }
 
 impl NextStep {
-    fn run(self, engine: &Engine, partition: &Partition) -> Result<()> {
+    /// Carries the step out.
+    pub(crate) fn run(self, engine: &Engine, partition: &Partition) -> Result<()> {
         match self {
             NextStep::Cluster(task) => task.run(engine, partition),
             NextStep::Add(addition) => {

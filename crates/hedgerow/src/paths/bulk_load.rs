@@ -26,9 +26,10 @@ use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::paths::background;
+use crate::paths::background::{HeldFlushes, wait};
 use crate::paths::compaction;
 use crate::paths::compaction::output::OutputTables;
-use crate::paths::flush;
 use crate::paths::write;
 use crate::table::iter::{Entry, ValueSource};
 use crate::table::memory::MergeMemory;
@@ -165,14 +166,14 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
         return Ok(());
     }
     let at = write::seal_all(engine, &partitions)?;
-    flush::wait_for(engine, &partitions, at)?;
-    compaction::wait_for_room(engine, &partitions)?;
+    wait::for_flushes(engine, &partitions, at)?;
+    wait::for_room(engine, &partitions)?;
 
     let _one = lock(&engine.whole_trees);
-    let _flushes_go_on = flush::Held(engine);
+    let _flushes_go_on = HeldFlushes(engine);
     let number = write::number_bulk_load(engine, &partitions)?;
     let seqno = number.seqno;
-    flush::carry_out(engine, &partitions, seqno)?;
+    wait::flush_here(engine, &partitions, seqno)?;
     engine.publisher.wait(seqno.0 - 1);
     engine.writer()?.log.sync_through(number.log_end)?;
 
@@ -195,7 +196,7 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     engine.install_together(edits, || drop(number))?;
     drop(claims);
     for partition in &partitions {
-        compaction::schedule(engine, partition);
+        background::settle(engine, partition);
     }
     engine.scheduler.notify_progress();
     Ok(())

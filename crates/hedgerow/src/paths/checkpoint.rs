@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::group_filter::clusters;
 use crate::group_filter::probes::stored;
 use crate::group_filter::probes::stored::filters_dir;
-use crate::paths::flush;
+use crate::paths::background::{HeldFlushes, wait};
 use crate::paths::write;
 use crate::tree::engine::{Engine, lock, log_dir};
 use crate::tree::partition::tables_dir;
@@ -77,11 +77,11 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
 fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVersion>>)> {
     // Most of the work, without blocking writers.
     let (at, partitions) = write::seal_database(engine, false)?;
-    flush::wait_for(engine, &partitions, at)?;
+    wait::for_flushes(engine, &partitions, at)?;
     let _one = lock(&engine.whole_trees);
-    let _flushes_go_on = flush::Held(engine);
+    let _flushes_go_on = HeldFlushes(engine);
     let (at, partitions) = write::seal_database(engine, true)?;
-    flush::carry_out(engine, &partitions, at)?;
+    wait::flush_here(engine, &partitions, at)?;
     // Edits wait for the manifest's lock.
     let manifest = engine.writer()?.manifest();
     let catalog = engine.catalog.load();

@@ -9,87 +9,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::entry::RunId;
-use crate::base::entry::{PartitionId, SeqNo};
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::runtime::{Pressure, Priority};
+use crate::base::entry::{RunId, SeqNo};
+use crate::base::error::Result;
+use crate::base::runtime::Pressure;
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::RUNS_MAX;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::group_filter::probes::ahead;
-use crate::paths::compaction;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
-use crate::paths::self_tuning;
 use crate::table::iter::InternalIter;
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
-
-/// Schedules flushes of the sealed memtables of a partition.
-pub(crate) fn schedule(engine: &Arc<Engine>, partition: PartitionId) {
-    let engine_ref = Arc::downgrade(engine);
-    engine.scheduler.submit(Priority::Flush, move || {
-        let Some(engine) = engine_ref.upgrade() else {
-            return;
-        };
-        let partition = engine.catalog.load().partitions.get(&partition).cloned();
-        if let Some(partition) = partition {
-            flush_all(&engine, &partition);
-        }
-    });
-}
-
-/// Flushes the sealed memtables of a partition, oldest first. One thread per partition does so at a
-/// time; another thread finds the flag set and leaves the work to the first.
-///
-/// Flushes nothing while level 0 has no room for another run. The merge that makes room schedules
-/// this again when it ends.
-fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
-    loop {
-        {
-            let mut work = partition.work();
-            if work.flushing || !may_flush(engine, partition) || engine.check_open().is_err() {
-                return;
-            }
-            // Checked by the one thread that fills level 0: another may just have added the last
-            // run that fits.
-            work.flushing = !level0_is_full(partition);
-            if !work.flushing {
-                drop(work);
-                compaction::schedule(engine, partition);
-                return;
-            }
-        }
-        let mut on_panic = OnPanic {
-            partition,
-            armed: true,
-        };
-        let result = flush_oldest(engine, partition);
-        on_panic.armed = false;
-        let failed = result.is_err();
-        {
-            let mut work = partition.work();
-            work.flushing = false;
-            work.flush_failure = result.err();
-            if let Some(error) = &work.flush_failure
-                && error.kind() != ErrorKind::Closed
-            {
-                engine.tell(Event::BackgroundError {
-                    doing: "flush a memtable",
-                    error: error.clone(),
-                });
-            }
-        }
-        engine.scheduler.notify_progress();
-        if failed {
-            return;
-        }
-        self_tuning::consider(engine, partition);
-        compaction::schedule(engine, partition);
-    }
-}
 
 /// Returns true if level 0 has as many runs as a group can have.
 pub(crate) fn level0_is_full(partition: &Partition) -> bool {
@@ -98,163 +31,17 @@ pub(crate) fn level0_is_full(partition: &Partition) -> bool {
     level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))
 }
 
-/// Called when a merge of the partition has ended. Flushes that had no room in level 0 resume, or
-/// fail with the error of the merge.
-pub(crate) fn after_merge(engine: &Arc<Engine>, partition: &Partition, failure: Option<&Error>) {
-    if partition.tree().sealed.is_empty() {
-        return;
-    }
-    match failure {
-        None => schedule(engine, partition.id),
-        Some(error) if level0_is_full(partition) => {
-            partition.work().flush_failure = Some(error.clone());
-        }
-        Some(_) => {}
-    }
-}
-
-/// A panic, which would be a bug, must not keep later flushes from being tried.
-struct OnPanic<'a> {
-    partition: &'a Partition,
-    armed: bool,
-}
-
-impl Drop for OnPanic<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            let mut work = self.partition.work();
-            work.flushing = false;
-            work.flush_failure = Some(Error::new(ErrorKind::Io, "a flush panicked"));
-        }
-    }
-}
-
 /// Returns true if there is a sealed memtable that no checkpoint or bulk load holds back.
-fn may_flush(engine: &Engine, partition: &Partition) -> bool {
+pub(crate) fn is_due(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
     oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
+        && engine.check_open().is_ok()
+        && !partition.is_dropped()
 }
 
-/// The failure of the last flush of any partition, if it failed.
-pub(crate) fn failure(engine: &Engine) -> Option<Error> {
-    let catalog = engine.catalog.load();
-    catalog.partitions.values().find_map(|p| {
-        let work = p.work();
-        if work.flushing {
-            None
-        } else {
-            work.flush_failure.clone()
-        }
-    })
-}
-
-/// Retries failed flushes.
-pub(crate) fn retry(engine: &Arc<Engine>) {
-    for partition in engine.catalog.load().partitions.values() {
-        if partition.work().flush_failure.take().is_some() {
-            schedule(engine, partition.id);
-        }
-    }
-}
-
-/// Holds back the flush of memtables sealed later than [`Engine::flushes_held_at`] until it is
-/// dropped.
-pub(crate) struct Held<'a>(pub(crate) &'a Arc<Engine>);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let engine = self.0;
-        engine.flushes_held_at.store(u64::MAX, Ordering::Release);
-        for partition in engine.catalog.load().partitions.values() {
-            if !partition.tree().sealed.is_empty() {
-                schedule(engine, partition.id);
-            }
-        }
-    }
-}
-
-/// Waits until every write of these partitions with a number below `at` is in tables.
-pub(crate) fn wait_for(
-    engine: &Arc<Engine>,
-    partitions: &[Arc<Partition>],
-    at: SeqNo,
-) -> Result<()> {
-    retry(engine);
-    for partition in partitions {
-        let mut failure = None;
-        let ended = engine.scheduler.wait_until(|| {
-            failure = {
-                let work = partition.work();
-                if work.flushing {
-                    None
-                } else {
-                    work.flush_failure.clone()
-                }
-            };
-            failure.is_some()
-                || !is_pending(partition, at)
-                || partition.is_dropped()
-                || engine.check_open().is_err()
-        });
-        // A cleared partition needs no flush any more.
-        if partition.is_dropped() {
-            continue;
-        }
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        engine.check_open()?;
-        if !ended && is_pending(partition, at) {
-            return Err(Error::new(ErrorKind::Io, "a flush was not carried out"));
-        }
-    }
-    Ok(())
-}
-
-/// Flushes every write of these partitions with a number below `at`, on this thread. For a caller
-/// that holds [`Engine::whole_trees`], because all threads of the pool may be waiting for that
-/// lock.
-///
-/// # Errors
-/// As [`wait_for`]; `Conflict` if level 0 has no room.
-pub(crate) fn carry_out(
-    engine: &Arc<Engine>,
-    partitions: &[Arc<Partition>],
-    at: SeqNo,
-) -> Result<()> {
-    for partition in partitions {
-        partition.work().flush_failure = None;
-        while is_pending(partition, at) && !partition.is_dropped() {
-            flush_all(engine, partition);
-            // Another thread may be flushing already.
-            let is_over = || !partition.work().flushing || engine.check_open().is_err();
-            engine.scheduler.wait_until(is_over);
-            engine.check_open()?;
-            let work = partition.work();
-            if let Some(error) = &work.flush_failure {
-                return Err(error.clone());
-            }
-            if is_pending(partition, at) && level0_is_full(partition) {
-                let full =
-                    "level 0 has as many runs as it can have; try again when they have been merged";
-                let failure = work.merge_failure.clone();
-                return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Conflict, full)));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Returns true if a partition has memtables sealed at or before `at`.
-fn is_pending(partition: &Partition, at: SeqNo) -> bool {
-    let tree = partition.tree();
-    let mut sealed = tree.sealed.iter().filter_map(|it| it.sealed_at());
-    sealed.any(|sealed| sealed <= at)
-}
-
-/// Flushes one memtable.
-fn flush_oldest(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<()> {
+/// Flushes the oldest sealed memtable. One thread per partition does so at a time.
+pub(crate) fn flush_oldest(engine: &Engine, partition: &Partition) -> Result<()> {
     let tree = partition.tree_owned();
     let Some(memtable) = tree.sealed.last() else {
         return Ok(());

@@ -1,9 +1,11 @@
 //! The paths: each operation (a put, a get, a flush, a merge, a recovery) from top to bottom in one
 //! file.
 
+pub(crate) mod background;
 pub(crate) mod bulk_load;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
+pub(crate) mod compact;
 pub(crate) mod compaction;
 pub(crate) mod explain;
 pub(crate) mod flush;

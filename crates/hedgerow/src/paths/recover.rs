@@ -43,10 +43,9 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::probes::clusters;
 use crate::group_filter::probes::stored;
 use crate::group_filter::probes::stored::{file_number, filters_dir};
-use crate::paths::compaction;
+use crate::paths::background;
 use crate::paths::compaction::job;
 use crate::paths::flush;
-use crate::paths::self_tuning;
 use crate::table::memory::{Memory, MemoryPlan};
 use crate::table::open::table_number;
 use crate::table::{Table, TableContext};
@@ -143,8 +142,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         took: options.environment.clock.now().saturating_sub(began),
     });
     for partition in engine.catalog.load().partitions.values() {
-        self_tuning::consider(&engine, partition);
-        compaction::schedule(&engine, partition);
+        background::tune_and_settle(&engine, partition);
     }
     engine.events.tell_all();
     Ok(engine)

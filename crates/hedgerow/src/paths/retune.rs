@@ -7,18 +7,16 @@
 //!
 //! Cost: one synced edit of the manifest.
 
-use std::sync::Arc;
-
 use crate::base::error::Result;
 use crate::base::options::Design;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
-use crate::paths::compaction;
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::version::edit::Change;
 
-/// Puts a design in force. Does nothing if it is in force already.
-pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) -> Result<()> {
+/// Puts a design in force. Returns false, and does nothing, if it is in force already. The caller
+/// settles the trees.
+pub(crate) fn put_in_force(engine: &Engine, cell: &KeyspaceCell, design: Design) -> Result<bool> {
     let facts = &cell.facts;
     design.check()?;
     design.check_order(facts.layout.order)?;
@@ -28,7 +26,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
         cell.check_not_dropped()?;
         let from = facts.design_owned().design.clone();
         if from == design {
-            return Ok(());
+            return Ok(false);
         }
         let change = Change::SetDesign {
             id: facts.id,
@@ -48,9 +46,6 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
     let now = engine.environment.clock.now();
     for partition in &cell.state.load().partitions {
         partition.work().retuned_at = Some(now);
-        compaction::schedule(engine, partition);
     }
-    // Before the caller continues.
-    engine.events.tell_all();
-    Ok(())
+    Ok(true)
 }

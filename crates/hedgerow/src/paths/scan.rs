@@ -24,6 +24,7 @@ use crate::base::page::{PageId, Wanted, read_together};
 use crate::base::slice::{Pin, Slice};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
+use crate::paths::background;
 use crate::paths::compaction::seeks;
 use crate::paths::read::has_value;
 use crate::table::Table;
@@ -674,7 +675,7 @@ impl Cursor {
             .operations
             .add_one_of(OperationKind::Seeks, seeks::LOOK_EVERY)
         {
-            seeks::look(engine, state, covering.partitions.clone());
+            background::merge_for_seeks(engine, state, covering.partitions.clone());
         }
         Ok(())
     }

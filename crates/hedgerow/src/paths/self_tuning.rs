@@ -1,4 +1,5 @@
-//! Self-tuning keyspaces: puts the advisor's design for their operations in force, by [`retune`].
+//! Self-tuning keyspaces: finds the advisor's design for their operations.
+//! [`background`](crate::paths::background) puts it in force.
 //!
 //! A keyspace is considered after a flush, on the flush's thread, and when the database is opened;
 //! a keyspace that is only read has its turn then. [`adoption`] decides. The flag and the design
@@ -18,7 +19,6 @@ use crate::base::error::Result;
 use crate::base::options::Design;
 use crate::base::stats::{Event, KeyspaceStats, LevelStats, Operations};
 use crate::design::advisor::{Adoption, Constraints, Workload, adoption, is_due};
-use crate::paths::retune;
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
@@ -38,24 +38,28 @@ pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result
     Ok(())
 }
 
-/// Retunes a self-tuning keyspace, if it is its turn and the new design pays.
-pub(crate) fn consider(engine: &Arc<Engine>, partition: &Partition) {
+/// The design that the keyspace of a tree adopts now: if it tunes itself, it is its turn and the
+/// new design pays.
+pub(crate) fn adopted(
+    engine: &Engine,
+    partition: &Partition,
+) -> Result<Option<(Arc<KeyspaceCell>, Design)>> {
     let facts = &partition.keyspace;
     if !facts.tunes_itself.load(Ordering::Acquire) {
-        return;
+        return Ok(None);
     }
     let catalog = engine.catalog.load();
     let Some(cell) = catalog.keyspaces.get(&facts.name) else {
-        return;
+        return Ok(None);
     };
-    let tuned = find(engine, cell).and_then(|found| match found {
-        Some(found) => adopt(engine, cell, found),
-        None => Ok(()),
-    });
-    if let Err(error) = tuned {
-        let doing = "adopt a design";
-        engine.tell(Event::BackgroundError { doing, error });
-    }
+    Ok(find(engine, cell)?.map(|found| {
+        engine.tell(Event::Adopted {
+            keyspace: cell.facts.name.clone(),
+            us_before: found.us_before,
+            us: found.us,
+        });
+        (cell.clone(), found.design)
+    }))
 }
 
 fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
@@ -121,13 +125,4 @@ fn is_turn(cell: &KeyspaceCell, entries: u64) -> bool {
     due && looked_at
         .compare_exchange(before, counted.max(1), Ordering::AcqRel, Ordering::Acquire)
         .is_ok()
-}
-
-fn adopt(engine: &Arc<Engine>, cell: &KeyspaceCell, found: Adoption) -> Result<()> {
-    engine.tell(Event::Adopted {
-        keyspace: cell.facts.name.clone(),
-        us_before: found.us_before,
-        us: found.us,
-    });
-    retune::retune(engine, cell, found.design)
 }

@@ -20,7 +20,8 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::runtime::{Pressure, Priority};
 use crate::base::stats::OperationKind;
-use crate::paths::flush;
+use crate::paths::background;
+use crate::paths::background::wait;
 use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
@@ -144,8 +145,7 @@ pub(crate) fn commit(
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);
     if let Some(filled) = written? {
-        let write_back = || filled.write_back();
-        engine.scheduler.submit(Priority::Log, write_back);
+        background::spawn(engine, Priority::Log, move |_| filled.write_back());
     }
     writer.log.check_poison()?;
 
@@ -154,9 +154,7 @@ pub(crate) fn commit(
     }
     count(engine, ops);
     if engine.memory.pool.take_shortage() {
-        let pool = engine.memory.pool.clone();
-        let prepare = move || pool.prepare();
-        engine.scheduler.submit(Priority::Log, prepare);
+        background::spawn(engine, Priority::Log, |engine| engine.memory.pool.prepare());
     }
     engine.scheduler.poll();
     Ok(Outcome::Committed)
@@ -166,41 +164,17 @@ pub(crate) fn commit(
 fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     let memory = &engine.memory;
     if memory.begin_writing() {
-        let memory = memory.clone();
-        let divide = move || memory.balance();
-        engine.scheduler.submit(Priority::Log, divide);
+        background::spawn(engine, Priority::Log, |engine| engine.memory.balance());
     }
     if memory.sealed.load(Ordering::Relaxed) != 0 {
         let fill = memory.memtables_fill();
         engine.throttle.set(Pressure::Memtables, fill);
         if fill >= 1.0 {
-            wait_for_memory(engine)?;
+            wait::for_memory(engine)?;
         }
     }
     engine.throttle.admit(bytes);
     Ok(())
-}
-
-/// Waits for a flush, because all memory of the memtables is in use.
-#[cold]
-fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
-    let began = engine.environment.clock.now();
-    let is_full = || engine.memory.memtables_fill() >= 1.0;
-    let mut failure = None;
-    engine.scheduler.wait_until(|| {
-        failure = flush::failure(engine);
-        failure.is_some() || !is_full() || engine.check_open().is_err()
-    });
-    let waited = engine.environment.clock.now().saturating_sub(began);
-    engine.throttle.count(Pressure::Memtables, waited);
-    match failure {
-        // The next writer retries the flushes.
-        Some(error) if is_full() => {
-            flush::retry(engine);
-            Err(error)
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The critical section. If there is no log segment, prepares one outside of it.
@@ -280,8 +254,8 @@ pub(crate) fn skip_number(engine: &Engine) -> Result<UnloggedNumber<'_>> {
 }
 
 /// Takes the number of a bulk load. Seals the memtables of these partitions at it. Memtables sealed
-/// later are not flushed until the caller drops [`flush::Held`]. For `update`, the load counts as a
-/// write to every key.
+/// later are not flushed until the caller drops [`background::HeldFlushes`]. For `update`, the load
+/// counts as a write to every key.
 pub(crate) fn number_bulk_load<'a>(
     engine: &'a Arc<Engine>,
     partitions: &[Arc<Partition>],
@@ -441,7 +415,7 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
 // ---- sealing ----
 
 /// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
-pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bool {
+pub(crate) fn seal(engine: &Arc<Engine>, partition: &Arc<Partition>, at: SeqNo) -> bool {
     // A dropped partition's memtables are already subtracted.
     if partition.is_dropped() {
         return false;
@@ -454,7 +428,7 @@ pub(crate) fn seal(engine: &Arc<Engine>, partition: &Partition, at: SeqNo) -> bo
         return false;
     }
     (engine.memory).remove_active(&partition.keyspace.active, bytes);
-    flush::schedule(engine, partition.id);
+    background::spawn_flush(engine, partition);
     true
 }
 
@@ -518,18 +492,5 @@ fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
             }
         }
     }
-    if !writer.preparing_spares.swap(true, Ordering::AcqRel) {
-        let next = state.next_seqno;
-        let engine_ref = Arc::downgrade(engine);
-        engine.scheduler.submit(Priority::Log, move || {
-            let Some(engine) = engine_ref.upgrade() else {
-                return;
-            };
-            if let Ok(writer) = engine.writer() {
-                // A failure shows when a commit needs the segment and prepares it itself.
-                let _ = writer.log.prepare_spares(next);
-                writer.preparing_spares.store(false, Ordering::Release);
-            }
-        });
-    }
+    background::prepare_spares(engine, writer, state.next_seqno);
 }

@@ -344,6 +344,13 @@ impl Engine {
         }
     }
 
+    /// Queues the failure of a job for the listener. That a database was closed is none.
+    pub(crate) fn tell_failure(&self, doing: &'static str, error: Error) {
+        if error.kind() != ErrorKind::Closed {
+            self.tell(Event::BackgroundError { doing, error });
+        }
+    }
+
     /// Replaces the catalog.
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
         self.memory.set_trees(catalog.partitions.len());

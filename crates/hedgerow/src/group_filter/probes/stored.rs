@@ -98,7 +98,7 @@ fn is_due(filter: &Counted) -> bool {
 }
 
 /// Returns true if any filter of a tree is due to be written.
-pub(super) fn is_any_due(partition: &Partition) -> bool {
+pub(crate) fn is_any_due(partition: &Partition) -> bool {
     let version = &partition.tree().version;
     let groups = version.levels.iter().flat_map(|level| &level.groups);
     let probes = groups.flat_map(|group| &group.probes);
@@ -106,7 +106,7 @@ pub(super) fn is_any_due(partition: &Partition) -> bool {
 }
 
 /// Writes the filters of a tree that are due.
-pub(super) fn write_due(engine: &Engine, partition: &Partition) {
+pub(crate) fn write_due(engine: &Engine, partition: &Partition) {
     let Ok(writer) = engine.writer() else { return };
     let pace = |bytes| {
         engine.rate_limiter.take(bytes);

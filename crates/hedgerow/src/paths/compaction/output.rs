@@ -13,7 +13,6 @@ use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::IndexSpec;
 use crate::base::page::TableId;
-use crate::base::stats::Event;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::Cut;
@@ -322,10 +321,7 @@ impl<'a> OutputTables<'a> {
             Ok(cluster) => self.clusters.push((id, cluster)),
             Err(error) => {
                 engine.check_open()?;
-                engine.tell(Event::BackgroundError {
-                    doing: "write a filter",
-                    error,
-                });
+                engine.tell_failure("write a filter", error);
             }
         }
         Ok(())

@@ -9,9 +9,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Next, limits, submit};
+use super::{MergeJob, limits};
 use crate::base::stats::OperationKind;
-use crate::design::merge_policy::plan::{Plan, RunningJob};
+use crate::design::merge_policy::plan::Plan;
 use crate::design::planner::{plan, plan_for_seeks};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::Partition;
@@ -24,27 +24,26 @@ pub(crate) const LOOK_EVERY: u64 = 1 << 10;
 /// the same.
 const PAID_BYTES: u64 = 16 << 10;
 
-/// Checks if the seeks on these partitions have paid for a merge of one of them.
-#[cold]
-pub(crate) fn look(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usize>) {
+/// The merges that the seeks on these partitions have paid for. They are among the running ones.
+pub(crate) fn begin_paid<'a>(
+    engine: &Engine,
+    state: &'a KeyspaceState,
+    asked: Range<usize>,
+) -> Vec<(&'a Arc<Partition>, MergeJob)> {
     if engine.writer().is_err() {
-        return;
+        return Vec::new();
     }
     // If the trees are probed one by one, each has a share of the seeks.
     let share = state.partitions.len() / asked.len().max(1);
     let seeks = state.facts.operations.get(OperationKind::Seeks) / share.max(1) as u64;
-    for partition in state.partitions[asked].iter().filter(|it| !it.is_dropped()) {
-        if let Some(next) = begin(engine, partition, seeks)
-            && let Next { design, plan, job } = next
-            && let Some(job) = job
-        {
-            submit(engine, partition, design, plan, job);
-        }
-    }
+    let asked = state.partitions[asked].iter();
+    let left = asked.filter(|it| !it.is_dropped());
+    left.filter_map(|it| Some((it, begin(engine, it, seeks)?)))
+        .collect()
 }
 
 /// Enters the merge among the running ones, if it is paid for and there is no other work.
-fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
+fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<MergeJob> {
     let mut work = partition.work();
     let tree = partition.tree();
     let version = &tree.version;
@@ -71,9 +70,7 @@ fn begin(engine: &Engine, partition: &Partition, seeks: u64) -> Option<Next> {
     }
     // If the merge fails, it has to be paid again.
     work.seeks_since = Some((newest, seeks));
-    let job = RunningJob::of(version, &plan);
-    work.running.extend(job.clone());
-    Some(Next { design, plan, job })
+    Some(MergeJob::new(design, version, plan).entered(&mut work))
 }
 
 /// The bytes that a merge reads, and approximately writes.

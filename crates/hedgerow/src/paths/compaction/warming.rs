@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::page::TableId;
-use crate::base::runtime::Priority;
 use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
 use crate::tree::engine::{Engine, lock};
 use crate::tree::partition::Partition;
@@ -19,53 +18,46 @@ const STEP_BLOCKS: usize = 64;
 /// The approximate size of these blocks.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// Begins warming if there is no other work. Called when a tree needs no merge any more. The tree
-/// is remembered until the time comes, so that idle trees cost nothing.
-pub(super) fn schedule(engine: &Arc<Engine>, partition: &Arc<Partition>) {
+/// The trees to warm now. Called when a tree needs no merge any more. That tree is kept in a set
+/// until there is no other work, so that idle trees cost nothing.
+pub(crate) fn begin(engine: &Engine, partition: &Partition) -> Vec<Arc<Partition>> {
     lock(&engine.to_warm).insert(partition.id);
     // Dividing the memory again shows if there are writes.
     engine.memory.balance();
     if !is_time(engine) {
-        return;
+        return Vec::new();
     }
     let to_warm = std::mem::take(&mut *lock(&engine.to_warm));
     let catalog = engine.catalog.load();
-    for partition in to_warm.iter().filter_map(|id| catalog.partitions.get(id)) {
-        if !lacks_blocks(engine, partition) {
-            continue;
-        }
-        {
-            let mut work = partition.work();
-            // The end of a merge calls this again.
-            if work.warming || !work.running.is_empty() {
-                continue;
+    let partitions = to_warm.iter().filter_map(|id| catalog.partitions.get(id));
+    let lacking = partitions.filter(|it| lacks_blocks(engine, it));
+    let begins = |partition: &&Arc<Partition>| {
+        let mut work = partition.work();
+        // The end of a merge calls this again.
+        let begins = !work.warming && work.running.is_empty();
+        work.warming |= begins;
+        begins
+    };
+    lacking.filter(begins).cloned().collect()
+}
+
+/// Reads the blocks of a tree until it changes no more, or there is other work.
+pub(crate) fn fill(engine: &Engine, partition: &Partition) {
+    let mut tree = partition.tree_owned();
+    loop {
+        // A read error is reported to the reader that needs the page.
+        let is_warm = warm(engine, partition, &tree).unwrap_or(true);
+        let mut work = partition.work();
+        let now = partition.tree_owned();
+        // A change of the tree meanwhile left the warming to this job.
+        if !is_warm || Arc::ptr_eq(&now.version, &tree.version) {
+            work.warming = false;
+            if !is_warm {
+                lock(&engine.to_warm).insert(partition.id);
             }
-            work.warming = true;
+            return;
         }
-        let (engine_ref, partition) = (Arc::downgrade(engine), Arc::downgrade(partition));
-        engine.scheduler.submit(Priority::Warm, move || {
-            let Some(partition) = partition.upgrade() else {
-                return;
-            };
-            let mut tree = partition.tree_owned();
-            loop {
-                let engine = engine_ref.upgrade();
-                let Some(engine) = engine else { return };
-                // A read error is reported to the reader that needs the page.
-                let is_warm = warm(&engine, &partition, &tree).unwrap_or(true);
-                let mut work = partition.work();
-                let now = partition.tree_owned();
-                // A change of the tree meanwhile left the warming to this job.
-                if !is_warm || Arc::ptr_eq(&now.version, &tree.version) {
-                    work.warming = false;
-                    if !is_warm {
-                        lock(&engine.to_warm).insert(partition.id);
-                    }
-                    return;
-                }
-                tree = now;
-            }
-        });
+        tree = now;
     }
 }
 

@@ -178,9 +178,11 @@ pub(crate) struct Work {
     pub(crate) warming: bool,
     /// The first table that warming has not visited.
     pub(crate) warmed: Option<TableId>,
-    /// The error of the last flush, until it is tried again.
+    /// The error of the last flush, until it is tried again; also that of a merge that was to make
+    /// room for a flush.
     pub(crate) flush_failure: Option<Error>,
-    /// The error of the last merge, until it is tried again.
+    /// The error of the last merge or filter, until it is tried again. A record of its own, because
+    /// a flush that has room succeeds whatever merges do.
     pub(crate) merge_failure: Option<Error>,
 }
 

@@ -1,0 +1,62 @@
+//! The path of a compaction that a user requests: merges a key range into the deepest level, on the
+//! caller's thread, beside the merges of the background.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::page::TableId;
+use crate::design::planner::Manual;
+use crate::paths::background;
+use crate::paths::compaction;
+use crate::paths::compaction::Step;
+use crate::tree::engine::Engine;
+use crate::tree::partition::Partition;
+
+/// The progress of a manual compaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactProgress {
+    /// Bytes of tables rewritten or moved so far.
+    pub done_bytes: u64,
+    /// The approximate total: the bytes of the range when the compaction began, once for every
+    /// level but the deepest, and those that they are merged into.
+    pub total_bytes: u64,
+}
+
+/// Merges everything of a key range into the deepest level. `go_on` receives the progress after
+/// every step, and may end the work.
+pub(crate) fn compact(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    (lower, upper): &(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    progress: &mut CompactProgress,
+    go_on: &mut dyn FnMut(CompactProgress) -> bool,
+) -> Result<()> {
+    let through = TableId(engine.writer()?.next_table().0);
+    let mut manual = Manual::new(lower.clone(), upper.clone(), through);
+    loop {
+        if !go_on(*progress) {
+            return Err(Error::new(
+                ErrorKind::Cancelled,
+                "the compaction was ended by its caller",
+            ));
+        }
+        engine.writer()?;
+        match compaction::step(engine, partition, &mut manual) {
+            Step::Run(merge) => {
+                progress.done_bytes += match merge.running {
+                    Some(_) => background::carry_out(engine, partition, &merge)?,
+                    None => merge.run(engine, partition)?,
+                };
+                engine.remove_obsolete();
+            }
+            Step::Wait(running) => drop(engine.scheduler.wait_until(|| {
+                partition.work().running.len() < running || engine.check_open().is_err()
+            })),
+            Step::Done => break,
+        }
+    }
+    background::settle(engine, partition);
+    Ok(())
+}
