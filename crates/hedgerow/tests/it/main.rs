@@ -38,6 +38,7 @@ mod memory;
 mod open_files;
 mod operations;
 mod orders;
+mod panics;
 mod partitions;
 mod read_only;
 mod repair;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::entry::RunId;
 use crate::base::entry::SeqNo;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::Priority;
 use crate::base::stats::{Event, OperationKind};
@@ -247,19 +247,14 @@ impl Merge {
         let (mut outputs, mut found) = (Vec::new(), 0);
         let mut failure = None;
         for result in results.iter() {
-            match lock(result).take() {
-                Some(Ok((tables, entries))) => {
+            // This thread has run every piece that no other thread took.
+            let panicked = || Err(Error::new(ErrorKind::Io, "a piece of a merge panicked"));
+            match lock(result).take().unwrap_or_else(panicked) {
+                Ok((tables, entries)) => {
                     outputs.extend(tables);
                     found += entries;
                 }
-                Some(Err(error)) => failure = failure.or(Some(error)),
-                None => {
-                    let closed = Error::new(
-                        crate::base::error::ErrorKind::Closed,
-                        "the merge was abandoned",
-                    );
-                    failure = failure.or(Some(closed));
-                }
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
         // Each entry is in one piece.
