@@ -9,7 +9,7 @@ use hedgerow::{
 };
 
 use crate::support::{
-    Contents, builder, contents, key, kind, open, plain, put_synced, small, value,
+    Contents, builder, contents, key, kind, open, plain, plain_small, put_synced, small, value,
 };
 
 #[test]
@@ -602,9 +602,7 @@ fn events_tell_of_flushes_merges_failures_and_recovery() {
             .push(name.split(' ').next().unwrap().to_owned());
     };
     let db: Db = builder(&disk).listener(listener).open().unwrap();
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for i in 0..500 {
         keyspace.put(key(i * 7 % 500), value(i)).unwrap();
     }

@@ -8,7 +8,7 @@ use hedgerow::{BulkLoadReport, Db, Durability, Error, ErrorKind, Keyspace, Layou
 
 use crate::concurrency::threaded;
 use crate::support::{
-    Contents, builder, contents, files, key, kind, open, plain, read_all, small, value,
+    Contents, builder, contents, files, key, kind, open, plain, plain_small, read_all, small, value,
 };
 
 fn layouts() -> [Layout; 3] {
@@ -127,9 +127,7 @@ fn check_one_commit(layout: Layout, filled: bool) {
 fn new_keys_go_to_the_deepest_level_and_are_not_merged() {
     let disk = SimStorage::new(2);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for part in 0..5 {
         let entries = (part * 300..(part + 1) * 300).map(|i| Ok::<_, Error>((key(i), value(i))));
         keyspace.bulk_load(entries).unwrap();

@@ -8,7 +8,7 @@ use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::io::{Background, Environment, OsClock, OsSpawn};
 use hedgerow::{Builder, Db, Durability, ErrorKind, Layout};
 
-use crate::support::{builder, contents, key, kind, open, plain, small, value};
+use crate::support::{builder, contents, key, kind, open, plain, plain_small, small, value};
 
 fn open_at(disk: &SimStorage, dir: &str) -> Db {
     let environment = Environment::simulated(disk, 3);
@@ -83,9 +83,7 @@ fn checkpoint_into_a_used_directory_is_refused() {
 fn checkpoint_cut_short_does_not_open_and_leaves_the_source_whole() {
     let disk = SimStorage::new(4);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for i in 0..300 {
         keyspace.put(key(i), value(i)).unwrap();
     }

@@ -4,7 +4,9 @@ use hedgerow::io::Environment;
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::{Compression, Db, Design, Error, ErrorKind, Keyspace, Layout, Residency};
 
-use crate::support::{Contents, DIR, builder, files, key, kind, open, small, value};
+use crate::support::{
+    Contents, DIR, builder, contents_unordered, files, hashed, key, kind, open, small, value,
+};
 
 fn clustered(policy: &str, residency: Residency) -> Design {
     Design {
@@ -13,19 +15,6 @@ fn clustered(policy: &str, residency: Residency) -> Design {
         residency,
         ..small()
     }
-}
-
-fn hashed(db: &Db, design: Design) -> Keyspace {
-    let layout = Layout::hashed();
-    db.keyspace_with("hashed", layout, design).unwrap()
-}
-
-fn contents(keyspace: &Keyspace) -> Contents {
-    let scan = keyspace.scan_unordered().unwrap();
-    let items = scan.map(Result::unwrap);
-    items
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
 }
 
 /// All files are of clusters that are in use, and whole.
@@ -46,7 +35,7 @@ fn closed(seed: u64, residency: Residency) -> (SimStorage, Contents) {
     }
     keyspace.flush().unwrap();
     keyspace.wait_until_merged().unwrap();
-    let expected = contents(&keyspace);
+    let expected = contents_unordered(&keyspace);
     assert_eq!(expected.len(), 3000);
     db.close().unwrap();
     (disk, expected)
@@ -392,7 +381,7 @@ fn filters_become_clusters_and_clusters_filters() {
             model.insert(key(at), to);
         }
         keyspace.wait_until_merged().unwrap();
-        assert_eq!(contents(&keyspace), model, "{policy} {filter}");
+        assert_eq!(contents_unordered(&keyspace), model, "{policy} {filter}");
         assert_holds(&keyspace, &model);
         for (key, value) in &before {
             let found = snapshot.get(&keyspace, key).unwrap();
@@ -449,7 +438,7 @@ fn any_failing_operation_on_clusters_loses_nothing() {
                 let _ = keyspace.wait_until_merged();
                 disk.clear_faults();
                 keyspace.wait_until_merged().unwrap();
-                let expected = contents(&keyspace);
+                let expected = contents_unordered(&keyspace);
                 assert_eq!(expected.len(), 700, "{class:?} {nth}, {fault:?}");
                 assert_holds(&keyspace, &expected);
                 db.verify().unwrap();

@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::faults::check_no_leftovers;
-use crate::support::{builder, contents, files, key, kind, open, plain, small, value};
+use crate::support::{builder, contents, files, key, kind, open, plain, plain_small, small, value};
 
 fn filled(db: &Db, count: u64) -> Keyspace {
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(db);
     for i in 0..count {
         keyspace.put(key(i * 7919 % count), value(i)).unwrap();
     }

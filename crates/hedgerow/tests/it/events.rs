@@ -7,7 +7,7 @@ use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::io::{Background, Environment, OsSpawn};
 use hedgerow::{Db, Design, ErrorKind, Event, Layout, Result};
 
-use crate::support::{DIR, key, small, value};
+use crate::support::{DIR, key, plain_small, small, value};
 
 /// The names of the events that a listener got.
 type Heard = Arc<Mutex<BTreeSet<String>>>;
@@ -81,9 +81,7 @@ fn until(heard: &Heard, expected: &str, mut step: impl FnMut(u64)) {
 /// Causes every event, except those that come with filters.
 fn happen(disk: &SimStorage, environment: Environment) -> Heard {
     let (db, heard) = curious(environment);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for i in 0..500 {
         keyspace.put(key(i * 7 % 500), value(i)).unwrap();
     }

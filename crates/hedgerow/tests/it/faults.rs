@@ -4,7 +4,8 @@ use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::{Durability, ErrorKind, Keyspace, Layout};
 
 use crate::support::{
-    Contents, DIR, builder, contents, files, key, kind, open, plain, put_synced, small, value,
+    Contents, DIR, builder, contents, files, key, kind, open, plain, plain_small, put_synced,
+    small, value,
 };
 
 /// Writes until one fails; what was acknowledged is added to `expected`. The error's kind, if any.
@@ -263,9 +264,7 @@ fn failed_write_of_a_table_is_tried_again_and_loses_nothing() {
 fn failed_flush_in_the_background_is_tried_again_by_writers() {
     let disk = SimStorage::new(8);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for nth in 0..4 {
         disk.fail_path_after(OpClass::Write, "/tables", nth, Fault::Io);
     }
@@ -299,9 +298,7 @@ fn failed_merge_is_tried_again_and_loses_nothing() {
     ] {
         let disk = SimStorage::new(9);
         let db = open(&disk);
-        let keyspace = db
-            .keyspace_with("plain", Layout::sorted(), small())
-            .unwrap();
+        let keyspace = plain_small(&db);
         let mut expected = Contents::new();
         write_until_error(&keyspace, 0..2000, &mut expected);
         // Entries written in order only move down.
@@ -321,9 +318,7 @@ fn failed_merge_is_tried_again_and_loses_nothing() {
 fn failed_read_is_an_error_once_and_no_wrong_answer() {
     let disk = SimStorage::new(10);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     let mut expected = Contents::new();
     write_until_error(&keyspace, 0..600, &mut expected);
     db.close().unwrap();
@@ -354,9 +349,7 @@ fn failed_read_is_an_error_once_and_no_wrong_answer() {
 fn scan_after_a_failed_read_gives_no_item_twice() {
     let disk = SimStorage::new(11);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     let mut expected = Contents::new();
     write_until_error(&keyspace, 0..600, &mut expected);
     db.close().unwrap();

@@ -5,11 +5,13 @@ use std::path::Path;
 use hedgerow::inspect::{FilterDescription, Part, Table};
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Db, Design, ErrorKind, FilterSpec, IndexSpec, KeyOrder, Keyspace, Layout, LevelSpec,
-    PolicySpec, PrefixRule, Residency, TableSpec,
+    Design, ErrorKind, FilterSpec, IndexSpec, KeyOrder, Keyspace, Layout, LevelSpec, PolicySpec,
+    PrefixRule, Residency, TableSpec,
 };
 
-use crate::support::{Contents, DIR, builder, files, key, kind, open, small, value};
+use crate::support::{
+    Contents, DIR, builder, contents_unordered, files, hashed, key, kind, open, small, value,
+};
 
 fn design(policy: PolicySpec) -> Design {
     Design {
@@ -18,19 +20,6 @@ fn design(policy: PolicySpec) -> Design {
         filter: FilterSpec::Bloom { bits_per_key: 16.0 },
         ..small()
     }
-}
-
-fn hashed(db: &Db, design: Design) -> Keyspace {
-    db.keyspace_with("hashed", Layout::hashed(), design)
-        .unwrap()
-}
-
-fn contents(keyspace: &Keyspace) -> Contents {
-    let scan = keyspace.scan_unordered().unwrap();
-    let items = scan.map(Result::unwrap);
-    items
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
 }
 
 /// Puts and deletes, values of all sizes, some keys again and again.
@@ -49,7 +38,7 @@ fn change(keyspace: &Keyspace, expected: &mut Contents, rounds: u64) {
 }
 
 fn check(keyspace: &Keyspace, expected: &Contents) {
-    assert_eq!(contents(keyspace), *expected);
+    assert_eq!(contents_unordered(keyspace), *expected);
     let keys: Vec<_> = (0..2600).map(key).collect();
     let together = keyspace.multi_get(&keys).unwrap();
     for (key, together) in keys.iter().zip(together) {

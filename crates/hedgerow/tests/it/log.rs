@@ -4,8 +4,8 @@ use hedgerow::io::sim::SimStorage;
 use hedgerow::{Design, Durability, ErrorKind, Layout};
 
 use crate::support::{
-    Contents, DIR, builder, contents, files, key, kind, open, plain, prefix_length, put_synced,
-    small, value,
+    Contents, DIR, builder, contents, files, key, kind, open, plain, plain_small, prefix_length,
+    put_synced, small, value,
 };
 
 /// The number of images of a disk without power that the test examines.
@@ -125,9 +125,7 @@ fn empty_synced_batch_makes_everything_before_it_durable() {
 fn buffered_write_survives_the_end_of_the_process() {
     let disk = SimStorage::new(5);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for i in 0..300 {
         keyspace.put(key(i), value(i)).unwrap();
         if i % 37 == 0 {
@@ -140,9 +138,7 @@ fn buffered_write_survives_the_end_of_the_process() {
 fn old_records_of_a_recycled_segment_never_replay() {
     let disk = SimStorage::new(6);
     let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     let mut expected = Contents::new();
     for round in 0..30u64 {
         // Records of one size, so that old ones lie where new ones would.

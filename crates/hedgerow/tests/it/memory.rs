@@ -10,7 +10,7 @@ use hedgerow::{
 };
 
 use crate::concurrency::threaded;
-use crate::support::{builder, contents, key, kind, open, plain, small, value};
+use crate::support::{builder, contents, key, kind, open, plain, plain_small, small, value};
 
 /// 2,000 keys in one run of tables, opened anew, index and filter in memory.
 fn cold(disk: &SimStorage, value: impl Fn(u64) -> Vec<u8>) -> (Db, Keyspace) {
@@ -316,9 +316,7 @@ fn writers_held_back_are_accounted_for() {
     let environment = hedgerow::io::Environment::simulated(&disk, 6);
     let clock = environment.clock.clone();
     let db = builder(&disk).environment(environment).open().unwrap();
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     let began = clock.now();
     let mut longest = Duration::ZERO;
     for i in 0..8000 {

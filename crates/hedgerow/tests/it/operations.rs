@@ -4,7 +4,7 @@ use hedgerow::advisor::Workload;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Keyspace, Layout, Operations};
 
-use crate::support::{builder, key, open, small};
+use crate::support::{builder, key, open, plain_small};
 
 /// Writes 200 keys five times and deletes a tenth of them. Makes 300 gets, a third of absent keys,
 /// and 50 scans of four entries, three steps each.
@@ -37,9 +37,7 @@ fn counts(operations: &Operations) -> [u64; 6] {
 fn operations_are_remembered_by_the_manifest() {
     let disk = SimStorage::new(1);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     let other = db.keyspace("other", Layout::sorted()).unwrap();
     other.put("a", "b").unwrap();
     ask(&keyspace);

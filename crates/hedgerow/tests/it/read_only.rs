@@ -14,7 +14,8 @@ use hedgerow::io::{
 use hedgerow::{Db, Durability, ErrorKind, Keyspace, Layout};
 
 use crate::support::{
-    DIR, builder, contents, files, key, kind, open, plain, prefix_length, put_synced, small, value,
+    DIR, builder, contents, files, key, kind, open, plain, plain_small, prefix_length, put_synced,
+    small, value,
 };
 
 #[test]
@@ -55,9 +56,7 @@ fn lock_holds_on_a_real_disk() {
 fn read_only_refuses_every_write_and_changes_nothing() {
     let disk = SimStorage::new(2);
     let db = open(&disk);
-    let keyspace = db
-        .keyspace_with("plain", Layout::sorted(), small())
-        .unwrap();
+    let keyspace = plain_small(&db);
     for i in 0..200 {
         keyspace.put(key(i), value(i)).unwrap();
     }

@@ -38,6 +38,18 @@ pub(crate) fn plain(db: &Db) -> Keyspace {
     db.keyspace("plain", Layout::sorted()).unwrap()
 }
 
+/// The keyspace `plain` with the small design.
+pub(crate) fn plain_small(db: &Db) -> Keyspace {
+    db.keyspace_with("plain", Layout::sorted(), small())
+        .unwrap()
+}
+
+/// A keyspace with keys in the order of their hashes.
+pub(crate) fn hashed(db: &Db, design: Design) -> Keyspace {
+    db.keyspace_with("hashed", Layout::hashed(), design)
+        .unwrap()
+}
+
 pub(crate) fn key(i: u64) -> Vec<u8> {
     format!("key-{i:06}").into_bytes()
 }
@@ -72,6 +84,15 @@ pub(crate) fn read_all(keyspace: &Keyspace) -> Result<Contents> {
 
 pub(crate) fn contents(keyspace: &Keyspace) -> Contents {
     read_all(keyspace).unwrap()
+}
+
+/// Everything, read in stored order, for keys that are not sorted.
+pub(crate) fn contents_unordered(keyspace: &Keyspace) -> Contents {
+    let scan = keyspace.scan_unordered().unwrap();
+    let items = scan.map(Result::unwrap);
+    items
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
 }
 
 /// The kind of an error that must be.

@@ -3,31 +3,16 @@
 use std::collections::BTreeMap;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{
-    Db, Design, Error, ErrorKind, FilterSpec, Keyspace, Layout, PolicySpec, PrefixRule, TableSpec,
-};
+use hedgerow::{Design, Error, ErrorKind, FilterSpec, Layout, PolicySpec, PrefixRule, TableSpec};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::support::{Contents, builder, key, open, small, value};
+use crate::support::{builder, contents_unordered, hashed, key, open, small, value};
 
 fn trie(fan_out: u32) -> Design {
     Design {
         policy: PolicySpec::trie(fan_out),
         ..small()
     }
-}
-
-fn hashed(db: &Db, design: Design) -> Keyspace {
-    db.keyspace_with("hashed", Layout::hashed(), design)
-        .unwrap()
-}
-
-fn contents(keyspace: &Keyspace) -> Contents {
-    let scan = keyspace.scan_unordered().unwrap();
-    let items = scan.map(Result::unwrap);
-    items
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
 }
 
 /// I10 of LSM-trie: an entry is written once for each level down to its own, and never else. I1:
@@ -140,7 +125,7 @@ fn what_is_stale_is_reclaimed() {
             }
         }
         keyspace.wait_until_merged().unwrap();
-        assert_eq!(contents(&keyspace), model, "round {round}");
+        assert_eq!(contents_unordered(&keyspace), model, "round {round}");
         let levels = keyspace.stats().levels;
         let last = levels.iter().rev().find(|it| it.entries > 0).unwrap();
         assert!(last.entries < 4 * 4000, "round {round}: {levels:?}");
@@ -148,7 +133,7 @@ fn what_is_stale_is_reclaimed() {
     drop(keyspace);
     drop(db);
     let keyspace = open(&disk).keyspace("hashed", Layout::hashed()).unwrap();
-    assert_eq!(contents(&keyspace), model);
+    assert_eq!(contents_unordered(&keyspace), model);
 }
 
 /// Deletes keys in random order. The entries that stay are bounded by the live keys and by level 0.
@@ -178,7 +163,7 @@ fn random_deletes_leave_little_behind() {
         // Half of the entries under level 0 can be read, or a tombstone in level 0 hides them.
         let most = 2 * left + 3 * levels[0].entries;
         assert!(entries <= most, "{entries} entries, {levels:?}");
-        let live = contents(&keyspace).len() as u64;
+        let live = contents_unordered(&keyspace).len() as u64;
         assert_eq!(live, left);
         db.verify().unwrap();
     }
@@ -214,13 +199,13 @@ fn trees_become_tries_and_tries_become_trees() {
             model.insert(key(at), to);
         }
         keyspace.wait_until_merged().unwrap();
-        assert_eq!(contents(&keyspace), model, "{policy}");
+        assert_eq!(contents_unordered(&keyspace), model, "{policy}");
         db.verify().unwrap();
     }
     let db = open(&disk);
     let keyspace = db.keyspace("hashed", Layout::hashed()).unwrap();
     keyspace.compact::<&[u8]>(..).unwrap();
-    assert_eq!(contents(&keyspace), model);
+    assert_eq!(contents_unordered(&keyspace), model);
     let deepest = keyspace
         .stats()
         .levels
@@ -243,7 +228,7 @@ fn a_bulk_load_goes_into_nodes() {
         keyspace.bulk_load(entries).unwrap();
         model.extend(range.map(load));
         keyspace.wait_until_merged().unwrap();
-        assert_eq!(contents(&keyspace), model);
+        assert_eq!(contents_unordered(&keyspace), model);
         db.verify().unwrap();
     }
 }

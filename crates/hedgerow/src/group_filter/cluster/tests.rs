@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::page::Buffer;
-use crate::table::filter::REMIX;
+use crate::base::random::Random;
 
 mod damage;
 mod format;
@@ -11,14 +11,8 @@ mod pile;
 
 /// Numbers that are the same in every run.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(REMIX);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
+    let mut random = Random::new(seed);
+    move || random.next()
 }
 
 /// A hash with its place in the order, and the half that filters.
