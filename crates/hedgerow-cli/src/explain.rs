@@ -5,7 +5,7 @@ mod design;
 
 use std::ffi::OsString;
 
-use hedgerow::{
+use hedgerow::explain::{
     Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, PageAsked, RunAsked, TableAsked,
 };
 use serde_json::{Value, json};

@@ -31,6 +31,7 @@
 //! settings matter most. A crash keeps a prefix of all writes in the order of their commits, and
 //! this prefix has everything that was synced.
 #![forbid(unsafe_code)]
+#![warn(unnameable_types)]
 
 mod api;
 mod paths;
@@ -72,10 +73,14 @@ pub use design::simulate::{
 pub use hedgerow_io as io;
 pub use paths::bulk_load::BulkLoadReport;
 pub use paths::compact::CompactProgress;
-pub use paths::explain::{
-    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked, RunAsked,
-    TableAsked,
-};
 pub use paths::read::MemoryAnswer;
 pub use paths::scan::{Cursor, Scan, ScanToken, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};
+
+/// The steps of a lookup, as [`Keyspace::explain`] reports them.
+pub mod explain {
+    pub use crate::paths::explain::{
+        Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked,
+        RunAsked, TableAsked,
+    };
+}

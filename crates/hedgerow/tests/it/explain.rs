@@ -1,10 +1,9 @@
 //! An explanation is what a get did: it gives the same value, and names as many pages, reads and
 //! filters as the statistics counted.
 
+use hedgerow::explain::{Explanation, FilterAnswer};
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{
-    Db, Design, EntryKind, Explanation, FilterAnswer, Keyspace, Layout, PageClass, Residency,
-};
+use hedgerow::{Db, Design, EntryKind, Keyspace, Layout, PageClass, Residency};
 
 use crate::support::{key, open, plain, small, value};
 

@@ -44,6 +44,7 @@ pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::base::page::{Handle, TableId};
 pub use crate::design::merge_policy::tree_edit::Placement;
 pub use crate::table::filter::bloom::Description as BloomDescription;
+pub use crate::table::filter::bucket_bloom::Description as BucketsDescription;
 pub use crate::table::filter::cuckoo::Description as CuckooDescription;
 pub use crate::table::filter::run_hashes::Description as HashesDescription;
 pub use crate::table::filter::table_filter::Description as FilterDescription;
