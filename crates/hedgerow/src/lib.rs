@@ -67,9 +67,6 @@ pub use base::stats::{
     DbStats, Event, KeyspaceStats, LevelStats, Listener, MemoryStats, Operations, PartitionStats,
     Stall, StallStats, WorkerStats,
 };
-pub use design::simulate::{
-    GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate,
-};
 pub use hedgerow_io as io;
 pub use paths::bulk_load::BulkLoadReport;
 pub use paths::compact::CompactProgress;
@@ -82,5 +79,12 @@ pub mod explain {
     pub use crate::paths::explain::{
         Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked,
         RunAsked, TableAsked,
+    };
+}
+
+/// The growth of a tree by a design, simulated with virtual tables.
+pub mod simulate {
+    pub use crate::design::simulate::{
+        GrowthPoint, LevelReport, Overwrites, Simulation, SimulationReport, simulate,
     };
 }

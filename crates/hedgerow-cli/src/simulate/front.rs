@@ -4,7 +4,8 @@
 //! both are means while the store doubles. A policy is on the front if no other policy has fewer of
 //! one and no more of the other.
 
-use hedgerow::{PolicySpec, Simulation, simulate};
+use hedgerow::PolicySpec;
+use hedgerow::simulate::{Simulation, simulate};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};

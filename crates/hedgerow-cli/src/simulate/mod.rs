@@ -5,9 +5,8 @@ mod front;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hedgerow::{
-    Design, GrowthPoint, Overwrites, PolicySpec, Simulation, SimulationReport, simulate,
-};
+use hedgerow::simulate::{GrowthPoint, Overwrites, Simulation, SimulationReport, simulate};
+use hedgerow::{Design, PolicySpec};
 use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 

@@ -11,7 +11,8 @@
 
 mod targets;
 
-use hedgerow::{Design, KeyOrder, Layout, Residency, Simulation, TableSpec, advisor, simulate};
+use hedgerow::simulate::{Simulation, simulate};
+use hedgerow::{Design, KeyOrder, Layout, Residency, TableSpec, advisor};
 use hedgerow_bench::{Result, Workload, median};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Adds the models' predictions to the measurements.
 
 use hedgerow::advisor::{self, Device};
-use hedgerow::{Simulation, simulate};
+use hedgerow::simulate::{Simulation, simulate};
 use hedgerow_bench::{Part, Result, Workload};
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use hedgerow::advisor::{Device, Workload, expect};
 use hedgerow::io::sim::{SimClock, SimStorage, SplitMix64};
 use hedgerow::io::{Clock, Environment};
-use hedgerow::{Compression, Db, Design, Layout, Overwrites, PolicySpec, Simulation, simulate};
+use hedgerow::simulate::{Overwrites, Simulation, simulate};
+use hedgerow::{Compression, Db, Design, Layout, PolicySpec};
 
 use crate::support::DIR;
 

@@ -47,7 +47,7 @@ use virtual_tree::VirtualTree;
 /// A store and its writes, and its design.
 ///
 /// ```
-/// use hedgerow::{Simulation, simulate};
+/// use hedgerow::simulate::{Simulation, simulate};
 ///
 /// let report = simulate(&Simulation {
 ///     entries: 20_000_000,
