@@ -550,7 +550,7 @@ impl<'a> TableLookup<'a> {
 
     /// Advances to the next filter or table once the last one has answered. Returns false if there
     /// is none.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, observer: &mut impl Observer) -> bool {
         if self.at.asked.is_none() {
             self.at.asked = self.next(observer);
@@ -560,7 +560,7 @@ impl<'a> TableLookup<'a> {
 
     /// Probes the filter or table that it has advanced to. `Done(None)`: the lookup continues with
     /// the next one.
-    #[inline]
+    #[inline(always)]
     fn ask(
         &mut self,
         stats: &Stats,
