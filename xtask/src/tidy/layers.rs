@@ -13,26 +13,15 @@ const ROOMS: &[&str] = &[
     "lib",
     "api",
     "paths",
-    "group_filter",
     "tree",
+    "group_filter",
     "design",
     "table",
     "base",
 ];
 
 /// Edges against the rule, each with its reason. One that is not used any more is a finding.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    (
-        "tree",
-        "group_filter",
-        "an edit carries the clusters of tables over, and a tree says whose they are",
-    ),
-    (
-        "design",
-        "group_filter",
-        "the simulator writes clusters by the rules of those who write them",
-    ),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// The pure parts, which decide: they never see storage, locks or atomics.
 const PURE: &[&str] = &[
@@ -41,8 +30,15 @@ const PURE: &[&str] = &[
     "table/block_index/",
     "table/filter/",
     "table/iter/",
-    "group_filter/cluster/",
-    "group_filter/multi_level_cuckoo/",
+    "group_filter/cluster/assemble.rs",
+    "group_filter/cluster/columns.rs",
+    "group_filter/cluster/directory.rs",
+    "group_filter/cluster/mod.rs",
+    "group_filter/cluster/page.rs",
+    "group_filter/multi_level_cuckoo/coverage.rs",
+    "group_filter/multi_level_cuckoo/encoding.rs",
+    "group_filter/multi_level_cuckoo/mod.rs",
+    "group_filter/multi_level_cuckoo/ring.rs",
     "base/key_order/",
     "base/codec/",
     "tree/wal/record.rs",

@@ -14,11 +14,8 @@ const OF_TABLE_FORMATS: &[&str] = &["iter", "reader", "writer"];
 
 /// Names of two modules, each with its reason. One that is not needed is a finding.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("clusters", "of a tree, and of the plan of their files"),
-    ("file", "of each filter over a group"),
     ("page", "of the page cache, and of a cluster"),
     ("places", "in the manifest, and when a database is opened"),
-    ("plan", "of merges, and of clusters"),
 ];
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {

@@ -83,9 +83,12 @@ fn functions(text: &str) -> Vec<(String, usize)> {
             continue;
         };
         let closing = format!("{}}}", &line[..line.len() - code.len()]);
-        let end = lines[i..]
-            .iter()
-            .position(|l| *l == closing || l.ends_with(';') && *l == *line);
+        // A method of a trait may have no body.
+        let declared = format!("{}) ", &line[..line.len() - code.len()]);
+        let ends = |l: &&str| {
+            **l == closing || l.ends_with(';') && (l == line || l.starts_with(&declared))
+        };
+        let end = lines[i..].iter().position(ends);
         let lines = if code.ends_with('}') {
             1
         } else {
@@ -136,6 +139,9 @@ mod tests {
                 .max(),
             Some(1)
         );
+        let declared =
+            "trait T {\n    fn g(\n        &self,\n    ) -> u8;\n\n    fn h(&self) {}\n}\n";
+        assert_eq!(functions(declared)[0], ("g".to_owned(), 4));
     }
 
     #[test]

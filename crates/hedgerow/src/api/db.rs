@@ -17,6 +17,7 @@ use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
 use crate::base::error::Result;
 use crate::base::options::{Design, Layout, LevelPaths};
+use crate::base::runtime::lock;
 use crate::base::stats::{DbStats, Event};
 use crate::design::advisor::Device;
 use crate::paths::background;
@@ -30,7 +31,7 @@ use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
-use crate::tree::engine::{Engine, Handle, lock};
+use crate::tree::engine::{Engine, Handle};
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
 ///

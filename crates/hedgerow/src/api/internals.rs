@@ -16,8 +16,7 @@ use crate::base::codec::{ByteReader, packed};
 use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, PageSource, Step, TableId};
-use crate::group_filter::cluster::{Source, assemble};
-use crate::group_filter::clusters;
+use crate::group_filter::cluster::{self, Source, assemble};
 use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::table::InspectedTable;
 use crate::table::block_index::Index;
@@ -222,7 +221,7 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
 /// Any error of the bytes.
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
-    let (_, cluster) = clusters::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    let (_, cluster) = cluster::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
     let marks = vec![Some(()); cluster.stripes().len()];
     for i in 0..50_u128 {
         let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
@@ -235,7 +234,12 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
         )))
     };
     if !cluster.stripes().is_empty() {
-        assemble(&[Source::Cluster(&cluster, all)], fetch, |_| Ok(()))?;
+        assemble(
+            &[Source::Cluster(&cluster, all)],
+            cluster::FILE_PAGES,
+            fetch,
+            |_| Ok(1),
+        )?;
     }
     Ok(())
 }

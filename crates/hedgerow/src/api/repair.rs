@@ -40,7 +40,7 @@ use crate::base::options::{Design, Layout, Partitioning};
 use crate::base::page::TableId;
 use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::probes::stored::{file_number, filters_dir};
+use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
 use crate::table::Footer;

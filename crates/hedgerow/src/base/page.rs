@@ -8,7 +8,7 @@ use hedgerow_io::Reads;
 pub(crate) use hedgerow_mem::prefetch_bytes;
 use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 /// The trailer behind the stored bytes of every page: a byte for the compression, then the seeded
 /// checksum of both.
@@ -189,6 +189,9 @@ pub(crate) trait PageSource: Send + Sync {
     fn at_hand(&self, _id: PageId) -> Option<Page> {
         None
     }
+
+    /// Records that a page did not hold what was written, if the error says so.
+    fn note_damage(&self, _error: &Error) {}
 
     /// The object that can read its pages into the cache together with other reads; `None` if each
     /// page is read alone.

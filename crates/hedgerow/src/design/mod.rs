@@ -2,6 +2,7 @@
 
 pub mod advisor;
 pub(crate) mod allocation;
+pub(crate) mod cluster_plan;
 pub(crate) mod in_force;
 pub(crate) mod merge_policy;
 pub(crate) mod planner;

@@ -1,7 +1,16 @@
-//! Filters over the runs of a group: one probe names the runs that may hold a key.
+//! Filters over the runs of a group: one answer for several runs, in place of one for each table.
+//!
+//! Each [`Kind`] has a folder: [`multi_level_cuckoo`] (SlimDB, section 3.2) and [`cluster`]
+//! (LSM-trie, section 3.3). Here is what a tree sees of them all. A filter comes into the tree
+//! together with the tables that it answers for ([`prepare`], [`carry`]). A background job builds
+//! what a tree lacks ([`next`]). A tree without a filter is right, only slower, so nothing here
+//! fails a write, and files of filters are caches ([`Found`], [`files`]).
+//!
+//! Filters know tables and the shape of trees, but not the engine. What they need of it is a
+//! [`Context`].
 
 pub(crate) mod cluster;
-pub(crate) mod clusters;
+mod group;
 #[cfg_attr(
     not(test),
     allow(
@@ -10,4 +19,291 @@ pub(crate) mod clusters;
     )
 )]
 pub(crate) mod multi_level_cuckoo;
-pub(crate) mod probes;
+
+#[cfg(test)]
+mod conformance;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
+use crate::base::error::{Error, Result};
+use crate::base::key_order::Order;
+use crate::base::options::FilterSpec;
+use crate::base::page::TableId;
+use crate::base::runtime::lock;
+use crate::base::table_meta::TableMeta;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::shape::{Facts, Shape};
+use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
+use crate::table::{Table, TableContext};
+
+use cluster::StoredCluster;
+pub(crate) use group::{GroupFilters, GroupProbe};
+
+/// The tables of one tree.
+type Version = Shape<Arc<Table>>;
+
+impl Facts for Arc<Table> {
+    type Filters = GroupFilters;
+
+    fn meta(&self) -> &TableMeta {
+        Table::meta(self)
+    }
+}
+
+/// All kinds of filters over runs.
+const KINDS: [&dyn Kind; 2] = [&multi_level_cuckoo::Kind, &cluster::Kind];
+
+/// One kind of filter over the runs of a group. Each method concerns only the levels whose filters
+/// are of the kind.
+pub(crate) trait Kind: Sync {
+    /// Builds filters for the tables that an edit will add, so that no read looks at those tables
+    /// without a filter. `open` opens a table that is not in the tree yet.
+    fn prepare(
+        &self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+        edit: &TreeEdit,
+        open: &dyn Fn(&TableMeta) -> Arc<Table>,
+    ) -> Vec<Change>;
+
+    /// Gives the groups that an edit changed what is known of their tables.
+    fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit);
+
+    /// The first thing that the filters of a tree lack.
+    fn next(
+        &self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+    ) -> Option<Box<dyn Step>>;
+
+    /// Writes the filters that no file holds. Nobody works on the tree.
+    fn write_all(&self, cx: &Context<'_>, version: &Version);
+
+    /// The filter of one table, built while the table is written; `None` for kinds that build
+    /// theirs from what tables keep.
+    fn begin_table(&self, filter: FilterSpec) -> Option<Box<dyn TableBuilder>>;
+
+    /// The number in the name of a file of this kind.
+    fn number_of(&self, name: &str) -> Option<u64>;
+
+    /// Opens the files of this kind in a directory. A file that cannot be opened is removed.
+    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles>;
+
+    /// The files of a tree's filters.
+    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>>;
+}
+
+/// A change of a tree's filters that waits for the tree.
+pub(crate) type Change = Box<dyn FnOnce(&mut Version) + Send>;
+
+/// One thing that the filters of a tree lack.
+pub(crate) trait Step {
+    /// True if nobody else may replace the filters of the tree meanwhile
+    /// ([`TreeFilters::growing`]).
+    fn takes_a_turn(&self) -> bool;
+
+    /// Builds what is lacking, or writes a file. `None` if that is all.
+    fn run(
+        self: Box<Self>,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+    ) -> Result<Option<Change>>;
+}
+
+/// The filter of a table that is being written.
+pub(crate) trait TableBuilder: Send {
+    /// Adds a key, in the order of the table. A key that is added twice wastes space.
+    fn add(&mut self, hash: KeyHash);
+
+    fn memory_bytes(&self) -> usize;
+
+    /// Writes the filter of a table that will be in a level. It waits in [`TreeFilters`] for the
+    /// edit that brings the table.
+    fn finish(
+        self: Box<Self>,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+        at: (usize, TableId),
+    ) -> Result<()>;
+}
+
+/// The files of one kind that were there when the database was opened. Those that no tree takes are
+/// removed.
+pub(crate) trait FoundFiles {
+    /// Gives the groups of a tree the filters of their tables.
+    fn attach(&mut self, cx: &Context<'_>, design: &DesignInForce, version: &mut Version);
+}
+
+/// A file of a filter.
+pub(crate) trait StoredFile {
+    fn path(&self) -> &Path;
+
+    /// Reads and checks the file, and returns its size. `None` if it is gone: another process that
+    /// has the database open for writing removes files that it does not need.
+    fn verify(&self) -> Result<Option<u64>>;
+}
+
+/// The parts of an open database that the filters of one tree use.
+pub(crate) struct Context<'a> {
+    pub(crate) tables: &'a Arc<TableContext>,
+    /// The directory of the files of filters.
+    pub(crate) dir: PathBuf,
+    pub(crate) owner: Owner,
+    pub(crate) order: &'a dyn Order,
+    pub(crate) filters: &'a TreeFilters,
+    pub(crate) host: &'a dyn Host,
+}
+
+/// The services that filters ask of an open database.
+pub(crate) trait Host {
+    /// A new number, for a file or a filter: those of tables.
+    fn next_number(&self) -> Result<TableId>;
+    /// Waits until background work may write this many bytes more. `Closed` if the database is.
+    fn pace(&self, bytes: u64) -> Result<()>;
+    /// `Closed` if the database is.
+    fn check_open(&self) -> Result<()>;
+    /// Reports an error that fails nothing.
+    fn report(&self, doing: &'static str, error: Error);
+}
+
+/// The partition whose keys are in a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) partition: PartitionId,
+    /// The seed of the hashes of keys.
+    pub(crate) hash_seed: u64,
+}
+
+/// The state of a tree's filters beside its versions.
+#[derive(Debug, Default)]
+pub(crate) struct TreeFilters {
+    /// Held while a filter over the runs of a level below level 0 is replaced by one that covers
+    /// more.
+    pub(crate) growing: Mutex<()>,
+    /// The clusters of tables that are written but not in the tree yet.
+    fresh: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
+}
+
+impl TreeFilters {
+    /// Forgets the filters of tables that no edit will name.
+    pub(crate) fn forget_fresh(&self, tables: impl Iterator<Item = TableId>) {
+        drop(self.take_fresh(tables));
+    }
+
+    fn take_fresh(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
+        let mut fresh = lock(&self.fresh);
+        tables.filter_map(|id| fresh.remove(&id)).collect()
+    }
+}
+
+/// Builds the filters that know the tables that an edit will add ([`Kind::prepare`]).
+pub(crate) fn prepare(
+    cx: &Context<'_>,
+    design: &DesignInForce,
+    version: &Version,
+    edit: &TreeEdit,
+    open: &dyn Fn(&TableMeta) -> Arc<Table>,
+) -> Vec<Change> {
+    let each = KINDS.iter();
+    each.flat_map(|kind| kind.prepare(cx, design, version, edit, open))
+        .collect()
+}
+
+/// Gives the groups that an edit changed what is known of their tables ([`Kind::carry`]).
+pub(crate) fn carry(filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
+    let each = KINDS.iter();
+    each.for_each(|kind| kind.carry(filters, before, after, edit));
+}
+
+/// The next thing that the filters of a tree lack ([`Kind::next`]).
+pub(crate) fn next(
+    cx: &Context<'_>,
+    design: &DesignInForce,
+    version: &Version,
+) -> Option<Box<dyn Step>> {
+    KINDS.iter().find_map(|kind| kind.next(cx, design, version))
+}
+
+/// Writes the filters of a tree that no file holds ([`Kind::write_all`]).
+pub(crate) fn write_all(cx: &Context<'_>, version: &Version) {
+    KINDS.iter().for_each(|kind| kind.write_all(cx, version));
+}
+
+/// The filter of a table that will be written ([`Kind::begin_table`]).
+pub(crate) fn begin_table(filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
+    KINDS.iter().find_map(|kind| kind.begin_table(filter))
+}
+
+/// The files of a tree's filters.
+pub(crate) fn files(version: &Version) -> impl Iterator<Item = Box<dyn StoredFile>> {
+    KINDS.iter().flat_map(|kind| kind.files(version))
+}
+
+/// The directory of filters under the database's directory.
+pub(crate) fn filters_dir(root: &Path) -> PathBuf {
+    root.join("filters")
+}
+
+/// The number in the name of a file in the directory of filters.
+pub(crate) fn file_number(name: &str) -> Option<u64> {
+    KINDS.iter().find_map(|kind| kind.number_of(name))
+}
+
+/// The number in a name of ten digits with an extension.
+fn number_before(name: &str, extension: &str) -> Option<u64> {
+    let digits = name.strip_suffix(extension)?;
+    digits.parse().ok().filter(|_| digits.len() == 10)
+}
+
+/// The files of filters that were there when the database was opened.
+pub(crate) struct Found(Vec<Box<dyn FoundFiles>>);
+
+impl Found {
+    /// Reads the directory of filters. Cost: two reads per file.
+    pub(crate) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
+        Found(KINDS.iter().map(|kind| kind.list(context, dir)).collect())
+    }
+
+    /// Gives the groups of a tree the filters of their tables.
+    pub(crate) fn attach(
+        &mut self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &mut Version,
+    ) {
+        let each = self.0.iter_mut();
+        each.for_each(|files| files.attach(cx, design, version));
+    }
+}
+
+/// Calls `each` with the hash of each key of a table, in the order of the table and without the
+/// repetitions of a key. Cost: the table is read whole.
+fn hash_keys(cx: &Context<'_>, table: &Arc<Table>, mut each: impl FnMut(KeyHash)) -> Result<()> {
+    let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MIN);
+    let mut iter = table.reader()?.clone().iter(Arc::new(pages));
+    iter.seek_first()?;
+    let (mut key, mut count) = (None, 0_u64);
+    while let Some(entry) = iter.entry() {
+        if key.as_deref() != Some(entry.key) {
+            let before: &mut Vec<u8> = key.get_or_insert_default();
+            before.clear();
+            before.extend_from_slice(entry.key);
+            each(KeyHash::of(cx.order.decode(entry.key), cx.owner.hash_seed));
+        }
+        count += 1;
+        if count % 1024 == 0 {
+            cx.host.check_open()?;
+        }
+        iter.advance()?;
+    }
+    Ok(())
+}

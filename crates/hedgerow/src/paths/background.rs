@@ -2,8 +2,8 @@
 //! pool.
 //!
 //! The other paths say what is due and how one job is carried out: [`flush`], [`compaction`],
-//! [`seeks`], [`warming`], [`probes`], [`self_tuning`]. They start nothing. A job returns its
-//! outcome to this file, which records it and then decides:
+//! [`seeks`], [`warming`], [`group_filters`], [`self_tuning`]. They start nothing. A job returns
+//! its outcome to this file, which records it and then decides:
 //!
 //! * A sealed memtable is flushed ([`spawn_flush`]). A flush that finds level 0 full leaves the
 //!   memtable to the merge that makes room.
@@ -32,11 +32,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Design;
 use crate::base::runtime::Priority;
 use crate::design::merge_policy::plan::RunningJob;
-use crate::group_filter::probes;
-use crate::group_filter::probes::stored;
 use crate::paths::compaction;
 use crate::paths::compaction::{MergeJob, seeks, warming};
 use crate::paths::flush;
+use crate::paths::group_filters;
 use crate::paths::retune;
 use crate::paths::self_tuning;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer};
@@ -245,12 +244,11 @@ pub(crate) fn merge_for_seeks(engine: &Arc<Engine>, state: &KeyspaceState, asked
     }
 }
 
-/// Has the filters built that a tree lacks, and the due ones written, unless a job does so already.
+/// Has the filters built that a tree lacks, unless a job does so already.
 fn begin_filters(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     {
         let mut work = partition.work();
-        let is_due = || probes::next(engine, partition).is_some() || stored::is_any_due(partition);
-        if work.probing || !is_due() {
+        if work.probing || group_filters::next(engine, partition).is_none() {
             return;
         }
         work.probing = true;
@@ -271,16 +269,15 @@ fn build_filters(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 
 fn build_lacking_filters(engine: &Engine, partition: &Partition) -> Result<()> {
     loop {
-        stored::write_due(engine, partition);
         let step = {
             let mut work = partition.work();
-            let step = probes::next(engine, partition);
+            let step = group_filters::next(engine, partition);
             // If nothing is lacking, the next change of the tree starts a new job.
             work.probing = step.is_some();
             step
         };
         let Some(step) = step else { return Ok(()) };
-        step.run(engine, partition)?;
+        group_filters::carry_out(engine, partition, step)?;
     }
 }
 

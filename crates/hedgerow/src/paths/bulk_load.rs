@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
+use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::background;
@@ -33,7 +34,7 @@ use crate::paths::compaction::output::OutputTables;
 use crate::paths::write;
 use crate::table::iter::{Entry, ValueSource};
 use crate::table::memory::MergeMemory;
-use crate::tree::engine::{Engine, KeyspaceState, lock};
+use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::Partition;
 use sorting::Sorting;
 
@@ -143,7 +144,9 @@ impl<'a> BulkLoad<'a> {
             .and_then(|()| put_in_place(engine, &loaded));
         let tables = || loaded.iter().flat_map(|(_, tables)| tables);
         if let Err(error) = result {
-            engine.remove_unnamed(tables());
+            for (partition, tables) in &loaded {
+                engine.remove_unnamed(partition, tables);
+            }
             return Err(error);
         }
         let report = BulkLoadReport {

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use crate::base::error::{Error, Result};
-use crate::group_filter::clusters;
-use crate::group_filter::probes::stored;
-use crate::group_filter::probes::stored::filters_dir;
+use crate::base::runtime::lock;
+use crate::group_filter::{self, filters_dir};
 use crate::paths::background::{HeldFlushes, wait};
 use crate::paths::write;
-use crate::tree::engine::{Engine, lock, log_dir};
+use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition::tables_dir;
 use crate::tree::version::SuperVersion;
 use crate::tree::version::manifest;
@@ -45,13 +44,9 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
             let name = table.path().file_name().unwrap_or_default();
             link_or_copy(storage, table.path(), &tables.join(name))?;
         }
-        for filter in stored::files(&tree.version) {
-            let name = filter.path().file_name().unwrap_or_default();
-            link_or_copy(storage, filter.path(), &filters.join(name))?;
-        }
-        for cluster in clusters::of_version(&tree.version) {
-            let name = cluster.path().file_name().unwrap_or_default();
-            link_or_copy(storage, cluster.path(), &filters.join(name))?;
+        for file in group_filter::files(&tree.version) {
+            let name = file.path().file_name().unwrap_or_default();
+            link_or_copy(storage, file.path(), &filters.join(name))?;
         }
     }
     for made in [&tables, &filters] {

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
-use crate::group_filter::probes::stored;
-use crate::tree::engine::{Engine, KeyspaceState, lock};
+use crate::base::runtime::lock;
+use crate::group_filter;
+use crate::paths::group_filters;
+use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::edit::Change;
 
 impl Engine {
@@ -32,7 +34,10 @@ impl Engine {
         self.scheduler.notify_progress();
         self.scheduler.stop();
         if writer.log.check_poison().is_ok() {
-            stored::write_all(self, writer);
+            for partition in self.catalog.load().partitions.values() {
+                let cx = group_filters::context(self, partition);
+                group_filter::write_all(&cx, &partition.tree_owned().version);
+            }
         }
         let synced = writer.log.sync_through(end);
         let noted = synced.and_then(|()| {

@@ -10,7 +10,7 @@ use crate::base::key_order::Order;
 use crate::base::page::{PageClass, PageId};
 use crate::base::slice::Slice;
 use crate::base::stats::WorkerStats;
-use crate::design::merge_policy::shape::GroupProbe;
+use crate::group_filter::GroupProbe;
 use crate::paths::read;
 use crate::paths::read::{Observer, RunPlace, Want};
 use crate::table::filter::RunMask;

@@ -16,9 +16,9 @@ use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::RUNS_MAX;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-use crate::group_filter::probes::ahead;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
+use crate::paths::group_filters;
 use crate::table::iter::InternalIter;
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
@@ -90,11 +90,11 @@ fn to_tables(
         .operations
         .add(OperationKind::Replaced, replaced);
     let design = partition.keyspace.design_owned();
-    let mut ahead = ahead::build(engine, partition, &design, &edit);
+    let filters = group_filters::prepare(engine, partition, &design, &edit);
     let flushed = Some((memtable, through));
-    let installed = engine.install_with(partition, edit, flushed, |it| ahead.put(it));
+    let installed = engine.install_with(partition, edit, flushed, |it| filters.put(it));
     if installed.is_err() {
-        engine.remove_unnamed(&written_tables);
+        engine.remove_unnamed(partition, &written_tables);
     }
     installed.map(|()| written)
 }

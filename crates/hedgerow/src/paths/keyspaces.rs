@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
+use crate::base::runtime::lock;
 use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction;
 use crate::paths::recover;
 use crate::paths::write;
-use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, lock};
+use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::{Change, KeyspaceDescription};
 

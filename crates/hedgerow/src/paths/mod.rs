@@ -9,6 +9,7 @@ pub(crate) mod compact;
 pub(crate) mod compaction;
 pub(crate) mod explain;
 pub(crate) mod flush;
+pub(crate) mod group_filters;
 pub(crate) mod keyspaces;
 pub(crate) mod read;
 pub(crate) mod recover;

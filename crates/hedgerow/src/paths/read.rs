@@ -24,8 +24,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Page, PageId, Step};
 use crate::base::slice::Slice;
 use crate::base::stats::{OperationKind, Stats};
-use crate::design::merge_policy::shape::GroupProbe;
-use crate::group_filter::clusters::attached;
+use crate::group_filter::GroupProbe;
 use crate::table::filter::RunMask;
 use crate::table::paged_file::PagedFile;
 use crate::table::{FoundValue, GetState, Lookup, Query, Table};
@@ -396,7 +395,7 @@ impl<'a> Asked<'a> {
     fn file(self) -> Option<&'a PagedFile> {
         match self {
             Asked::Table(table) => Some(table.pages()),
-            Asked::Probe(probe) => attached(probe).map(|it| it.cluster.pages()),
+            Asked::Probe(probe) => probe.filter.file(),
         }
     }
 
@@ -476,7 +475,7 @@ impl Position {
         };
         let group = &version.levels[self.level].groups[at.number];
         match asked {
-            AskedAt::Probe(probe) => Asked::Probe(&group.probes[probe]),
+            AskedAt::Probe(probe) => Asked::Probe(&group.filters.probes[probe]),
             AskedAt::Table(table) => Asked::Table(&group.runs[at.run].tables[table]),
         }
     }
@@ -497,11 +496,12 @@ impl<'a> TableLookup<'a> {
     /// a search among its tables; one to five cache lines for each filter.
     fn touch_filters(&self) {
         let Query { key, hash, .. } = self.query;
-        for level in &self.version.levels {
+        // Large levels, whose filters are seldom in a cache, have the most time to come.
+        for level in self.version.levels.iter().rev() {
             let group = &level.groups[level.group_for(key)];
-            group.touch_probes(hash);
+            group.filters.touch(hash);
             // Tables under a filter over several runs have no filters of their own.
-            if !group.probes.is_empty() {
+            if !group.filters.probes.is_empty() {
                 continue;
             }
             for run in &group.runs {
@@ -522,9 +522,7 @@ impl<'a> TableLookup<'a> {
     fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
         match (self.asked(), page) {
             (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
-                if let Some(attached) = attached(probe) {
-                    attached.cluster.note_damage(&error);
-                }
+                probe.pages.note_damage(&error);
                 self.at.asked = None;
                 Ok(None)
             }
@@ -604,7 +602,7 @@ impl<'a> TableLookup<'a> {
         stats.filter_probes.add(1);
         if let Some(at) = &mut self.at.group {
             let group = &self.version.levels[self.at.level].groups[at.number];
-            at.runs = group.narrowed(at.runs, probe, candidates);
+            at.runs = probe.narrow(group, at.runs, candidates);
             observer.narrowed(self.at.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
@@ -657,7 +655,7 @@ impl<'a> TableLookup<'a> {
                 }
             });
             let group = &level.groups[at.number];
-            if at.probed < group.probes.len() && !at.runs.is_empty() {
+            if at.probed < group.filters.probes.len() && !at.runs.is_empty() {
                 at.probed += 1;
                 return Some(AskedAt::Probe(at.probed - 1));
             }

@@ -40,9 +40,7 @@ use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::probes::clusters;
-use crate::group_filter::probes::stored;
-use crate::group_filter::probes::stored::{file_number, filters_dir};
+use crate::group_filter::{Context, Found, TreeFilters, file_number, filters_dir};
 use crate::paths::background;
 use crate::paths::compaction::job;
 use crate::paths::flush;
@@ -334,7 +332,6 @@ fn assemble(
         memory: memory.clone(),
         stats: stats.clone(),
         graveyard: Mutex::new(Vec::new()),
-        damaged_clusters: AtomicU64::new(0),
     });
     let next = (
         state.next_table.max(1),
@@ -380,7 +377,6 @@ fn assemble(
         whole_trees: Mutex::default(),
         to_warm: Mutex::default(),
         workers: OnceLock::new(),
-        fresh_clusters: Mutex::default(),
         lost_error: Mutex::default(),
         empty_versions: Mutex::default(),
     });
@@ -396,8 +392,8 @@ fn open_keyspaces(
     keyspaces: &BTreeMap<KeyspaceId, KeyspaceDescription>,
     trees: &BTreeMap<PartitionId, TreeDescription>,
 ) -> Result<Catalog> {
-    let mut filters = stored::Found::list(&engine.tables, &engine.places.filters_root(dir));
-    let mut clusters = clusters::Found::list(engine);
+    let filters_dir = filters_dir(&engine.places.filters_root(dir));
+    let mut filters = Found::list(&engine.tables, &filters_dir);
     let mut catalog = Catalog::default();
     for (&id, keyspace) in keyspaces {
         let (cell, state) = open_keyspace(engine, id, keyspace, |partition, facts| {
@@ -416,13 +412,15 @@ fn open_keyspaces(
             }
             let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
-            filters.attach(engine, &mut version, partition, facts);
-            clusters.attach(
-                engine,
-                &facts.design(),
-                &mut version,
-                facts.owner(partition),
-            );
+            let cx = Context {
+                tables: &engine.tables,
+                dir: filters_dir.clone(),
+                owner: facts.owner(partition),
+                order: &*facts.order,
+                filters: &TreeFilters::default(),
+                host: engine,
+            };
+            filters.attach(&cx, &facts.design(), &mut version);
             Ok((Arc::new(version), flushed_through))
         })?;
         catalog.add(&cell, &state);
@@ -630,7 +628,7 @@ impl Replayed {
     ) -> Result<()> {
         let before = partition.tree_owned().version.clone();
         let mut version = (*before).clone();
-        engine.apply(&before, &mut version, &edit, &partition.keyspace)?;
+        engine.apply(partition, &before, &mut version, &edit)?;
         partition.install(Arc::new(version), flushed);
         let removed = edit.removed.iter().filter_map(|id| before.table(*id));
         self.replaced

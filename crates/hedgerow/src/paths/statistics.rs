@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::runtime::Priority;
+use crate::base::runtime::lock;
 use crate::base::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
 };
 use crate::design::planner::debt;
-use crate::group_filter::clusters;
 use crate::paths::compaction;
-use crate::tree::engine::{Engine, KeyspaceState, lock};
+use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::SuperVersion;
 
 pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
@@ -158,11 +158,8 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.bytes += summary.bytes;
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);
-            let probes = level.groups.iter().flat_map(|group| &group.probes);
-            let shared = probes.map(|probe| match clusters::attached(probe) {
-                Some(attached) => attached.cluster.cluster.pages_bytes(),
-                None => probe.filter.memory_bytes() as u64,
-            });
+            let probes = level.groups.iter().flat_map(|group| &group.filters.probes);
+            let shared = probes.map(|probe| probe.filter.bytes());
             sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
             let target = targets
                 .get(i)

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::group_filter::clusters;
-use crate::group_filter::probes::stored;
+use crate::group_filter;
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
@@ -76,13 +75,9 @@ pub(crate) fn verify(
             report.entries += table.meta().entries;
             report.bytes += table.meta().file_bytes;
         }
-        for filter in stored::files(&tree.version) {
+        for file in group_filter::files(&tree.version) {
             engine.check_open()?;
-            report.filters += u64::from(filter.verify()?.is_some());
-        }
-        for cluster in clusters::of_version(&tree.version) {
-            engine.check_open()?;
-            report.filters += u64::from(cluster.verify()?.is_some());
+            report.filters += u64::from(file.verify()?.is_some());
         }
     }
     report.log_records = verify_log(engine)?;

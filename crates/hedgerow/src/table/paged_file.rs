@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hedgerow_io::{Advice, RandomRead, ReadMode, Reads, Storage};
@@ -26,8 +26,6 @@ pub(crate) struct TableContext {
     /// The obsolete files that nobody reads any more. The removal of a large file takes too long
     /// for the reader that happens to be the last.
     pub(crate) graveyard: Mutex<Vec<Obsolete>>,
-    /// The number of clusters of filters that were found damaged.
-    pub(crate) damaged_clusters: AtomicU64,
 }
 
 /// A file to be removed, of a table or of a filter over several runs.

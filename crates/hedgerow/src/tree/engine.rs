@@ -14,7 +14,7 @@ pub(crate) use task::{Access, Answer, Task, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,14 +24,13 @@ use hedgerow_mem::Publisher;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{PageSlice, TableId};
-use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers};
+use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers, lock};
 use crate::base::slice::Slice;
 use crate::base::stats::{Event, Stats, WorkerStats};
 use crate::base::table_meta::TableMeta;
 use crate::design::advisor::Device;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::clusters;
-use crate::group_filter::clusters::StoredCluster;
+use crate::group_filter;
 use crate::table::memory::Memory;
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext};
@@ -81,8 +80,6 @@ pub(crate) struct Engine {
     pub(crate) to_warm: Mutex<BTreeSet<PartitionId>>,
     /// The workers of asynchronous calls; set when the database is open.
     pub(crate) workers: OnceLock<Workers<Task>>,
-    /// The clusters of tables that are written but not in a tree yet.
-    pub(crate) fresh_clusters: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
     /// The first error of a write without a future.
     pub(crate) lost_error: Mutex<Option<Error>>,
     /// The versions of trees without tables, by depth.
@@ -480,7 +477,7 @@ impl Engine {
         }
         let before = partition.tree_owned();
         let mut version = (*before.version).clone();
-        self.apply(&before.version, &mut version, edit, &partition.keyspace)?;
+        self.apply(partition, &before.version, &mut version, edit)?;
         let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
         let over = levels
             .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
@@ -491,29 +488,22 @@ impl Engine {
     /// Applies an edit to `version`, which is a copy of `before`.
     pub(crate) fn apply(
         &self,
+        partition: &Partition,
         before: &Version,
         version: &mut Version,
         edit: &TreeEdit,
-        facts: &KeyspaceFacts,
     ) -> Result<()> {
-        version.apply(edit, |meta| self.table(meta, facts))?;
-        let fresh = self.take_fresh(edit.added.iter().map(|(_, meta)| meta.id));
-        clusters::carry(before, version, edit, fresh);
+        version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
+        group_filter::carry(&partition.filters, before, version, edit);
         Ok(())
-    }
-
-    /// Takes the clusters of tables that are in no tree yet.
-    fn take_fresh(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
-        let mut fresh = lock(&self.fresh_clusters);
-        tables.filter_map(|id| fresh.remove(&id)).collect()
     }
 
     /// Removes tables that no edit has named, because their flush or merge failed. After a failure
     /// that poisons, an edit may have named them: then they stay, and are removed when the database
     /// is opened again.
-    pub(crate) fn remove_unnamed<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
-        let tables: Vec<&TableMeta> = tables.into_iter().collect();
-        drop(self.take_fresh(tables.iter().map(|meta| meta.id)));
+    pub(crate) fn remove_unnamed(&self, partition: &Partition, tables: &[TableMeta]) {
+        let ids = tables.iter().map(|meta| meta.id);
+        partition.filters.forget_fresh(ids);
         if self.writer().is_ok() {
             for meta in tables {
                 let _ = self.environment.storage.remove(&self.table_path(meta));
@@ -639,10 +629,4 @@ impl Writer {
 /// The directory of log segments under the database's directory.
 pub(crate) fn log_dir(root: &Path) -> PathBuf {
     root.join("log")
-}
-
-/// Locks a mutex even if it is poisoned. The data behind every mutex of the engine is whole between
-/// statements, so a panic elsewhere does not make it useless.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

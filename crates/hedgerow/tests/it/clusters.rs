@@ -121,7 +121,7 @@ fn one_page_tells_of_all_filters_that_are_not_in_memory() {
     let keyspace = hashed(&db, trie_of_small_tables());
     for i in 0..1_300_000 {
         keyspace.put(key(i), b"").unwrap();
-        if i < 600_000 || i % 100_000 != 99_999 {
+        if i < 700_000 || i % 100_000 != 99_999 {
             continue;
         }
         keyspace.flush().unwrap();

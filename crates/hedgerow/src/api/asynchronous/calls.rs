@@ -9,11 +9,12 @@ use crate::api::keyspace::Keyspace;
 use crate::base::entry::{KeyHash, SeqNo, check_value};
 use crate::base::error::Result;
 use crate::base::options::Durability;
+use crate::base::runtime::lock;
 use crate::base::slice::Slice;
 use crate::paths::read;
 use crate::paths::read::MemoryAnswer;
 use crate::paths::scan::Extent;
-use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write, lock};
+use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write};
 
 /// Keys with their values, in order.
 type Pairs = Vec<(Slice, Slice)>;

@@ -25,8 +25,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::error::{Error, Result};
 use crate::base::runtime::Workers;
+use crate::base::runtime::lock;
 use crate::base::runtime::workers::Inbox;
-use crate::tree::engine::{Engine, Task, lock};
+use crate::tree::engine::{Engine, Task};
 
 /// The default number of tasks that a queue accepts.
 pub(crate) const QUEUE_TASKS_MAX: usize = 1024;

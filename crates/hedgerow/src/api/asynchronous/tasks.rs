@@ -14,11 +14,12 @@ use crate::api::batch::Batch;
 use crate::base::entry::{KeyHash, KeyspaceId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
+use crate::base::runtime::lock;
 use crate::base::runtime::workers::Inbox;
 use crate::base::slice::Slice;
 use crate::base::stats::OperationKind;
 use crate::paths::read::{Gets, View};
-use crate::tree::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write, lock};
+use crate::tree::engine::{Access, Answer, Engine, Handle, KeyspaceCell, Task, Write};
 
 /// The bytes of keys and values after which a commit made of tasks ends.
 const GROUP_BYTES_MAX: usize = 1 << 20;

@@ -7,7 +7,7 @@ use hedgerow_io::Storage;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
-use crate::group_filter::clusters;
+use crate::group_filter::cluster;
 
 /// The contents of a cluster's file; all of it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +54,12 @@ impl Cluster {
     /// `Corruption`, `FormatVersion`.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Cluster> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = clusters::cluster_number(&name).ok_or_else(|| {
+        let number = cluster::cluster_number(&name).ok_or_else(|| {
             Error::invalid(format!(
                 "expected a cluster named by ten digits and `.cluster`, found `{name}`"
             ))
         })?;
-        let (owner, cluster) = clusters::read_whole(storage, path, TableId(number))?;
+        let (owner, cluster) = cluster::read_whole(storage, path, TableId(number))?;
         let stripes = cluster.stripes().iter().map(|stripe| Stripe {
             table: stripe.table,
             positions: (stripe.first, stripe.last),

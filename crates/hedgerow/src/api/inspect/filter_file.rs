@@ -9,7 +9,7 @@ use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::multi_level_cuckoo::Mode;
-use crate::group_filter::probes::stored::{Opened, filter_number};
+use crate::group_filter::multi_level_cuckoo::stored::{Opened, filter_number};
 
 /// The contents of a filter's file; all of it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

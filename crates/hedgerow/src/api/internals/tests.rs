@@ -7,8 +7,9 @@ use hedgerow_io::OsStorage;
 
 use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::page::{Handle, TRAILER_BYTES};
-use crate::group_filter::cluster;
+use crate::base::page::Handle;
+use crate::group_filter::Owner;
+use crate::group_filter::cluster::{self, FILE_PAGES};
 use crate::group_filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
 use crate::table::block_index::Builder as _;
 use crate::table::block_index::entropy_coded_trie::three_level::{Builder, Form};
@@ -110,20 +111,20 @@ fn a_cluster() -> Vec<u8> {
         let mut hashes: Vec<_> = keys.map(|i| KeyHash::of(&i.to_le_bytes(), 7)).collect();
         hashes.sort_by_key(|hash| hash.order());
         let mut builder = cluster::Builder::new(8.0);
-        hashes.into_iter().for_each(|hash| builder.add(hash));
-        builder.finish(TableId(table)).unwrap()
+        hashes.into_iter().for_each(|hash| builder.push(hash));
+        builder.columns(TableId(table)).unwrap()
     });
     let sources = columns.each_ref().map(Source::Table);
     let mut bytes = Vec::new();
     let number = TableId(FILTER_SEED);
     let fetch = |_| unreachable!("all is in memory");
-    let directory = assemble(&sources, fetch, |mut page| {
-        page.truncate(page.len() - TRAILER_BYTES as usize);
+    let directory = assemble(&sources, FILE_PAGES, fetch, |mut page| {
+        page.resize(FILE_PAGES.most, 0);
         page_io::seal(&mut page, 0, number, bytes.len() as u64);
         bytes.extend(page);
-        Ok(())
+        Ok(1)
     });
-    let owner = cluster::Owner {
+    let owner = Owner {
         keyspace: KeyspaceId(1),
         partition: PartitionId(2),
         hash_seed: 7,

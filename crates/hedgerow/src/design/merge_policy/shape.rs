@@ -18,7 +18,6 @@
 
 mod apply;
 mod check;
-mod group_probe;
 mod placements;
 mod regroup;
 mod run;
@@ -33,7 +32,6 @@ use crate::design::merge_policy::tree_edit::Placement;
 
 use super::{LevelSummary, Summary};
 pub(crate) use apply::check_depth;
-pub(crate) use group_probe::GroupProbe;
 use placements::Placements;
 pub(crate) use regroup::{check_ranges, is_within, regrouped};
 use run::head;
@@ -51,6 +49,9 @@ pub(crate) const GROUPS_MAX: u32 = 4 * RANGES_MAX;
 
 /// A type that knows a table's facts.
 pub(crate) trait Facts: Clone {
+    /// The filters over several runs that a group keeps; `()` where there are none.
+    type Filters: RunFilters;
+
     fn meta(&self) -> &TableMeta;
 
     /// The number of tables it stands for. A table of the simulator stands for many side by side.
@@ -89,7 +90,29 @@ pub(crate) trait Facts: Clone {
     }
 }
 
+/// Filters over several runs of a group. The shape only says what becomes of the runs.
+pub(crate) trait RunFilters: Clone + std::fmt::Debug + Default {
+    /// The group may have changed.
+    fn changed(&mut self);
+
+    /// A run got tables.
+    fn run_grew(&mut self, run: RunId);
+
+    /// Runs may be gone.
+    fn keep_for(&mut self, is_here: impl Fn(RunId) -> bool);
+}
+
+impl RunFilters for () {
+    fn changed(&mut self) {}
+
+    fn run_grew(&mut self, _: RunId) {}
+
+    fn keep_for(&mut self, _: impl Fn(RunId) -> bool) {}
+}
+
 impl Facts for Arc<TableMeta> {
+    type Filters = ();
+
     fn meta(&self) -> &TableMeta {
         self
     }
@@ -104,18 +127,16 @@ pub(crate) fn bytes_of<T: Facts>(tables: &[T]) -> u64 {
 
 /// The runs of one level over one key range.
 #[derive(Debug, Clone)]
-pub(crate) struct Group<T> {
+pub(crate) struct Group<T: Facts> {
     /// The smallest order key of the group. The group ends where the next one begins.
     pub(crate) lower: Vec<u8>,
     /// Newest first; at most [`RUNS_MAX`].
     pub(crate) runs: Vec<Run<T>>,
-    /// Filters over several of the runs, probed before any run.
-    pub(crate) probes: Vec<GroupProbe>,
+    /// Filters over several of the runs.
+    pub(crate) filters: T::Filters,
     totals: Totals,
     /// The cached [`Group::stale_share`] of the present runs.
     stale_share: OnceLock<f64>,
-    /// The circumstances in which the present probes were found complete.
-    idle: OnceLock<u64>,
 }
 
 impl<T: Facts> Group<T> {
@@ -143,15 +164,16 @@ impl<T: Facts> Group<T> {
         *self.stale_share.get_or_init(|| T::stale_share(&self.runs))
     }
 
-    /// True if the present probes were found complete in the circumstances of this number.
-    pub(crate) fn is_idle(&self, circumstances: u64) -> bool {
-        self.idle.get() == Some(&circumstances)
+    /// The place of a run, if the group has it.
+    pub(crate) fn place_of_run(&self, id: RunId) -> Option<usize> {
+        self.place_of(id).ok()
     }
 
-    /// Records that the probes are complete in these circumstances. Others are rare and are checked
-    /// each time.
-    pub(crate) fn note_idle(&self, circumstances: u64) {
-        let _ = self.idle.set(circumstances);
+    /// Tells the filters which runs are left.
+    fn keep_filters(&mut self) {
+        let runs = &self.runs;
+        self.filters
+            .keep_for(|id| runs.binary_search_by(|run| id.cmp(&run.id)).is_ok());
     }
 
     /// The place of the run, or the place where it would be inserted.
@@ -162,7 +184,7 @@ impl<T: Facts> Group<T> {
 
 /// One level.
 #[derive(Debug, Clone)]
-pub(crate) struct Level<T> {
+pub(crate) struct Level<T: Facts> {
     /// The groups in key order; the first one's lower bound is empty. Trees share the groups that
     /// an edit did not change.
     pub(crate) groups: Vec<Arc<Group<T>>>,
@@ -186,10 +208,9 @@ impl<T: Facts> Level<T> {
                     Arc::new(Group {
                         lower: lower_bound(index, u64::from(ranges.max(1))),
                         runs: Vec::new(),
-                        probes: Vec::new(),
+                        filters: T::Filters::default(),
                         totals: Totals::default(),
                         stale_share: OnceLock::new(),
-                        idle: OnceLock::new(),
                     })
                 })
                 .collect(),
@@ -209,7 +230,7 @@ impl<T: Facts> Level<T> {
     pub(crate) fn group_mut(&mut self, at: usize) -> Option<&mut Group<T>> {
         let group = Arc::make_mut(self.groups.get_mut(at)?);
         group.stale_share.take();
-        group.idle.take();
+        group.filters.changed();
         Some(group)
     }
 
@@ -306,7 +327,7 @@ pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
 
 /// All levels of a tree on disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape<T> {
+pub(crate) struct Shape<T: Facts> {
     /// The levels, level 0 first. Newer data is in smaller levels.
     pub(crate) levels: Vec<Level<T>>,
     /// See [`Summary::nominal_depth`].

@@ -136,7 +136,7 @@ fn plan_depth<T: Facts>(
     })
 }
 
-struct Planner<'s, T> {
+struct Planner<'s, T: Facts> {
     shape: &'s Shape<T>,
     targets: &'s [LevelTarget],
     running: &'s [RunningJob],

@@ -22,7 +22,7 @@ use super::{Planner, draft_of};
 const STALE_RUNS_MIN: usize = 4;
 
 /// The nodes of a level.
-struct Nodes<'p, 's, T> {
+struct Nodes<'p, 's, T: Facts> {
     planner: &'p Planner<'s, T>,
     level: usize,
     target: LevelTarget,

@@ -34,6 +34,8 @@ pub(super) struct ModelTable {
 }
 
 impl Facts for ModelTable {
+    type Filters = ();
+
     fn meta(&self) -> &TableMeta {
         &self.meta
     }

@@ -1,14 +1,13 @@
-//! The bytes written for clustered filters, by the rules of
-//! [`crate::group_filter::probes::clusters`]. A table's filters are written with the table. If they
-//! do not fit the memory, the filters of a unit are written again whenever its tail is too large
-//! for its base.
+//! The bytes written for clustered filters, by [`cluster_plan`](crate::design::cluster_plan). A
+//! table's filters are written with the table. If they do not fit the memory, the filters of a unit
+//! are written again whenever its tail is too large for its base.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::entry::RunId;
 use crate::base::options::{Design, FilterSpec, Residency};
+use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::merge_policy::shape::{Facts, Shape};
-use crate::group_filter::probes::clusters::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::table::memory::MemoryPlan;
 
 /// The bytes of a page per byte of filters: adds the lengths and the ends of pages.

@@ -198,6 +198,8 @@ pub(super) fn number(key: &[u8]) -> u64 {
 }
 
 impl Facts for VirtualTable {
+    type Filters = ();
+
     fn meta(&self) -> &TableMeta {
         &self.0.meta
     }

@@ -2,8 +2,8 @@
 //! one.
 //!
 //! Nothing is hashed again. Filters are copied in the order of positions, so each source is read
-//! once from front to back. A page ends where the next columns would not fit it. A single column
-//! that does not fit a page takes several pages, which belong together.
+//! once from front to back. A page ends where the next columns would not fit it. In a file, a
+//! single column that does not fit a page takes several pages, which belong together.
 //!
 //! Memory: some pages of each source.
 
@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageId};
 
-use super::page::{CAPACITY, Decoded, Filters, HEAD_BYTES, STRIPE_BYTES, pages_for};
-use super::{Cluster, Columns, Directory, Extent, PAGE_BYTES, STRIPES_MAX, Stripe};
+use super::page::{Decoded, Filters, HEAD_BYTES, PageSizes, STRIPE_BYTES, sum};
+use super::{Cluster, Columns, Directory, Extent, STRIPES_MAX, Stripe};
 
 /// The source of stripes.
 pub(crate) enum Source<'a> {
@@ -23,13 +23,34 @@ pub(crate) enum Source<'a> {
     Cluster(&'a Cluster, Vec<usize>),
 }
 
-/// Makes the pages of a cluster of at least one stripe, with room for their trailers. It hands them
-/// to `emit` in order, one page at a time or several that belong together. `fetch` reads a page of
-/// a source that is not resident.
+impl Source<'_> {
+    /// The number of its stripes.
+    pub(super) fn stripes(&self) -> usize {
+        match self {
+            Source::Table(_) => 1,
+            Source::Cluster(_, stripes) => stripes.len(),
+        }
+    }
+
+    /// The approximate bytes of its filters.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Source::Table(columns) => columns.bytes() as usize,
+            Source::Cluster(cluster, stripes) => {
+                cluster.pages_bytes() as usize / cluster.stripes().len().max(1) * stripes.len()
+            }
+        }
+    }
+}
+
+/// Makes the pages of a cluster of at least one stripe. `emit` gets them in order, without padding,
+/// and returns the number of pages that they become. `fetch` reads a page of a source that is not
+/// resident.
 pub(crate) fn assemble(
     sources: &[Source<'_>],
+    sizes: PageSizes,
     mut fetch: impl FnMut(PageId) -> Result<Page>,
-    mut emit: impl FnMut(Vec<u8>) -> Result<()>,
+    mut emit: impl FnMut(Vec<u8>) -> Result<usize>,
 ) -> Result<Directory> {
     let mut streams = Vec::new();
     let mut feeds = Vec::new();
@@ -56,13 +77,12 @@ pub(crate) fn assemble(
         start,
         end: start,
         bytes: HEAD_BYTES,
+        sizes,
     };
     while assembly.fill_page(&mut fetch)? {
-        let page = assembly.take_page();
-        let pages = (page.len()).div_ceil(PAGE_BYTES);
         let first = assembly.start as u32;
+        let pages = emit(assembly.take_page())?;
         directory.firsts.extend(std::iter::repeat_n(first, pages));
-        emit(page)?;
         assembly.begin_page();
     }
     Ok(directory)
@@ -75,8 +95,8 @@ struct Stream {
     feed: usize,
     /// The column of the first one here.
     column: u64,
-    lengths: VecDeque<u8>,
-    filters: VecDeque<u8>,
+    lengths: Queue,
+    filters: Queue,
     /// The number of filters of this stripe in the page. `taken_bytes` is their size.
     taken: usize,
     taken_bytes: usize,
@@ -88,8 +108,8 @@ impl Stream {
             column: stripe.column_of(stripe.first),
             stripe,
             feed,
-            lengths: VecDeque::new(),
-            filters: VecDeque::new(),
+            lengths: Queue::default(),
+            filters: Queue::default(),
             taken: 0,
             taken_bytes: 0,
         }
@@ -119,7 +139,7 @@ impl Stream {
 
     /// Adds more filters, from a column on.
     fn push(&mut self, from: u64, filters: Filters<'_>) -> Result<()> {
-        let known = self.column + self.lengths.len() as u64;
+        let known = self.column + self.lengths.bytes().len() as u64;
         if from > known {
             return Err(Error::corruption(format!(
                 "expected column {known} of table {} in a cluster, found column {from}",
@@ -128,14 +148,26 @@ impl Stream {
         }
         // A column that reaches over the end of a page is in the next one, too.
         let new = filters.skip((known - from) as usize);
-        self.lengths.extend(new.lengths);
-        self.filters.extend(new.bytes);
+        self.lengths.push(new.lengths);
+        self.filters.push(new.bytes);
         Ok(())
     }
 
     fn take(&mut self) {
-        self.taken_bytes += usize::from(self.lengths[self.taken]);
+        self.taken_bytes += usize::from(self.lengths.bytes()[self.taken]);
         self.taken += 1;
+    }
+
+    /// Forgets the columns that no later page needs: those that end before a position.
+    fn forget_before(&mut self, end: u64) {
+        let columns = (end >> self.stripe.shift()).saturating_sub(self.column);
+        let columns = self.taken.min(columns as usize);
+        let bytes = sum(&self.lengths.bytes()[..columns]);
+        self.lengths.skip(columns);
+        self.filters.skip(bytes);
+        self.column += columns as u64;
+        self.taken -= columns;
+        self.taken_bytes -= bytes;
     }
 
     /// The bytes that the stripe takes in the page.
@@ -149,7 +181,32 @@ impl Stream {
     /// The bytes that its next column adds.
     fn next_bytes(&self) -> usize {
         let head = if self.taken == 0 { STRIPE_BYTES } else { 0 };
-        head + 1 + usize::from(self.lengths[self.taken])
+        head + 1 + usize::from(self.lengths.bytes()[self.taken])
+    }
+}
+
+/// Bytes that are added at the end and skipped at the front.
+#[derive(Default)]
+struct Queue {
+    all: Vec<u8>,
+    skipped: usize,
+}
+
+impl Queue {
+    fn bytes(&self) -> &[u8] {
+        &self.all[self.skipped..]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.skipped > self.all.len() / 2 {
+            self.all.drain(..self.skipped);
+            self.skipped = 0;
+        }
+        self.all.extend_from_slice(bytes);
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.skipped += count;
     }
 }
 
@@ -234,6 +291,7 @@ struct Assembly<'a> {
     start: u64,
     end: u64,
     bytes: usize,
+    sizes: PageSizes,
 }
 
 impl Assembly<'_> {
@@ -255,7 +313,7 @@ impl Assembly<'_> {
                     added += self.streams[at].next_bytes();
                 }
             }
-            if self.end > self.start && self.bytes + added > CAPACITY {
+            if self.end > self.start && self.bytes + added > self.sizes.most {
                 return Ok(true);
             }
             for i in 0..self.active.len() {
@@ -266,7 +324,16 @@ impl Assembly<'_> {
             }
             self.bytes += added;
             self.end = border;
+            if self.bytes >= self.sizes.enough && self.is_clean() {
+                return Ok(true);
+            }
         }
+    }
+
+    /// Returns true if no column reaches over the present end of the page.
+    fn is_clean(&self) -> bool {
+        let mut here = self.active.iter().map(|at| &self.streams[*at]);
+        here.all(|stream| stream.start() <= self.end)
     }
 
     /// Returns true if the next column of a stream begins at or before the present end of the page.
@@ -286,7 +353,7 @@ impl Assembly<'_> {
 
     /// Reads on until the next filter of a stream is loaded.
     fn load(&mut self, at: usize, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<()> {
-        while self.streams[at].taken >= self.streams[at].lengths.len() {
+        while self.streams[at].taken >= self.streams[at].lengths.bytes().len() {
             let feed = self.streams[at].feed;
             if !self.feeds[feed].advance(&mut self.streams, fetch)? {
                 let stripe = self.streams[at].stripe;
@@ -299,25 +366,19 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Returns the page, padded with zeros.
-    fn take_page(&mut self) -> Vec<u8> {
+    fn take_page(&self) -> Vec<u8> {
         let here = |at: &&usize| self.streams[**at].taken > 0;
-        let here: Vec<usize> = self.active.iter().filter(here).copied().collect();
-        let mut page = Vec::with_capacity(self.bytes + PAGE_BYTES);
-        page.extend((here.len() as u16).to_le_bytes());
-        for at in &here {
-            page.extend((*at as u16).to_le_bytes());
+        let here = || self.active.iter().filter(here);
+        let mut page = Vec::with_capacity(self.bytes);
+        page.extend((here().count() as u16).to_le_bytes());
+        here().for_each(|at| page.extend((*at as u16).to_le_bytes()));
+        for stream in here().map(|at| &self.streams[*at]) {
+            page.extend_from_slice(&stream.lengths.bytes()[..stream.taken]);
         }
-        for at in &here {
-            let stream = &self.streams[*at];
-            page.extend(stream.lengths.iter().take(stream.taken));
-        }
-        for at in &here {
-            let stream = &self.streams[*at];
-            page.extend(stream.filters.iter().take(stream.taken_bytes));
+        for stream in here().map(|at| &self.streams[*at]) {
+            page.extend_from_slice(&stream.filters.bytes()[..stream.taken_bytes]);
         }
         debug_assert_eq!(page.len(), self.bytes, "what was counted");
-        page.resize(pages_for(page.len()) * PAGE_BYTES, 0);
         page
     }
 
@@ -328,13 +389,7 @@ impl Assembly<'_> {
         self.bytes = HEAD_BYTES;
         for at in &self.active {
             let stream = &mut self.streams[*at];
-            while stream.taken > 0 && stream.stripe.end_of(stream.column) <= end {
-                stream.taken -= 1;
-                stream.column += 1;
-                let length = stream.lengths.pop_front().map_or(0, usize::from);
-                stream.taken_bytes -= length;
-                stream.filters.drain(..length);
-            }
+            stream.forget_before(end);
             self.bytes += stream.bytes();
         }
         let streams = &self.streams;

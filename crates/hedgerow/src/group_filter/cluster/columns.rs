@@ -45,7 +45,7 @@ impl Builder {
     }
 
     /// Adds a key of the table, in the order of positions. A key that is added twice wastes space.
-    pub(crate) fn add(&mut self, hash: KeyHash) {
+    pub(crate) fn push(&mut self, hash: KeyHash) {
         let position = position(hash);
         assert!(
             self.positions.last().is_none_or(|last| *last <= position),
@@ -55,12 +55,12 @@ impl Builder {
         self.hashes.add(hash);
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.hashes.memory_bytes() + self.positions.capacity() * size_of::<u32>()
     }
 
     /// The filters. `None` if there are no keys.
-    pub(crate) fn finish(self, table: TableId) -> Option<Columns> {
+    pub(crate) fn columns(self, table: TableId) -> Option<Columns> {
         let (first, last) = (*self.positions.first()?, *self.positions.last()?);
         let stripe = Stripe {
             table,

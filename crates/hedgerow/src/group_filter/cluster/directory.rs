@@ -6,6 +6,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
+use crate::group_filter::Owner;
 
 use super::{Extent, PAGE_BYTES, POSITION_BITS, STRIPES_MAX, Stripe};
 use crate::table::filter::small_bloom;
@@ -14,15 +15,6 @@ const MAGIC: [u8; 8] = *b"hedgeclu";
 const VERSION: u32 = 0;
 /// The last bytes of the file.
 pub(crate) const TAIL_BYTES: usize = 28;
-
-/// The partition whose keys are in a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) partition: PartitionId,
-    /// The seed of the hashes of keys.
-    pub(crate) hash_seed: u64,
-}
 
 /// The stripes of a cluster and the places of its pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,11 +27,41 @@ pub(crate) struct Directory {
 impl Directory {
     /// The pages for a position; `None` before the first.
     pub(super) fn extent_at(&self, position: u32) -> Option<Extent> {
-        let end = self.firsts.partition_point(|first| *first <= position);
+        let end = self.pages_up_to(position);
         let start = *self.firsts[..end].last()?;
         let before = self.firsts[..end].iter().rev();
         let pages = before.take_while(|first| **first == start).count();
         Some(self.extent(end - pages, pages))
+    }
+
+    /// The number of pages that begin at or before a position. Positions are about evenly
+    /// distributed, so the search begins where the page would be if they were.
+    fn pages_up_to(&self, position: u32) -> usize {
+        let firsts = &self.firsts[..];
+        let (Some(&first), Some(&last)) = (firsts.first(), firsts.last()) else {
+            return 0;
+        };
+        if position < first {
+            return 0;
+        }
+        if position >= last {
+            return firsts.len();
+        }
+        let into = u64::from(position - first) * (firsts.len() - 1) as u64;
+        let guess = (into / u64::from(last - first)) as usize;
+        let (mut from, mut to) = (guess, guess + 1);
+        let mut step = 4;
+        while from > 0 && firsts[from] > position {
+            to = from;
+            from = from.saturating_sub(step);
+            step *= 4;
+        }
+        while to < firsts.len() && firsts[to] <= position {
+            from = to;
+            to = (to + step).min(firsts.len());
+            step *= 4;
+        }
+        from + firsts[from..to].partition_point(|first| *first <= position)
     }
 
     fn extent(&self, page: usize, pages: usize) -> Extent {

@@ -20,22 +20,33 @@
 //! for each page of 4 KiB.
 
 mod assemble;
+mod attach;
+mod cluster_kind;
 mod columns;
 mod directory;
+mod gather;
 mod page;
+mod stored_cluster;
 #[cfg(test)]
 mod tests;
+mod unit;
 
 pub(crate) use assemble::{Source, assemble};
-pub(crate) use columns::{Builder, Columns};
-pub(crate) use directory::{Directory, Owner, TAIL_BYTES, Tail};
-pub(crate) use page::STRIPES_MAX;
+pub(crate) use cluster_kind::Kind;
+#[cfg(test)]
+pub(crate) use columns::Builder;
+use columns::Columns;
+use directory::{Directory, TAIL_BYTES, Tail};
+use page::STRIPES_MAX;
+pub(crate) use page::{FILE_PAGES, pages_for};
+pub(crate) use stored_cluster::{StoredCluster, cluster_number, read_whole};
+
+use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{
-    DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId, prefetch,
-    prefetch_bytes,
+    DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TableId, prefetch_bytes,
 };
 
 use crate::table::filter::small_bloom;
@@ -101,45 +112,55 @@ impl Stripe {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     number: TableId,
-    directory: Directory,
-    /// All pages as they are stored when the cluster is resident, else none.
-    pages: Vec<u8>,
+    /// The pages in the file, or those in memory if the cluster is resident.
+    directory: Arc<Directory>,
+    pages: Option<Pages>,
+}
+
+/// The pages of a resident cluster, one after the other and without padding. They are smaller than
+/// those of a file, so that few lengths are added up and a probe reads adjacent cache lines.
+#[derive(Debug)]
+struct Pages {
+    bytes: Vec<u8>,
+    /// The place at which each page begins, and the end of the last.
+    starts: Vec<u32>,
 }
 
 impl Cluster {
     /// A cluster that asks for its pages when a probe needs them. `number` is that of its file.
-    pub(crate) fn paged(number: TableId, directory: Directory) -> Cluster {
+    pub(crate) fn paged(number: TableId, directory: Arc<Directory>) -> Cluster {
         Cluster {
             number,
             directory,
-            pages: Vec::new(),
+            pages: None,
         }
     }
 
-    /// A cluster in memory, from all its pages in the order in which [`assemble()`] emits them.
-    pub(crate) fn resident(number: TableId, directory: Directory, mut pages: Vec<u8>) -> Cluster {
-        assert!(
-            pages.len() == directory.firsts.len() * PAGE_BYTES,
-            "as many pages as the directory says"
-        );
-        // The only page of a small table's cluster is mostly padding.
-        if let Some(last) = directory.extents().last()
-            && let Ok(decoded) =
-                page::Decoded::new(&pages[last.page * PAGE_BYTES..], &directory.stripes, &last)
-        {
-            let bytes = decoded.bytes();
-            pages.truncate(last.page * PAGE_BYTES + bytes);
-            pages.shrink_to_fit();
-        }
-        Cluster {
+    /// A cluster in memory, of at least one stripe. `fetch` reads a page of a source that is not
+    /// resident. Cost: a copy of the filters.
+    pub(crate) fn resident(
+        number: TableId,
+        sources: &[Source<'_>],
+        fetch: impl FnMut(PageId) -> Result<Page>,
+    ) -> Result<Cluster> {
+        let stripes: usize = sources.iter().map(Source::stripes).sum();
+        let sizes = page::resident_pages(stripes);
+        let mut pages = Pages {
+            bytes: Vec::with_capacity(sources.iter().map(Source::bytes).sum()),
+            starts: vec![0],
+        };
+        let directory = assemble(sources, sizes, fetch, |page| {
+            pages.bytes.extend_from_slice(&page);
+            let end = u32::try_from(pages.bytes.len());
+            pages.starts.push(end.map_err(|_| too_large())?);
+            Ok(1)
+        })?;
+        pages.bytes.shrink_to_fit();
+        Ok(Cluster {
             number,
-            directory,
-            pages,
-        }
-    }
-
-    pub(crate) fn directory(&self) -> &Directory {
-        &self.directory
+            directory: Arc::new(directory),
+            pages: Some(pages),
+        })
     }
 
     pub(crate) fn stripes(&self) -> &[Stripe] {
@@ -147,16 +168,22 @@ impl Cluster {
     }
 
     pub(crate) fn is_resident(&self) -> bool {
-        !self.pages.is_empty()
+        self.pages.is_some()
     }
 
     /// The bytes of all pages.
     pub(crate) fn pages_bytes(&self) -> u64 {
-        self.directory.pages_bytes()
+        match &self.pages {
+            Some(pages) => pages.bytes.len() as u64,
+            None => self.directory.pages_bytes(),
+        }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.directory.memory_bytes() + self.pages.capacity()
+        let pages = self.pages.as_ref().map_or(0, |pages| {
+            pages.bytes.capacity() + pages.starts.capacity() * size_of::<u32>()
+        });
+        size_of::<Self>() + self.directory.memory_bytes() + pages
     }
 
     /// Calls `absent_from` with the mark of each table that does not hold a key with this hash.
@@ -202,24 +229,16 @@ impl Cluster {
     pub(crate) fn touch(&self, hash: KeyHash) {
         let position = position(hash);
         let extent = self.directory.extent_at(position);
-        let Some((extent, page)) = extent.and_then(|it| Some((it, self.resident_page(&it)?)))
-        else {
+        let Some(page) = extent.and_then(|extent| self.resident_page(&extent)) else {
             return;
         };
-        match &self.directory.stripes[..] {
-            [stripe] if stripe.covers(position) => {
-                let parts = page::parts_for(page, stripe, &extent, position);
-                parts.into_iter().for_each(prefetch_bytes);
-            }
-            _ => prefetch(page, 0),
-        }
+        prefetch_bytes(&page[..page.len().min(page::PREFETCH_BYTES)]);
     }
 
     fn resident_page(&self, extent: &Extent) -> Option<&[u8]> {
-        let from = extent.page * PAGE_BYTES;
-        let to = from + extent.pages * PAGE_BYTES - TRAILER_BYTES as usize;
-        let pages = self.is_resident().then_some(&self.pages[..])?;
-        pages.get(from..to.min(pages.len()))
+        let pages = self.pages.as_ref()?;
+        let (from, to) = (pages.starts[extent.page], pages.starts[extent.page + 1]);
+        Some(&pages.bytes[from as usize..to as usize])
     }
 
     /// The identity of the page of an extent.
@@ -251,6 +270,10 @@ impl Cluster {
         };
         page::Decoded::new(page, &self.directory.stripes, &extent)?.for_each(|_, _, _| Ok(()))
     }
+}
+
+fn too_large() -> Error {
+    Error::corruption("expected at most 4 GiB of filters in one cluster in memory, found more")
 }
 
 /// The pages that belong together, and their positions. It is one page unless a column does not fit

@@ -11,12 +11,31 @@
 use std::ops::Range;
 
 use crate::base::error::{Error, Result};
-use crate::base::page::TRAILER_BYTES;
+use crate::base::page::{TRAILER_BYTES, prefetch_bytes};
 
 use super::{Extent, PAGE_BYTES, Stripe};
 
-/// The bytes that one page holds.
-pub(super) const CAPACITY: usize = PAGE_BYTES - TRAILER_BYTES as usize;
+/// The sizes of pages, in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct PageSizes {
+    /// A page with this many bytes ends where no column reaches over its end.
+    pub(crate) enough: usize,
+    /// The most, unless a single column of each stripe needs more.
+    pub(crate) most: usize,
+}
+
+/// The bytes that one page of a file holds.
+const CAPACITY: usize = PAGE_BYTES - TRAILER_BYTES as usize;
+/// A page of a file has as many columns as it holds.
+pub(crate) const FILE_PAGES: PageSizes = PageSizes {
+    enough: CAPACITY + 1,
+    most: CAPACITY,
+};
+/// The size of a page in memory, and what each stripe adds to it: a column and more.
+const RESIDENT_PAGE_BYTES: usize = 1024;
+const RESIDENT_STRIPE_BYTES: usize = 128;
+/// The bytes of a page in memory that are prefetched.
+pub(super) const PREFETCH_BYTES: usize = 1024;
 /// The bytes of the number of stripes.
 pub(super) const HEAD_BYTES: usize = 2;
 /// The bytes that a stripe takes in a page beside its columns.
@@ -24,8 +43,18 @@ pub(super) const STRIPE_BYTES: usize = 2;
 /// The most stripes of a cluster.
 pub(crate) const STRIPES_MAX: usize = 1 << 16;
 
-/// The number of pages that hold `bytes` bytes.
-pub(super) fn pages_for(bytes: usize) -> usize {
+/// The sizes of pages in memory: a few columns, so that a probe adds up few lengths and reads cache
+/// lines that are near each other.
+pub(super) fn resident_pages(stripes: usize) -> PageSizes {
+    let enough = RESIDENT_PAGE_BYTES + stripes * RESIDENT_STRIPE_BYTES;
+    PageSizes {
+        enough,
+        most: 4 * enough,
+    }
+}
+
+/// The number of pages of a file that hold `bytes` bytes.
+pub(crate) fn pages_for(bytes: usize) -> usize {
     (bytes + TRAILER_BYTES as usize).div_ceil(PAGE_BYTES)
 }
 
@@ -66,11 +95,6 @@ impl<'a> Decoded<'a> {
         Ok(decoded)
     }
 
-    /// The size of the page without its padding.
-    pub(super) fn bytes(&self) -> usize {
-        HEAD_BYTES + self.numbers.len() + self.lengths.len() + sum(self.lengths)
-    }
-
     /// The stripes of the page, with their columns in it.
     fn parts(&self) -> impl Iterator<Item = Result<(usize, Range<u64>)>> + use<'a> {
         let (stripes, extent) = (self.stripes, self.extent);
@@ -87,9 +111,13 @@ impl<'a> Decoded<'a> {
         })
     }
 
-    /// Hands over the filter of each stripe that covers a position. Cost: one pass over the lengths
-    /// before it.
+    /// Hands over the filter of each stripe that covers a position. The filters are prefetched
+    /// before the first is handed over, so that their misses overlap. Cost: one pass over the
+    /// lengths before them.
     pub(super) fn at(&self, position: u32, mut each: impl FnMut(usize, &'a [u8])) -> Result<()> {
+        const AHEAD: usize = 16;
+        let mut ahead: [(usize, &[u8]); AHEAD] = [(0, &[]); AHEAD];
+        let mut count = 0;
         let (mut lengths, mut from) = (self.lengths, 0);
         for part in self.parts() {
             let (number, columns) = part?;
@@ -107,7 +135,16 @@ impl<'a> Decoded<'a> {
                 };
                 from += sum(before);
                 let filter = self.filters.get(from..from + usize::from(*length));
-                each(number, filter.ok_or_else(|| too_short(self.filters.len()))?);
+                let filter = filter.ok_or_else(|| too_short(self.filters.len()))?;
+                prefetch_bytes(filter);
+                if count == AHEAD {
+                    ahead
+                        .iter()
+                        .for_each(|(number, filter)| each(*number, filter));
+                    count = 0;
+                }
+                ahead[count] = (number, filter);
+                count += 1;
                 from += usize::from(*length);
                 rest = behind;
             }
@@ -115,6 +152,8 @@ impl<'a> Decoded<'a> {
                 from += sum(rest);
             }
         }
+        let left = ahead[..count].iter();
+        left.for_each(|(number, filter)| each(*number, filter));
         Ok(())
     }
 
@@ -140,32 +179,6 @@ impl<'a> Decoded<'a> {
         }
         Ok(())
     }
-}
-
-/// The approximate distance of a filter from the place that equal sizes of all filters would give
-/// it.
-const MARGIN_BYTES: usize = 64;
-
-/// The bytes that a probe of a position reads in a page of one stripe that covers it: the front,
-/// and the filter with its surroundings. The number of columns before it gives its approximate
-/// place, because columns have about the same number of keys.
-pub(super) fn parts_for<'a>(
-    page: &'a [u8],
-    stripe: &Stripe,
-    extent: &Extent,
-    position: u32,
-) -> [&'a [u8]; 2] {
-    let columns = stripe.columns_within(extent.start, extent.end);
-    let before = stripe.column_of(position) - columns.start;
-    let count = (columns.end - columns.start).max(1);
-    let front_bytes = HEAD_BYTES + STRIPE_BYTES + count as usize;
-    let (front, filters) = page.split_at(front_bytes.min(page.len()));
-    let at = (filters.len() as u64 * before / count) as usize;
-    let end = filters.len().min(at + 2 * MARGIN_BYTES);
-    [
-        front,
-        &filters[at.saturating_sub(MARGIN_BYTES).min(end)..end],
-    ]
 }
 
 /// Some filters one after the other.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::page::Buffer;
+use crate::base::page::{Buffer, TRAILER_BYTES};
 use crate::base::random::Random;
 
 mod damage;
@@ -34,8 +34,8 @@ fn keys(next: &mut impl FnMut() -> u64, count: usize, (lo, hi): (u64, u64)) -> V
 
 fn columns(table: u64, keys: &[KeyHash], bits: f32) -> Columns {
     let mut builder = Builder::new(bits);
-    keys.iter().for_each(|key| builder.add(*key));
-    builder.finish(TableId(table)).unwrap()
+    keys.iter().for_each(|key| builder.push(*key));
+    builder.columns(TableId(table)).unwrap()
 }
 
 fn no_fetch(id: PageId) -> Result<Page> {
@@ -44,28 +44,36 @@ fn no_fetch(id: PageId) -> Result<Page> {
 
 /// A cluster in memory.
 fn cluster(number: u64, sources: &[Source<'_>]) -> Cluster {
-    let mut pages = Vec::new();
-    let directory = assemble(sources, no_fetch, |page| {
-        pages.extend(page);
-        Ok(())
-    });
-    Cluster::resident(TableId(number), directory.unwrap(), pages)
+    Cluster::resident(TableId(number), sources, no_fetch).unwrap()
 }
 
-/// The same cluster with pages in a file, and a function that reads them.
-fn paged(resident: &Cluster) -> (Cluster, impl Fn(PageId) -> Result<Page> + '_) {
-    let cluster = Cluster::paged(resident.number, resident.directory.clone());
-    let fetch = |id: PageId| {
-        let bytes = id.handle.bytes as usize - TRAILER_BYTES as usize;
-        let stored = resident.pages[id.handle.offset as usize..].iter();
-        let mut buffer = Buffer::allocate(bytes);
-        buffer
-            .iter_mut()
-            .zip(stored)
-            .for_each(|(to, from)| *to = *from);
+/// A cluster with pages in a file, and the bytes of the file.
+fn paged(
+    number: u64,
+    sources: &[Source<'_>],
+    fetch: impl FnMut(PageId) -> Result<Page>,
+) -> (Cluster, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let directory = assemble(sources, FILE_PAGES, fetch, |page| {
+        let pages = pages_for(page.len());
+        let end = bytes.len() + pages * PAGE_BYTES;
+        bytes.extend(page);
+        bytes.resize(end, 0);
+        Ok(pages)
+    });
+    let directory = Arc::new(directory.unwrap());
+    (Cluster::paged(TableId(number), directory), bytes)
+}
+
+/// A function that reads pages of the bytes of a file.
+fn reads(bytes: &[u8]) -> impl Fn(PageId) -> Result<Page> {
+    |id: PageId| {
+        let from = id.handle.offset as usize;
+        let to = from + id.handle.bytes as usize - TRAILER_BYTES as usize;
+        let mut buffer = Buffer::allocate(to - from);
+        buffer.copy_from_slice(&bytes[from..to]);
         Ok(Page::of_table(buffer, id))
-    };
-    (cluster, fetch)
+    }
 }
 
 /// The tables that may hold a key, by their numbers, and how many pages that took.
@@ -127,7 +135,8 @@ fn every_key_is_found_in_its_table() {
             .collect();
         let sources: Vec<_> = columns.iter().map(Source::Table).collect();
         let resident = cluster(100, &sources);
-        let (paged, fetch) = paged(&resident);
+        let (paged, bytes) = paged(100, &sources, no_fetch);
+        let fetch = reads(&bytes);
         for (table, keys) in tables.iter().enumerate() {
             for key in keys {
                 let (found, pages) = candidates(&paged, *key, &fetch);
@@ -149,32 +158,27 @@ fn a_cluster_of_clusters_is_that_of_their_tables() {
         .collect();
     let sources: Vec<_> = columns.iter().map(Source::Table).collect();
     let (old, new) = sources.split_at(4);
-    let (old, new) = (cluster(50, old), cluster(51, new));
-    let (old_paged, fetch) = paged(&old);
-    let sources = [
-        Source::Cluster(&old_paged, vec![0, 1, 2, 3]),
+    let (old, bytes) = paged(50, old, no_fetch);
+    let new = cluster(51, new);
+    let parts = [
+        Source::Cluster(&old, vec![0, 1, 2, 3]),
         Source::Cluster(&new, (0..tables.len() - 4).collect()),
     ];
-    let mut pages = Vec::new();
-    let directory = assemble(&sources, fetch, |page| {
-        pages.extend(page);
-        Ok(())
-    })
-    .unwrap();
-    let of_clusters = Cluster::resident(TableId(55), directory, pages);
-    let at_once: Vec<_> = columns.iter().map(Source::Table).collect();
-    let at_once = cluster(52, &at_once);
-    assert_eq!(of_clusters.directory, at_once.directory);
-    assert!(of_clusters.pages == at_once.pages);
+    let of_clusters = paged(55, &parts, reads(&bytes));
+    let of_tables = paged(52, &sources, no_fetch);
+    assert_eq!(of_clusters.0.directory, of_tables.0.directory);
+    assert!(of_clusters.1 == of_tables.1);
+    let joined = Cluster::resident(TableId(56), &parts, reads(&bytes)).unwrap();
+    let at_once = cluster(57, &sources);
+    assert_eq!(joined.directory, at_once.directory);
+    assert!(joined.pages.unwrap().bytes == at_once.pages.as_ref().unwrap().bytes);
 
     // A stripe that is left out does not matter to the others.
-    let some = cluster(53, &[Source::Cluster(&at_once, vec![7, 1])]);
-    let chosen = cluster(
-        54,
-        &[Source::Table(&columns[7]), Source::Table(&columns[1])],
-    );
-    assert_eq!(some.directory, chosen.directory);
-    assert!(some.pages == chosen.pages);
+    let some = paged(53, &[Source::Cluster(&at_once, vec![7, 1])], no_fetch);
+    let chosen = [Source::Table(&columns[7]), Source::Table(&columns[1])];
+    let chosen = paged(54, &chosen, no_fetch);
+    assert_eq!(some.0.directory, chosen.0.directory);
+    assert!(some.1 == chosen.1);
 }
 
 /// A column that does not fit a page takes several, which are read at once.
@@ -189,10 +193,10 @@ fn pages_that_overflow_continue() {
         .map(|(i, keys)| columns(i, keys, 32.0))
         .collect();
     let sources: Vec<_> = columns.iter().map(Source::Table).collect();
-    let cluster = cluster(1, &sources);
-    let extents: Vec<_> = cluster.directory.extents().collect();
+    let (paged, bytes) = paged(1, &sources, no_fetch);
+    let extents: Vec<_> = paged.directory.extents().collect();
     assert!(extents.iter().all(|extent| extent.pages > 1), "{extents:?}");
-    let (paged, fetch) = paged(&cluster);
+    let fetch = reads(&bytes);
     for (table, keys) in tables.iter().enumerate() {
         for key in keys {
             let (found, pages) = candidates(&paged, *key, &fetch);
@@ -222,4 +226,33 @@ fn a_cluster_says_nothing_of_what_it_does_not_cover() {
         !candidates(&cluster, absent, &no_fetch).0.is_empty()
     });
     assert!(passed.count() < 30);
+}
+
+/// The search by interpolation finds what a search by halves finds.
+#[test]
+fn a_page_is_found_wherever_pages_begin() {
+    let mut next = numbers(31);
+    for pages in [0, 1, 2, 3, 10, 1000] {
+        for shift in [0, 8, 31] {
+            // A large shift crowds the pages at the beginning.
+            let mut firsts: Vec<u32> = (0..pages)
+                .map(|_| (next() as u32) >> (next() % (shift + 1)))
+                .collect();
+            firsts.sort_unstable();
+            let directory = Directory {
+                stripes: Vec::new(),
+                firsts: firsts.clone(),
+            };
+            let near = firsts
+                .iter()
+                .flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
+            for position in near.chain((0..100).map(|_| next() as u32)) {
+                let end = firsts.partition_point(|first| *first <= position);
+                let expected = end.checked_sub(1).map(|last| firsts[last]);
+                let found = directory.extent_at(position);
+                assert_eq!(found.map(|it| it.start), expected.map(u64::from));
+                assert_eq!(found.map(|it| it.page + it.pages), expected.map(|_| end));
+            }
+        }
+    }
 }

@@ -27,9 +27,16 @@
 //!
 //! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
+mod ahead;
+pub(crate) mod coverage;
+mod cuckoo_kind;
 mod encoding;
-pub(crate) mod file;
+mod grow;
+mod kept;
 mod ring;
+pub(crate) mod stored;
+
+pub(crate) use cuckoo_kind::Kind;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -7,9 +7,9 @@ use super::{flush_all, settle, spawn_flush};
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::Pressure;
-use crate::group_filter::probes;
 use crate::paths::compaction;
 use crate::paths::flush;
+use crate::paths::group_filters;
 use crate::tree::engine::Engine;
 use crate::tree::partition::{Partition, Work};
 
@@ -166,7 +166,7 @@ pub(crate) fn until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) ->
             let work = partition.work();
             if is_idle(&work)
                 && compaction::next(engine, partition, &work).is_none()
-                && probes::next(engine, partition).is_none()
+                && group_filters::next(engine, partition).is_none()
             {
                 break;
             }

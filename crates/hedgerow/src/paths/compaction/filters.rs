@@ -20,7 +20,7 @@ use crate::design::merge_policy::occupancy::occupancy;
 use crate::design::merge_policy::plan::Target;
 use crate::design::merge_policy::shape::Run;
 use crate::design::merge_policy::tree_edit::Placement;
-use crate::group_filter::cluster;
+use crate::group_filter::{self, TableBuilder};
 use crate::table::Table;
 use crate::table::filter::{cuckoo, table_filter};
 use crate::tree::engine::Engine;
@@ -36,10 +36,10 @@ pub(crate) enum Allotted {
     Bloom(f64),
     /// Cuckoo filters with fingerprints of this many bits.
     Cuckoo(u8),
-    /// One filter over several runs ([`crate::group_filter::probes`]): the bits of a fingerprint,
+    /// One filter over several runs ([`crate::group_filter`]): the bits of a fingerprint,
     /// and the number of runs.
     Shared(u8, u32),
-    /// Clusters with this many bits per key ([`crate::group_filter::probes::clusters`]).
+    /// Clusters with this many bits per key ([`crate::group_filter::cluster`]).
     Clustered(f32),
 }
 
@@ -84,10 +84,12 @@ impl Allotted {
 }
 
 impl Allotted {
-    /// A builder for a table's part of a cluster.
-    pub(crate) fn columns(self) -> Option<cluster::Builder> {
+    /// The part of a table in a filter over several runs, if it is built with the table.
+    pub(crate) fn beside(self) -> Option<Box<dyn TableBuilder>> {
         match self {
-            Allotted::Clustered(bits) => Some(cluster::Builder::new(bits)),
+            Allotted::Clustered(bits_per_key) => {
+                group_filter::begin_table(FilterSpec::Cluster { bits_per_key })
+            }
             _ => None,
         }
     }

@@ -14,18 +14,20 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::Priority;
+use crate::base::runtime::lock;
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::{Input, Plan, Target};
 use crate::design::merge_policy::shape::Facts;
 use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::paths::group_filters;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::MergeIter;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
-use crate::tree::engine::{Engine, lock};
+use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
@@ -33,7 +35,6 @@ use super::filters;
 use super::filters::Allotted;
 use super::output::{Below, OutputTables};
 use super::retain::Retain;
-use crate::group_filter::probes::ahead;
 
 /// A merge is cut into pieces of at least this many output tables.
 const PIECE_TABLES_MIN: u64 = 2;
@@ -97,8 +98,9 @@ fn move_down(
         let place = version.placement(target.level, run, table.meta());
         edit.moved.push((id, place));
     }
-    let mut ahead = ahead::build(engine, partition, &partition.keyspace.design_owned(), &edit);
-    engine.install_with(partition, edit, None, |it| ahead.put(it))?;
+    let design = partition.keyspace.design_owned();
+    let filters = group_filters::prepare(engine, partition, &design, &edit);
+    engine.install_with(partition, edit, None, |it| filters.put(it))?;
     engine.stats.moves.add(1);
     engine.tell(Event::Moved {
         keyspace: partition.keyspace.name.clone(),
@@ -139,9 +141,9 @@ fn merge(
     let Merged { edit, read_bytes } = merged;
     let (entries, write_bytes) = edit.written();
     let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
-    let mut ahead = ahead::build(engine, partition, design, &edit);
-    if let Err(error) = engine.install_with(partition, edit, None, |it| ahead.put(it)) {
-        engine.remove_unnamed(&outputs);
+    let filters = group_filters::prepare(engine, partition, design, &edit);
+    if let Err(error) = engine.install_with(partition, edit, None, |it| filters.put(it)) {
+        engine.remove_unnamed(partition, &outputs);
         return Err(error);
     }
 
@@ -266,7 +268,7 @@ impl Merge {
         let Some(error) = failure else {
             return Ok(outputs);
         };
-        self.engine.remove_unnamed(&outputs);
+        self.engine.remove_unnamed(&self.partition, &outputs);
         Err(error)
     }
 

@@ -17,20 +17,19 @@ use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::Cut;
 use crate::design::merge_policy::shape::{Level, range_of};
-use crate::group_filter::cluster;
-use crate::group_filter::clusters::StoredCluster;
+use crate::group_filter::TableBuilder;
+use crate::paths::group_filters;
 use crate::table;
 use crate::table::iter::Entry;
 use crate::table::memory::Buffers;
 use crate::table::open::table_name;
 use crate::table::{TableOptions, Writer};
-use crate::tree::engine::{Engine, lock};
+use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 
 use super::filters;
 use super::filters::Allotted;
 use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
-use crate::group_filter::probes::clusters;
 
 /// The maximum number of groups of a level for which a bulk load cuts its tables: it does not know
 /// its size in advance.
@@ -74,15 +73,14 @@ pub(crate) struct OutputTables<'a> {
     last_key: Vec<u8>,
     finished: Vec<TableMeta>,
     written: Vec<PathBuf>,
-    /// The clusters of the finished tables, if their level has clusters.
-    clusters: Vec<(TableId, Arc<StoredCluster>)>,
     complete: bool,
 }
 
 struct Current<'a> {
     id: TableId,
     writer: Box<dyn Writer>,
-    columns: Option<cluster::Builder>,
+    /// Its part in a filter over several runs.
+    beside: Option<Box<dyn TableBuilder>>,
     path: PathBuf,
     paced_bytes: u64,
     buffers: Buffers<'a>,
@@ -142,7 +140,6 @@ impl<'a> OutputTables<'a> {
             last_key: Vec::new(),
             finished: Vec::new(),
             written: Vec::new(),
-            clusters: Vec::new(),
             complete: false,
         }
     }
@@ -207,16 +204,15 @@ impl<'a> OutputTables<'a> {
         let user_key = self.partition.keyspace.order.decode(entry.key);
         let hash = KeyHash::of(user_key, self.partition.keyspace.seed);
         current.writer.add(entry, value, hash)?;
-        if let Some(columns) = current.columns.as_mut().filter(|_| !same_key) {
-            columns.add(hash);
+        if let Some(beside) = current.beside.as_mut().filter(|_| !same_key) {
+            beside.add(hash);
         }
         let bytes = current.writer.estimated_bytes();
         if bytes >= current.paced_bytes + PACE_BYTES {
             let wrote = bytes - current.paced_bytes;
             current.paced_bytes = bytes;
-            let columns = current.columns.as_ref();
-            let columns = columns.map_or(0, |it| it.memory_bytes());
-            let held = current.writer.memory_bytes() + columns;
+            let beside = current.beside.as_ref().map_or(0, |it| it.memory_bytes());
+            let held = current.writer.memory_bytes() + beside;
             current.buffers.resize(held);
             self.engine.rate_limiter.take(wrote);
             self.engine.check_open()?;
@@ -234,7 +230,6 @@ impl<'a> OutputTables<'a> {
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
-        lock(&self.engine.fresh_clusters).extend(std::mem::take(&mut self.clusters));
         let written = self.finished.iter().map(|meta| meta.entries).sum();
         filters::steer(self.engine, self.partition, &self.design, written);
         Ok(std::mem::take(&mut self.finished))
@@ -292,7 +287,7 @@ impl<'a> OutputTables<'a> {
         Ok(Current {
             id,
             writer,
-            columns: self.filter.columns(),
+            beside: self.filter.beside(),
             path,
             paced_bytes: 0,
             buffers,
@@ -308,21 +303,16 @@ impl<'a> OutputTables<'a> {
             .finish()
             .map_err(|e| e.at(&current.path, None));
         self.finished.push(finished?);
-        if let Some(columns) = current.columns.and_then(|it| it.finish(current.id)) {
-            self.write_cluster(current.id, &columns)?;
-        }
-        Ok(())
-    }
-
-    /// Nothing depends on a filter: if it cannot be written, it is built later from the table.
-    fn write_cluster(&mut self, id: TableId, columns: &cluster::Columns) -> Result<()> {
-        let (engine, partition) = (self.engine, self.partition);
-        match clusters::write_fresh(engine, partition, &self.design, self.level, columns) {
-            Ok(cluster) => self.clusters.push((id, cluster)),
-            Err(error) => {
-                engine.check_open()?;
-                engine.tell_failure("write a filter", error);
-            }
+        let Some(beside) = current.beside else {
+            return Ok(());
+        };
+        let cx = group_filters::context(self.engine, self.partition);
+        let version = self.partition.tree_owned().version.clone();
+        let at = (self.level, current.id);
+        if let Err(error) = beside.finish(&cx, &self.design, &version, at) {
+            // Nothing depends on a filter: it is built later from the table.
+            self.engine.check_open()?;
+            cx.host.report("write a filter", error);
         }
         Ok(())
     }
@@ -331,6 +321,8 @@ impl<'a> OutputTables<'a> {
 impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
         if !self.complete {
+            let finished = self.finished.iter().map(|meta| meta.id);
+            self.partition.filters.forget_fresh(finished);
             for path in &self.written {
                 // A file that stays behind is removed when the database is opened again.
                 let _ = self.engine.environment.storage.remove(path);

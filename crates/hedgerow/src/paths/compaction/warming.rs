@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::page::TableId;
+use crate::base::runtime::lock;
 use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
-use crate::tree::engine::{Engine, lock};
+use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 use crate::tree::version::SuperVersion;
 

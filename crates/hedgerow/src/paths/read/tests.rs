@@ -160,12 +160,11 @@ impl Fixture {
         let ids: Vec<RunId> = places.iter().map(|place| runs[*place].id).collect();
         let id = page_id(places);
         let pages = Arc::new(Pages(id, page.clone(), AtomicUsize::new(0)));
-        let probe = GroupProbe {
-            runs: ids.into(),
-            outgrown: RunMask::NONE,
-            filter: Arc::new(Exact { paged, page, id }),
-            pages: pages.clone(),
-        };
+        let probe = GroupProbe::new(
+            ids.into(),
+            Arc::new(Exact { paged, page, id }),
+            pages.clone(),
+        );
         (probe, pages)
     }
 
@@ -230,7 +229,7 @@ fn a_group_asks_its_probes_first_and_then_only_the_runs_they_leave() {
         // Two generations, the bits of the first in an order that is not that of the runs.
         let (older, older_pages) = fixture.probe(&plain, &[2, 1], paged);
         let (newer, _) = fixture.probe(&plain, &[0], paged);
-        version.levels[0].group_mut(0).unwrap().probes = vec![newer, older];
+        version.levels[0].group_mut(0).unwrap().filters.probes = vec![newer, older];
 
         let (mut asked, mut lookups) = (0, 0);
         for (place, keys) in fixture.runs.iter().enumerate() {
@@ -257,7 +256,7 @@ fn what_no_probe_covers_is_asked_and_what_is_gone_is_ignored() {
     let fixture = three_runs();
     let mut version = fixture.version();
     let (probe, _) = fixture.probe(&version, &[0, 2], false);
-    version.levels[0].group_mut(0).unwrap().probes = vec![probe];
+    version.levels[0].group_mut(0).unwrap().filters.probes = vec![probe];
     // No probe knows of the middle run.
     let (found, asks) = fixture.get(&version, "absent");
     assert_eq!((found, asks.runs), (None, vec![1]));
@@ -272,7 +271,7 @@ fn what_no_probe_covers_is_asked_and_what_is_gone_is_ignored() {
     version
         .apply(&edit, |_| panic!("nothing is added"))
         .unwrap();
-    assert_eq!(version.levels[0].groups[0].probes.len(), 1);
+    assert_eq!(version.levels[0].groups[0].filters.probes.len(), 1);
     let (found, asks) = fixture.get(&version, "007 of run 2");
     assert_eq!((found, asks.runs), (None, vec![0]));
     let (found, asks) = fixture.get(&version, "007 of run 0");
@@ -284,5 +283,5 @@ fn what_no_probe_covers_is_asked_and_what_is_gone_is_ignored() {
     version
         .apply(&edit, |_| panic!("nothing is added"))
         .unwrap();
-    assert!(version.levels[0].groups[0].probes.is_empty());
+    assert!(version.levels[0].groups[0].filters.probes.is_empty());
 }

@@ -14,7 +14,7 @@ use hedgerow_io::{Clock, FileLock, ReadMode, Storage};
 use super::{OpenOptions, take_lock};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::LevelPaths;
-use crate::group_filter::probes::stored::{file_number, filters_dir};
+use crate::group_filter::{file_number, filters_dir};
 use crate::table::open::table_number;
 use crate::tree::engine::log_dir;
 use crate::tree::partition::tables_dir;

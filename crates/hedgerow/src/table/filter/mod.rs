@@ -23,6 +23,7 @@ use std::fmt::Debug;
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, Step};
+use crate::table::paged_file::PagedFile;
 
 /// A set of runs. For a group, bit `i` is the `i`-th newest run; for a filter, the `i`-th that it
 /// covers.
@@ -73,6 +74,14 @@ pub(crate) trait Probe: Any + Send + Sync + Debug {
     fn touch(&self, _hash: KeyHash) {}
     /// Bytes held in memory.
     fn memory_bytes(&self) -> usize;
+    /// The file of the pages that it may ask for.
+    fn file(&self) -> Option<&PagedFile> {
+        None
+    }
+    /// Bytes in memory or in pages.
+    fn bytes(&self) -> u64 {
+        self.memory_bytes() as u64
+    }
 }
 
 /// 2^64 / golden ratio: odd, and its multiples are spread evenly.

@@ -27,7 +27,7 @@ use crate::base::stats::OperationCounters;
 use crate::design::allocation::Controller;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::RunningJob;
-use crate::group_filter::cluster::Owner;
+use crate::group_filter::{Owner, TreeFilters};
 use crate::tree::memtable::Memtable;
 use crate::tree::version::edit::KeyspaceDescription;
 use crate::tree::version::{SuperVersion, Version};
@@ -124,7 +124,7 @@ impl KeyspaceFacts {
         self.design.load_full()
     }
 
-    /// The owner that clusters of a partition name.
+    /// The owner that filters of a partition name.
     pub(crate) fn owner(&self, partition: PartitionId) -> Owner {
         Owner {
             keyspace: self.id,
@@ -152,9 +152,7 @@ pub(crate) struct Partition {
     /// The log segment in which this partition is registered.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
-    /// Held while a filter over the runs of a level below level 0 is replaced by one that covers
-    /// more.
-    pub(crate) growing: Mutex<()>,
+    pub(crate) filters: TreeFilters,
     /// True if the partition was dropped or cleared: no new work begins, and its tables are removed
     /// when they have no holders.
     dropped: AtomicBool,
@@ -210,7 +208,7 @@ impl Partition {
             latest_write: OnceLock::new(),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
-            growing: Mutex::default(),
+            filters: TreeFilters::default(),
             dropped: AtomicBool::new(false),
         })
     }

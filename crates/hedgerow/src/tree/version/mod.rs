@@ -15,15 +15,8 @@ pub(crate) use super_version::SuperVersion;
 
 use std::sync::Arc;
 
-use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::shape::{Facts, Shape};
+use crate::design::merge_policy::shape::Shape;
 use crate::table::Table;
 
 /// The tables of one tree at one moment; never changed, only replaced.
 pub(crate) type Version = Shape<Arc<Table>>;
-
-impl Facts for Arc<Table> {
-    fn meta(&self) -> &TableMeta {
-        Table::meta(self)
-    }
-}

@@ -8,7 +8,7 @@ use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
-use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, Shape};
+use super::{Facts, LEVELS_MAX, Level, RUNS_MAX, Run, RunFilters, Shape};
 use crate::base::entry::RunId;
 
 impl<T: Facts> Shape<T> {
@@ -141,7 +141,7 @@ impl<T: Facts> Shape<T> {
             group.runs[at].tables.remove(&places);
             if group.runs[at].tables.is_empty() {
                 group.runs.remove(at);
-                group.forget_probes();
+                group.keep_filters();
             }
             if group.runs.is_empty() {
                 level.used.remove(&place);
@@ -180,9 +180,8 @@ impl<T: Facts> Shape<T> {
             let (level_of, place) = (&mut self.levels[usize::from(level)], group as usize);
             level_of.used.insert(place);
             let group = level_of.group_mut(place).expect("found above");
-            // The probes know nothing of the tables that the run gets.
-            group.probes.iter_mut().for_each(|it| it.forget(run));
-            group.forget_probes();
+            group.filters.run_grew(run);
+            group.keep_filters();
             let at = match group.place_of(run) {
                 Ok(at) => at,
                 Err(at) => {

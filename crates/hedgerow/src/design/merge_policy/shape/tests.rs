@@ -2,12 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::base::entry::{KeyHash, PartitionId, SeqNo};
-use crate::base::error::Result;
-use crate::base::page::{Page, PageId, PageSource, Step};
+use crate::base::entry::{PartitionId, SeqNo};
 use crate::design::merge_policy::text::parse_table;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::table::filter::{Probe, RunMask};
 
 fn table(id: u64, lo: u64, hi: u64) -> TableMeta {
     parse_table(&format!("#{id}[{lo:08}-{hi:08}]@1M")).unwrap()
@@ -69,6 +66,8 @@ impl Clone for Counted {
 }
 
 impl Facts for Counted {
+    type Filters = ();
+
     fn meta(&self) -> &TableMeta {
         &self.0
     }
@@ -115,24 +114,6 @@ fn an_edit_copies_what_it_changes() {
         assert_eq!(shape.table(TableId(7)).is_some(), seven);
         assert_eq!(shape.table(TableId(TABLES + 1)).is_some(), new);
     }
-}
-
-/// Cached facts of a group do not outlive a change of the group.
-#[test]
-fn a_group_that_changes_is_looked_at_again() {
-    let mut shape = Shape::new(1);
-    add(&mut shape, 1, table(1, 0, 9));
-    shape.levels[0].groups[0].note_idle(3);
-    assert!(shape.levels[0].groups[0].is_idle(3) && !shape.levels[0].groups[0].is_idle(4));
-    let before = shape.clone();
-    add(&mut shape, 2, table(2, 0, 9));
-    assert!(before.levels[0].groups[0].is_idle(3));
-    assert!(!shape.levels[0].groups[0].is_idle(3));
-    shape.levels[0].groups[0].note_idle(3);
-    // No other tree has the group any more.
-    drop(before);
-    shape.levels[0].group_mut(0).unwrap().probes.clear();
-    assert!(!shape.levels[0].groups[0].is_idle(3));
 }
 
 #[test]
@@ -198,72 +179,6 @@ fn what_is_older_is_seen_below_an_output_and_nowhere_else() {
     assert!(asks(2, None, "a", &[9]));
     assert_eq!(shape.summary(1, 1).levels[0].runs, 3);
     assert_eq!(shape.table(TableId(1)).unwrap().1.largest_seqno, SeqNo(1));
-}
-
-/// A filter that denies every key.
-#[derive(Debug)]
-struct Denies;
-
-impl Probe for Denies {
-    fn candidates(&self, _: KeyHash, _: Option<&Page>) -> Result<Step<RunMask>> {
-        Ok(Step::Done(RunMask::NONE))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        0
-    }
-}
-
-struct NoPages;
-
-impl PageSource for NoPages {
-    fn page(&self, id: PageId) -> Result<Page> {
-        panic!("{id:?} is asked for")
-    }
-}
-
-fn add(
-    shape: &mut Shape<Arc<TableMeta>>,
-    run: u64,
-    table: TableMeta,
-) -> &mut Group<Arc<TableMeta>> {
-    let mut edit = TreeEdit::new(PartitionId(0));
-    let place = Placement {
-        level: 0,
-        group: 0,
-        run: RunId(run),
-    };
-    edit.added = vec![(place, table)];
-    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
-    shape.levels[0].group_mut(0).unwrap()
-}
-
-/// The rule holds for any number: the run of a leveled level has number 0.
-#[test]
-fn a_probe_does_not_answer_for_a_run_that_got_tables() {
-    let left = |group: &Group<_>| {
-        let probes = group.probes.iter();
-        probes.fold(RunMask::all(2), |left, probe| {
-            group.narrowed(left, probe, RunMask::NONE)
-        })
-    };
-    for oldest in [0, 7] {
-        let mut shape = Shape::new(1);
-        add(&mut shape, oldest, table(1, 0, 9));
-        let group = add(&mut shape, oldest + 1, table(2, 0, 9));
-        group.probes.push(GroupProbe {
-            runs: [oldest + 1, oldest].map(RunId).into(),
-            outgrown: RunMask::NONE,
-            filter: Arc::new(Denies),
-            pages: Arc::new(NoPages),
-        });
-        assert_eq!(left(group), RunMask::NONE);
-        let group = add(&mut shape, oldest, table(3, 10, 19));
-        assert_eq!(left(group), RunMask(0b10), "{oldest}");
-        let group = add(&mut shape, oldest + 1, table(4, 10, 19));
-        assert_eq!(left(group), RunMask::all(2));
-        assert!(group.probes.is_empty());
-    }
 }
 
 /// The bound also holds for a tree that was retuned from trie to trie and reached none of them.

@@ -1,6 +1,7 @@
 //! Damaged bytes give errors and no panic.
 
 use super::*;
+use crate::group_filter::Owner;
 
 /// Bytes behind a checksum that agrees by accident, or under a fuzzer.
 #[test]
@@ -14,12 +15,9 @@ fn damaged_pages_are_errors_or_answers() {
     let whole = cluster(1, &sources);
     let mut next = numbers(22);
     for _ in 0..3000 {
-        let page = (next() as usize % whole.directory.firsts.len()) * PAGE_BYTES;
-        let mut damaged = Cluster {
-            number: whole.number,
-            directory: whole.directory.clone(),
-            pages: whole.pages.clone(),
-        };
+        let pages = whole.pages.as_ref().unwrap();
+        let (mut bytes, starts) = (pages.bytes.clone(), pages.starts.clone());
+        let page = starts[next() as usize % (starts.len() - 1)] as usize;
         for _ in 0..1 + next() % 4 {
             let within = if next().is_multiple_of(2) {
                 64
@@ -27,16 +25,26 @@ fn damaged_pages_are_errors_or_answers() {
                 PAGE_BYTES as u64
             };
             let at = page + (next() % within) as usize;
-            if let Some(byte) = damaged.pages.get_mut(at) {
+            if let Some(byte) = bytes.get_mut(at) {
                 *byte = next() as u8;
             }
         }
+        let damaged = Cluster {
+            number: whole.number,
+            directory: whole.directory.clone(),
+            pages: Some(Pages { bytes, starts }),
+        };
         let all: Vec<_> = (0..whole.stripes().len()).collect();
         let marks: Vec<_> = all.iter().copied().map(Some).collect();
         for _ in 0..50 {
             let _ = damaged.ask(hash(next(), next()), None, &marks, |_| ());
         }
-        let _ = assemble(&[Source::Cluster(&damaged, all)], no_fetch, |_| Ok(()));
+        let _ = assemble(
+            &[Source::Cluster(&damaged, all)],
+            FILE_PAGES,
+            no_fetch,
+            |_| Ok(1),
+        );
     }
 }
 
@@ -48,13 +56,13 @@ fn damaged_directories_are_errors() {
         hash_seed: 3,
     };
     let table = keys(&mut numbers(5), 3000, (0, u64::MAX));
-    let whole = cluster(9, &[Source::Table(&columns(4, &table, 16.0))]);
+    let (whole, _) = paged(9, &[Source::Table(&columns(4, &table, 16.0))], no_fetch);
     let bytes = whole.directory.encode(TableId(9), owner);
     let (directory, tail) = bytes.split_last_chunk::<TAIL_BYTES>().unwrap();
     let read = Tail::decode(tail, TableId(9)).unwrap();
     assert_eq!(read.file_bytes(), whole.pages_bytes() + bytes.len() as u64);
     let decoded = Directory::decode(directory, TableId(9), read).unwrap();
-    assert_eq!(decoded, (owner, whole.directory.clone()));
+    assert_eq!(decoded, (owner, (*whole.directory).clone()));
     assert!(Tail::decode(tail, TableId(8)).is_err());
     assert!(Directory::decode(directory, TableId(8), read).is_err());
     for bit in 0..TAIL_BYTES * 8 {

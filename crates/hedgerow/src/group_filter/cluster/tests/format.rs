@@ -1,4 +1,5 @@
 use super::*;
+use crate::group_filter::Owner;
 use crate::table::testing::{assert_bytes, documented_bytes};
 
 const DOCUMENT: &str = include_str!("../../../../../../docs/format/cluster.md");
@@ -16,13 +17,18 @@ fn the_documented_example_is_what_is_written() {
     };
     let five = columns(5, &hashes(&["hawthorn", "blackthorn", "hornbeam"]), 16.0);
     let eight = columns(8, &hashes(&["hawthorn"]), 16.0);
-    let cluster = cluster(9, &[Source::Table(&five), Source::Table(&eight)]);
-    assert_bytes(&cluster.pages, &documented_bytes(DOCUMENT, "page"));
+    let sources = [Source::Table(&five), Source::Table(&eight)];
+    let mut pages = Vec::new();
+    let directory = assemble(&sources, FILE_PAGES, no_fetch, |page| {
+        pages.extend(page);
+        Ok(1)
+    });
+    assert_bytes(&pages, &documented_bytes(DOCUMENT, "page"));
     let owner = Owner {
         keyspace: KeyspaceId(1),
         partition: PartitionId(2),
         hash_seed: 0,
     };
-    let end = cluster.directory.encode(TableId(9), owner);
+    let end = directory.unwrap().encode(TableId(9), owner);
     assert_bytes(&end, &documented_bytes(DOCUMENT, "end"));
 }

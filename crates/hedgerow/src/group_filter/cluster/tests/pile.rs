@@ -20,7 +20,7 @@ fn a_pile_takes_little_more_than_its_bits() {
             .map(|(i, keys)| columns(i, keys, 16.0))
             .collect();
         let sources: Vec<_> = columns.iter().map(Source::Table).collect();
-        let cluster = cluster(1, &sources);
+        let (cluster, _) = paged(1, &sources, no_fetch);
         let keys: usize = tables.iter().map(Vec::len).sum();
         let share = cluster.pages_bytes() as f64 / (2 * keys) as f64;
         println!("{runs} runs: {share:.3} of the bits");

@@ -2,7 +2,7 @@ use super::*;
 use crate::base::codec::checksum;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::page::TableId;
-use file::{Coverage, Prefix};
+use coverage::{Coverage, Prefix};
 
 const SEED: u64 = 77;
 

@@ -5,14 +5,31 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use crate::base::page::TableId;
+use crate::design::cluster_plan::Plan;
 use crate::design::merge_policy::shape::{Group, Run};
-use crate::group_filter::cluster::STRIPES_MAX;
-use crate::group_filter::clusters::{self, Attached, StoredCluster};
+use crate::group_filter::Version;
 use crate::table::Table;
-use crate::tree::version::Version;
 
-use super::Task;
-use super::plan::Plan;
+use super::STRIPES_MAX;
+use super::attach::{self, Attached};
+use super::stored_cluster::StoredCluster;
+
+/// The next thing that the clusters of a tree lack.
+pub(super) enum Task {
+    /// A cluster is damaged: reads no longer probe it, and its tables are read.
+    Forget(Arc<StoredCluster>),
+    /// No cluster knows a table: its keys are read.
+    Cover(Arc<Table>),
+    /// Some clusters become one, which may stay in memory.
+    Gather(Vec<Member>, bool),
+    /// A cluster leaves the memory.
+    Page(Arc<StoredCluster>),
+    /// Some clusters become one in memory, or one comes into memory. Their files stay.
+    Join(Vec<Member>),
+}
+
+/// The most bytes of the filters of one resident cluster.
+const RESIDENT_BYTES_MAX: u64 = 1 << 31;
 
 /// One group, or one with the groups of its range in deeper levels.
 pub(super) struct Unit<'a> {
@@ -56,7 +73,7 @@ pub(super) fn units<'a>(
 }
 
 /// A cluster of a unit, with its stripes of the unit's tables.
-pub(crate) struct Member {
+pub(super) struct Member {
     pub(super) cluster: Arc<StoredCluster>,
     pub(super) stripes: Vec<usize>,
     /// The number of entries of these tables.
@@ -71,6 +88,16 @@ impl Member {
     /// True if most of its tables are in the unit.
     pub(super) fn is_own(&self) -> bool {
         2 * self.stripes.len() > self.cluster.cluster.stripes().len()
+    }
+
+    /// True if most of the tables that it was joined for are gone or elsewhere.
+    fn is_mostly_gone(&self) -> bool {
+        self.cluster.own_file().is_none() && !self.is_own()
+    }
+
+    /// The cluster, and its stripes of the unit's tables.
+    pub(super) fn parts(&self) -> (&StoredCluster, Vec<usize>) {
+        (&self.cluster, self.stripes.clone())
     }
 
     /// Its approximate size without tables outside of the unit.
@@ -102,9 +129,16 @@ impl Unit<'_> {
         runs.flat_map(|run: &Run<_>| &run.tables)
     }
 
+    /// True if its clusters were found complete in these circumstances, and none is damaged since.
+    pub(super) fn is_complete(&self, circumstances: u64) -> bool {
+        let mut groups = self.groups.iter();
+        groups.all(|it| it.filters.are_complete(circumstances))
+            && !self.attached().any(|it| it.cluster.is_damaged())
+    }
+
     fn attached(&self) -> impl Iterator<Item = &Attached> {
         let groups = self.groups.iter();
-        groups.flat_map(|group| clusters::of_group(group))
+        groups.flat_map(|group| attach::of_group(group))
     }
 
     /// The clusters of its groups. The one with the most entries comes first.
@@ -159,12 +193,13 @@ impl Unit<'_> {
         }
         let mut all = self.members();
         if self.stays_in_memory {
-            return missing(all, has_room);
+            return in_memory(all, has_room);
         }
         if let [only] = &all[..] {
-            return match only.is_resident() {
-                true => Finding::Due(Task::Page(only.cluster.clone())),
-                false => Finding::Nothing,
+            return match (only.is_resident(), only.cluster.own_file()) {
+                (true, Some(_)) => Finding::Due(Task::Page(only.cluster.clone())),
+                (true, None) => gathered(all, false),
+                (false, _) => Finding::Nothing,
             };
         }
         if is_due(&all, self.plan, true) {
@@ -172,7 +207,7 @@ impl Unit<'_> {
         }
         let is_due = is_due(&all, self.plan, false);
         let tail = all.split_off(all.len().min(1));
-        match missing(tail, has_room) {
+        match in_memory(tail, has_room) {
             Finding::Due(Task::Gather(..)) | Finding::LacksMemory if is_due => {
                 gathered(self.members(), false)
             }
@@ -198,15 +233,38 @@ impl Unit<'_> {
 }
 
 /// The first thing that clusters lack that belong in memory.
-fn missing(mut all: Vec<Member>, has_room: impl Fn(u64) -> bool) -> Finding {
-    all.retain(|member| !member.is_resident());
-    match all.iter().position(|member| has_room(member.bytes())) {
-        Some(at) if all[at].is_own() => Finding::Due(Task::Load(all[at].cluster.clone())),
-        Some(at) => gathered(vec![all.swap_remove(at)], true),
-        None if all.is_empty() => Finding::Nothing,
-        None if all.len() == 1 => Finding::LacksMemory,
+fn in_memory(all: Vec<Member>, has_room: impl Fn(u64) -> bool) -> Finding {
+    let (resident, mut lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_resident);
+    match lacking.iter().position(|member| has_room(member.bytes())) {
+        Some(at) if lacking[at].is_own() => Finding::Due(Task::Join(vec![lacking.swap_remove(at)])),
+        Some(at) => gathered(vec![lacking.swap_remove(at)], true),
+        None if lacking.is_empty() => joinable(resident),
+        None if lacking.len() == 1 => Finding::LacksMemory,
         // Then a get reads one page for all.
-        None => gathered(all, true),
+        None => gathered(lacking, true),
+    }
+}
+
+/// A cluster is joined with all smaller ones when these have more than this part of its entries.
+/// Up to nine equal runs of a node are one cluster at all times; in a level of very many tables, a
+/// filter is copied some nine times.
+const JOINED_PART: u64 = 8;
+
+/// Some resident clusters, the largest first, that are to be one. Each cluster costs a get some
+/// misses of the processor's caches, wherever it asks for.
+fn joinable(mut all: Vec<Member>) -> Finding {
+    let mut smaller: u64 = all.iter().map(|member| member.entries).sum();
+    let mut bytes: u64 = all.iter().map(Member::bytes).sum();
+    let first = all.iter().position(|member| {
+        smaller -= member.entries;
+        let fits = bytes <= RESIDENT_BYTES_MAX;
+        bytes -= member.bytes();
+        let is_due = smaller * JOINED_PART > member.entries;
+        fits && (is_due || member.is_mostly_gone())
+    });
+    match first {
+        Some(first) => Finding::Due(Task::Join(all.split_off(first))),
+        None => Finding::Nothing,
     }
 }
 

@@ -19,76 +19,32 @@ use std::sync::Arc;
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
-use crate::base::entry::RunId;
-use crate::base::entry::{KeyspaceId, PartitionId};
+use crate::base::entry::{KeyspaceId, PartitionId, RunId};
 use crate::base::error::{Error, Result};
-use crate::base::page::{Buffer, TableId};
-use crate::base::stats::Event;
-use crate::design::merge_policy::shape::{Group, GroupProbe};
-use crate::group_filter::clusters::cluster_number;
-use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
-use crate::group_filter::multi_level_cuckoo::file::{Coverage, PREFIX_BYTES, Prefix};
-use crate::table::filter::RunMask;
-use crate::table::paged_file::Obsolete;
+use crate::base::page::Buffer;
+use crate::base::runtime::lock;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::shape::Group;
+use crate::group_filter::{
+    Change, Context, FoundFiles, GroupProbe, Owner, Step, StoredFile, Version, number_before,
+};
 use crate::table::{Table, TableContext};
-use crate::tree::engine::{Engine, Writer, lock};
-use crate::tree::partition::{KeyspaceFacts, Partition};
-use crate::tree::version::Version;
 
-use super::{Counted, NoPages, counted};
+use super::MultiLevelCuckoo;
+use super::coverage::{Coverage, PREFIX_BYTES, Prefix};
+use super::kept::{Counted, FilterFile, NoPages, Stored, counted};
 
 /// A filter is written again after this many times its size in bytes of new tables.
 const WRITE_SHARE: u64 = 16;
 /// The bytes of one write.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The directory of filters under the database's directory.
-pub(crate) fn filters_dir(root: &Path) -> PathBuf {
-    root.join("filters")
-}
-
 /// The number in the name of a filter's file.
 pub(crate) fn filter_number(name: &str) -> Option<u64> {
-    name.strip_suffix(".filter")
-        .filter(|digits| digits.len() == 10)?
-        .parse()
-        .ok()
-}
-
-/// The number in the name of a file in the directory of filters.
-pub(crate) fn file_number(name: &str) -> Option<u64> {
-    filter_number(name).or_else(|| cluster_number(name))
-}
-
-/// A file of a filter. It is removed when nobody holds it any more.
-#[derive(Debug)]
-pub(crate) struct FilterFile {
-    number: u64,
-    path: PathBuf,
-    context: Arc<TableContext>,
-}
-
-impl Drop for FilterFile {
-    fn drop(&mut self) {
-        let path = std::mem::take(&mut self.path);
-        lock(&self.context.graveyard).push(Obsolete {
-            id: TableId(self.number),
-            path,
-            cached_bytes_max: 0,
-        });
-    }
+    number_before(name, ".filter")
 }
 
 // ---- writing ----
-
-/// The part of a filter that is in a file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Stored {
-    /// The file of this filter, or of one with fewer of its runs.
-    pub(super) file: Option<Arc<FilterFile>>,
-    /// The size of the tables of runs that the file does not know. Without a file, of all tables.
-    pub(super) unwritten_bytes: u64,
-}
 
 /// Returns true if a filter is due to be written.
 fn is_due(filter: &Counted) -> bool {
@@ -98,58 +54,65 @@ fn is_due(filter: &Counted) -> bool {
 }
 
 /// Returns true if any filter of a tree is due to be written.
-pub(crate) fn is_any_due(partition: &Partition) -> bool {
-    let version = &partition.tree().version;
-    let groups = version.levels.iter().flat_map(|level| &level.groups);
-    let probes = groups.flat_map(|group| &group.probes);
-    probes.filter_map(counted).any(is_due)
+pub(super) fn is_any_due(version: &Version) -> bool {
+    probes(version).any(|(_, probe)| counted(probe).is_some_and(is_due))
+}
+
+/// The filters of a tree, with their groups.
+fn probes(version: &Version) -> impl Iterator<Item = (&Group<Arc<Table>>, &GroupProbe)> {
+    let levels = version.levels.iter();
+    let groups = levels.flat_map(|level| level.used_groups().map(|(_, group)| group));
+    groups.flat_map(|group| group.filters.probes.iter().map(move |it| (group, it)))
 }
 
 /// Writes the filters of a tree that are due.
-pub(crate) fn write_due(engine: &Engine, partition: &Partition) {
-    let Ok(writer) = engine.writer() else { return };
-    let pace = |bytes| {
-        engine.rate_limiter.take(bytes);
-        engine.check_open()
-    };
-    write_some(engine, writer, partition, is_due, pace);
+pub(super) struct WriteDue;
+
+impl Step for WriteDue {
+    fn takes_a_turn(&self) -> bool {
+        false
+    }
+
+    fn run(
+        self: Box<Self>,
+        cx: &Context<'_>,
+        _: &DesignInForce,
+        version: &Version,
+    ) -> Result<Option<Change>> {
+        write_some(cx, version, is_due, |bytes| cx.host.pace(bytes));
+        Ok(None)
+    }
 }
 
 /// Writes all filters that no file holds yet. The database is being closed, and nobody works on it.
-pub(crate) fn write_all(engine: &Engine, writer: &Writer) {
+pub(super) fn write_all(cx: &Context<'_>, version: &Version) {
     let is_unwritten = |it: &Counted| lock(&it.stored).unwritten_bytes > 0;
-    for partition in engine.catalog.load().partitions.values() {
-        write_some(engine, writer, partition, is_unwritten, |_| Ok(()));
-    }
+    write_some(cx, version, is_unwritten, |_| Ok(()));
 }
 
 /// Writes some filters. A full or failing device leaves no file: nothing else depends on it.
 fn write_some(
-    engine: &Engine,
-    writer: &Writer,
-    partition: &Partition,
+    cx: &Context<'_>,
+    version: &Version,
     is_wanted: impl Fn(&Counted) -> bool,
     pace: impl Fn(u64) -> Result<()>,
 ) {
-    let tree = partition.tree_owned();
-    let groups = tree.version.levels.iter().flat_map(|level| &level.groups);
-    for (group, probe) in groups.flat_map(|group| group.probes.iter().map(move |it| (group, it))) {
+    for (group, probe) in probes(version) {
         let Some(filter) = counted(probe).filter(|it| is_wanted(it)) else {
             continue;
         };
-        let coverage = coverage(group, probe, partition);
-        if let Err(error) = write(engine, writer, &coverage, filter, &pace) {
-            engine.tell(Event::BackgroundError {
-                doing: "write a filter",
-                error,
-            });
+        let coverage = coverage(cx.owner, group, probe);
+        if let Err(error) = write(cx, &coverage, filter, &pace) {
+            // It is due again after more tables, or on closing.
+            lock(&filter.stored).unwritten_bytes = 1;
+            cx.host.report("write a filter", error);
         }
     }
 }
 
 /// The tables whose keys a filter knows. Runs that are gone or that it does not answer for have
 /// none.
-fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe, partition: &Partition) -> Coverage {
+fn coverage(owner: Owner, group: &Group<Arc<Table>>, probe: &GroupProbe) -> Coverage {
     let tables_of = |run: &RunId| {
         let known = group.run(*run).filter(|run| probe.covers(run.id));
         let tables = known.into_iter().flat_map(|run| &run.tables);
@@ -158,29 +121,27 @@ fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe, partition: &Partition
         (run.0, ids)
     };
     Coverage {
-        keyspace: partition.keyspace.id,
-        partition: partition.id,
-        hash_seed: partition.keyspace.seed,
+        keyspace: owner.keyspace,
+        partition: owner.partition,
+        hash_seed: owner.hash_seed,
         runs: probe.runs.iter().map(tables_of).collect(),
     }
 }
 
 fn write(
-    engine: &Engine,
-    writer: &Writer,
+    cx: &Context<'_>,
     coverage: &Coverage,
     filter: &Counted,
     pace: &impl Fn(u64) -> Result<()>,
 ) -> Result<()> {
-    let storage = &*engine.environment.storage;
-    let number = writer.next_table().0;
-    let dir = filters_dir(&engine.places.filters_root(&engine.dir));
+    let (storage, dir) = (&*cx.tables.storage, &cx.dir);
+    let number = cx.host.next_number()?.0;
     let path = dir.join(format!("{number:010}.filter"));
     // The file is removed from now on unless the filter takes it.
     let file = Arc::new(FilterFile {
         number,
         path: path.clone(),
-        context: engine.tables.clone(),
+        context: cx.tables.clone(),
     });
     let failed = |e| Error::io("write", &path, e);
     let mut out = storage.create(&path).map_err(failed)?;
@@ -196,9 +157,9 @@ fn write(
     })?;
     out.sync().map_err(failed)?;
     storage
-        .sync_dir(&dir)
-        .map_err(|e| Error::io("sync", &dir, e))?;
-    engine.stats.filter_write_bytes.add(out.bytes());
+        .sync_dir(dir)
+        .map_err(|e| Error::io("sync", dir, e))?;
+    cx.tables.stats.filter_write_bytes.add(out.bytes());
     *lock(&filter.stored) = Stored {
         file: Some(file),
         unwritten_bytes: 0,
@@ -208,15 +169,12 @@ fn write(
 
 // ---- reading ----
 
-/// The files of filters that were there when the database was opened. Files that no tree takes are
-/// removed.
-pub(crate) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<(FilterFile, Coverage)>>);
+/// The files of filters that were there when the database was opened.
+pub(super) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<(FilterFile, Coverage)>>);
 
 impl Found {
-    /// Reads whose keys the files know. Cost: two reads per file.
-    pub(crate) fn list(context: &Arc<TableContext>, root: &Path) -> Found {
-        let dir = filters_dir(root);
-        let files = context.storage.list(&dir).unwrap_or_default();
+    pub(super) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
+        let files = context.storage.list(dir).unwrap_or_default();
         let read = files
             .iter()
             .filter_map(|found| -> Option<(FilterFile, Coverage)> {
@@ -235,17 +193,13 @@ impl Found {
         }
         found
     }
+}
 
-    /// Gives the groups of a tree the filters that were written for their runs.
-    pub(crate) fn attach(
-        &mut self,
-        engine: &Engine,
-        version: &mut Version,
-        partition: PartitionId,
-        facts: &KeyspaceFacts,
-    ) {
-        let mut own = self.0.remove(&(facts.id, partition)).unwrap_or_default();
-        own.retain(|(_, it)| it.hash_seed == facts.seed);
+impl FoundFiles for Found {
+    fn attach(&mut self, cx: &Context<'_>, _: &DesignInForce, version: &mut Version) {
+        let owner = (cx.owner.keyspace, cx.owner.partition);
+        let mut own = self.0.remove(&owner).unwrap_or_default();
+        own.retain(|(_, it)| it.hash_seed == cx.owner.hash_seed);
         // Among filters with the same newest run, the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
         for (file, coverage) in own {
@@ -257,21 +211,18 @@ impl Found {
             });
             let Some(group) = group else { continue };
             let names = coverage.runs.iter().map(|run| RunId(run.0));
-            if let Ok(filter) = read(engine, &file) {
+            if let Ok(filter) = read(&file) {
                 let stored = Stored {
                     file: Some(Arc::new(file)),
                     unwritten_bytes: 0,
                 };
-                let mut probe = GroupProbe {
-                    runs: names.clone().collect(),
-                    outgrown: RunMask::NONE,
-                    filter: Arc::new(Counted::new(filter, engine.memory.clone(), stored)),
-                    pages: Arc::new(NoPages),
-                };
+                let filter = Counted::new(filter, cx.tables.memory.clone(), stored);
+                let mut probe =
+                    GroupProbe::new(names.clone().collect(), Arc::new(filter), Arc::new(NoPages));
                 let is_grown =
                     |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
                 names.filter(is_grown).for_each(|id| probe.forget(id));
-                group.probes.push(probe);
+                group.filters.probes.push(probe);
             }
         }
     }
@@ -280,7 +231,7 @@ impl Found {
 /// Returns true if a filter knows a run of a group that no filter of the group knows yet.
 fn wants(group: &Group<Arc<Table>>, coverage: &Coverage) -> bool {
     let mut names = coverage.runs.iter().map(|run| RunId(run.0));
-    names.any(|id| is_known(group, coverage, id) && !group.is_covered(id))
+    names.any(|id| is_known(group, coverage, id) && !group.filters.cover(id))
 }
 
 /// Returns true if a group has a run and a filter in a file knows all its tables. The run may have
@@ -292,8 +243,8 @@ fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
     })
 }
 
-fn read(engine: &Engine, file: &FilterFile) -> Result<MultiLevelCuckoo> {
-    let storage = &*engine.environment.storage;
+fn read(file: &FilterFile) -> Result<MultiLevelCuckoo> {
+    let storage = &*file.context.storage;
     let opened = Opened::open(storage, &file.path, file.number)?;
     opened.filter()
 }
@@ -359,20 +310,18 @@ impl Opened {
 // ---- of a version ----
 
 /// The files of the filters of a tree.
-pub(crate) fn files(version: &Version) -> impl Iterator<Item = Arc<FilterFile>> {
-    let groups = version.levels.iter().flat_map(|level| &level.groups);
-    let probes = groups.flat_map(|group| &group.probes);
-    probes.filter_map(|probe| lock(&counted(probe)?.stored).file.clone())
+pub(super) fn files(version: &Version) -> Vec<Box<dyn StoredFile>> {
+    let filters = probes(version).filter_map(|(_, probe)| counted(probe));
+    let files = filters.filter_map(|it| lock(&it.stored).file.clone());
+    files.map(|file| Box::new(file) as _).collect()
 }
 
-impl FilterFile {
-    pub(crate) fn path(&self) -> &Path {
+impl StoredFile for Arc<FilterFile> {
+    fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads and checks the file, and returns its size. `None` if it is gone: another process that
-    /// has the database open for writing removes files that it does not need.
-    pub(crate) fn verify(&self) -> Result<Option<u64>> {
+    fn verify(&self) -> Result<Option<u64>> {
         let storage = &*self.context.storage;
         let opened = Opened::open(storage, &self.path, self.number);
         let whole = opened.and_then(|opened| opened.filter().map(|_| opened.bytes()));

@@ -7,7 +7,7 @@
 use crate::base::options::Residency;
 
 /// Filters take this many times their bits, with lengths and the ends of pages.
-pub(super) const OVERHEAD: f64 = 1.1;
+const OVERHEAD: f64 = 1.1;
 /// The resident levels may take this part of the memory of filters. Tails have the rest.
 pub(crate) const RESIDENT_SHARE: f64 = 0.75;
 /// A level shares pages with those below if it has at least this part of their filters. Each table

@@ -1,54 +1,45 @@
-//! Filters over the runs of a group: one filter for all of them, in place of one for each table
-//! (SlimDB, section 3.2; [`crate::group_filter::multi_level_cuckoo`]).
+//! Groups get multi-level cuckoo filters (SlimDB, section 3.2), and these grow.
 //!
 //! They are built from the hashes that tables keep. A flush, merge or move builds the filter for
-//! its new tables first, and both come into the tree together ([`ahead`]). So a filter covers a run
-//! from the start, even a run that merges out of the level above fill piece by piece. A run may
-//! still lack a filter: the database was opened, the design changed, or a filter did not fit. A job
-//! of its own builds that filter, and until then reads look at the run without one.
+//! its new tables first, and both come into the tree together ([`ahead`](super::ahead)). So a
+//! filter covers a run from the start, even a run that merges out of the level above fill piece by
+//! piece. A run may still lack a filter: the database was opened, the design changed, or a filter
+//! did not fit. A job of its own builds that filter, and until then reads look at the run without
+//! one.
 //!
 //! The filters of a group are *generations*. A run is added to the newest one (a copy, with the
 //! run's keys inserted) as long as none of its runs is going down. Otherwise the run begins the
 //! next generation.
 //!
-//! A filter is made for up to 1.5 times the present keys, since fingerprints do not say where their
-//! keys would go in a larger one. When its slots run out, a larger one is built from the hashes of
-//! all its runs. A key that the filter knows takes no slot, so the new keys are counted first. A
-//! filter that does not fit the memory is made smaller, or begins another generation, or is not
-//! made at all ([`Addition::fitted`]).
+//! A filter is made for up to 1.5 times the present keys, since fingerprints do not say where
+//! their keys would go in a larger one. When its slots run out, a larger one is built from the
+//! hashes of all its runs. A key that the filter knows takes no slot, so the new keys are counted
+//! first. A filter that does not fit the memory is made smaller, or begins another generation, or
+//! is not made at all ([`Addition::fitted`]).
 //!
-//! Filters are also kept in files ([`stored`]), so that the opening of a database need not build
-//! them.
+//! Filters are also kept in files ([`stored`](super::stored)), so that the opening of a database
+//! need not build them.
 //!
 //! Cost of adding a run: one read per table of about four bytes per key, and a copy of the filter.
-//! Each key is inserted about twice while a group fills. Memory: up to 1.5 times the bytes that the
-//! keys need, twice that while a filter is copied, and the hashes of one table's keys.
-//! the hashes of one table's keys.
-
-pub(crate) mod ahead;
-pub(crate) mod clusters;
-pub(crate) mod stored;
+//! Each key is inserted about twice while a group fills. Memory: up to 1.5 times the bytes that
+//! the keys need, twice that while a filter is copied, and the hashes of one table's keys.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::base::entry::KeyHash;
 use crate::base::entry::RunId;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::options::{FilterSpec, Residency};
-use crate::base::page::{Page, PageId, PageSource, Step, TableId};
+use crate::base::page::TableId;
+use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::shape::{Group, GroupProbe, RUNS_MAX, Run};
-use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
+use crate::design::merge_policy::shape::{Group, RUNS_MAX, Run};
+use crate::group_filter::{self, Change, Context, GroupProbe, Step, Version};
 use crate::table::Table;
-use crate::table::filter::{Probe, RunMask};
-use crate::table::memory::Memory;
-use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
-use crate::tree::engine::{Engine, lock};
-use crate::tree::partition::{KeyspaceFacts, Partition};
-use crate::tree::version::Version;
-use stored::Stored;
+use crate::table::filter::Probe;
+
+use super::kept::{Counted, NoPages, Stored, counted};
+use super::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 
 /// Fingerprints get shorter, down to this, while a filter takes more than half of the free memory
 /// for filters. An answer then names a run in vain for 8 of 256 absent keys.
@@ -58,28 +49,8 @@ const SHORT_FINGERPRINT_BITS: u8 = 6;
 /// A new filter has room for one future key per `GROWTH` present keys.
 const GROWTH: u64 = 2;
 
-/// The next thing that filters over several runs lack.
-pub(crate) enum NextStep {
-    Add(Addition),
-    Cluster(clusters::Task),
-}
-
-impl NextStep {
-    /// Carries the step out.
-    pub(crate) fn run(self, engine: &Engine, partition: &Partition) -> Result<()> {
-        match self {
-            NextStep::Cluster(task) => task.run(engine, partition),
-            NextStep::Add(addition) => {
-                let _growing = (addition.level > 0).then(|| lock(&partition.growing));
-                let (addition, probe) = addition.build(engine, &partition.keyspace)?;
-                addition.install(engine, partition, probe)
-            }
-        }
-    }
-}
-
 /// The plan for one new or larger filter of a group.
-pub(crate) struct Addition {
+pub(super) struct Addition {
     level: usize,
     group: usize,
     /// The filter that gets the runs, or that the new one replaces.
@@ -92,7 +63,7 @@ pub(crate) struct Addition {
     /// True if the base has the newest run.
     grows: bool,
     /// The tables that the newest run has already.
-    rest: Vec<Arc<Table>>,
+    pub(super) rest: Vec<Arc<Table>>,
     /// True if the base may lack slots; only the hashes of the keys can tell for certain.
     is_tight: bool,
     /// The sizing of a new filter.
@@ -102,25 +73,13 @@ pub(crate) struct Addition {
 
 /// The keys that need room now, and those that the group may get later.
 #[derive(Debug, Clone, Copy)]
-struct Keys {
-    wanted: u64,
-    coming: u64,
-}
-
-/// The next thing that the filters of a tree lack.
-pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<NextStep> {
-    if engine.writer().is_err() || partition.is_dropped() {
-        return None;
-    }
-    let design = partition.keyspace.design();
-    let version = &partition.tree().version;
-    let task = || clusters::next(engine, &design, version).map(NextStep::Cluster);
-    let addition = lacking(engine, &design, version);
-    addition.map(NextStep::Add).or_else(task)
+pub(super) struct Keys {
+    pub(super) wanted: u64,
+    pub(super) coming: u64,
 }
 
 /// The filter that the runs of a level share: bits of a fingerprint, and its first mode.
-fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
+pub(super) fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
     match design.design.filter_at(level) {
         FilterSpec::MultiLevelCuckoo {
             fingerprint_bits,
@@ -134,7 +93,11 @@ fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
 }
 
 /// The first filter that is lacking and has room.
-fn lacking(engine: &Engine, design: &DesignInForce, version: &Version) -> Option<Addition> {
+pub(super) fn lacking(
+    cx: &Context<'_>,
+    design: &DesignInForce,
+    version: &Version,
+) -> Option<Addition> {
     let mut levels = (0..version.depth())
         .filter_map(|level| Some((level, shared(design, level)?)))
         .peekable();
@@ -146,9 +109,8 @@ fn lacking(engine: &Engine, design: &DesignInForce, version: &Version) -> Option
             return None;
         }
         let mut groups = 0..version.levels[level].groups.len();
-        groups.find_map(|group| {
-            addition(version, (level, group), kind, runs_max)?.fitted(engine, design)
-        })
+        groups
+            .find_map(|group| addition(version, (level, group), kind, runs_max)?.fitted(cx, design))
     })
 }
 
@@ -161,7 +123,7 @@ fn addition(
     let it = &version.levels[level];
     let here = &it.groups[group];
     let growing = it.newest_run().filter(|_| grows(version, level));
-    let lacks = |run: &&Run<_>| Some(run.id) != growing && !here.is_covered(run.id);
+    let lacks = |run: &&Run<_>| Some(run.id) != growing && !here.filters.cover(run.id);
     let mut runs: Vec<_> = here.runs.iter().rev().filter(lacks).cloned().collect();
     let first = runs.first()?;
 
@@ -194,7 +156,7 @@ fn addition(
 }
 
 /// The keys that a new filter is made for.
-fn with_growth(wanted: u64, coming: u64) -> u64 {
+pub(super) fn with_growth(wanted: u64, coming: u64) -> u64 {
     wanted.saturating_add(coming.min(wanted / GROWTH))
 }
 
@@ -206,7 +168,7 @@ fn grows(version: &Version, level: usize) -> bool {
 
 /// The newest filter of a group, if a run can come into it: its runs are older, and all of them
 /// stay.
-fn base(
+pub(super) fn base(
     version: &Version,
     (level, group): (usize, usize),
     run: RunId,
@@ -222,11 +184,11 @@ fn base(
         let filter = counted(probe).map(|counted| &counted.filter);
         probe.outgrown.is_empty() && probe.runs.iter().all(stays) && filter.is_some_and(&has_room)
     };
-    here.probes.first().filter(is_base).cloned()
+    here.filters.probes.first().filter(is_base).cloned()
 }
 
 /// The number of entries of some tables. The sum saturates.
-fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
+pub(super) fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -> u64 {
     let each = tables.into_iter().map(|table| table.meta().entries);
     each.fold(0, u64::saturating_add)
 }
@@ -252,7 +214,7 @@ fn smaller_forms(mut form: Sizing, entries_min: u64) -> Vec<(Sizing, u64)> {
 }
 
 impl Addition {
-    fn new(
+    pub(super) fn new(
         here: &Group<Arc<Table>>,
         (level, group): (usize, usize),
         base: Option<GroupProbe>,
@@ -282,9 +244,9 @@ impl Addition {
     /// new filter first gives up room for future keys, so that half of the free memory stays for
     /// other filters. Then it gets shorter fingerprints, and then it leaves out the oldest runs.
     /// `None` if not even the newest run fits.
-    fn fitted(mut self, engine: &Engine, design: &DesignInForce) -> Option<Addition> {
+    pub(super) fn fitted(mut self, cx: &Context<'_>, design: &DesignInForce) -> Option<Addition> {
         let is_resident = design.design.residency == Residency::Resident;
-        let has_memory = |bytes| is_resident || engine.memory.has_room_for_shared_filter(bytes);
+        let has_memory = |bytes| is_resident || cx.tables.memory.has_room_for_shared_filter(bytes);
         // A filter may be impossible at this size.
         let fits = |sizing: &Sizing, times| {
             let bytes = sizing.memory_bytes();
@@ -353,13 +315,13 @@ impl Addition {
 
     /// The filter that the runs come into: a copy of the base, or a new one for all runs. Cost: the
     /// hashes of the new keys are read if the base may lack slots.
-    fn begin(&mut self, engine: &Engine, facts: &KeyspaceFacts) -> Result<MultiLevelCuckoo> {
+    fn begin(&mut self, cx: &Context<'_>) -> Result<MultiLevelCuckoo> {
         let base = self.base.clone();
         let Some(base) = base.as_ref().and_then(counted) else {
             return MultiLevelCuckoo::new(self.sizing);
         };
         if self.is_tight {
-            let keys = self.unknown_keys(&base.filter, engine, facts)?;
+            let keys = self.unknown_keys(&base.filter, cx)?;
             if !base.filter.has_slots_for(keys.wanted) {
                 self.sizing = self.larger(&base.filter, keys);
                 self.take_known();
@@ -371,18 +333,13 @@ impl Addition {
 
     /// The number of keys that the base does not know, estimated by their share of the keys at
     /// hand.
-    fn unknown_keys(
-        &self,
-        base: &MultiLevelCuckoo,
-        engine: &Engine,
-        facts: &KeyspaceFacts,
-    ) -> Result<Keys> {
+    fn unknown_keys(&self, base: &MultiLevelCuckoo, cx: &Context<'_>) -> Result<Keys> {
         let (mut at_hand, mut unknown) = (0, 0);
         for table in self.runs.iter().flat_map(|run| &run.tables) {
-            let hashes = hashes_of(table, facts)?;
+            let hashes = hashes_of(cx, table)?;
             at_hand += hashes.len() as u64;
             unknown += base.count_unknown(&hashes);
-            engine.check_open()?;
+            cx.host.check_open()?;
         }
         let share = unknown as f64 / at_hand.max(1) as f64;
         Ok(Keys {
@@ -392,15 +349,15 @@ impl Addition {
     }
 
     /// The filter, and the plan as it was carried out.
-    fn build(mut self, engine: &Engine, facts: &KeyspaceFacts) -> Result<(Addition, GroupProbe)> {
+    pub(super) fn build(mut self, cx: &Context<'_>) -> Result<Ready> {
         let before = self.base.clone();
         let before = before.as_ref().and_then(counted);
         // Makes room in memory first.
         let bytes = before.map_or(0, |base| base.filter.memory_bytes() as u64);
         let bytes = bytes.max(self.sizing.memory_bytes().unwrap_or(0));
-        let mut buffers = engine.memory.buffers(bytes as usize);
+        let mut buffers = cx.tables.memory.buffers(bytes as usize);
         let new_bytes: u64 = self.runs.iter().map(Run::bytes).sum();
-        let mut filter = self.begin(engine, facts)?;
+        let mut filter = self.begin(cx)?;
         let is_new = filter.runs() == 0;
         let base = self.base.iter().filter(|_| !is_new);
         let mut ids: Vec<RunId> = base.flat_map(|base| base.runs.to_vec()).collect();
@@ -412,56 +369,35 @@ impl Addition {
             // Reads the hashes of one table at a time: those of a run take four times the filter's
             // memory.
             for table in &run.tables {
-                let hashes = hashes_of(table, facts)?;
+                let hashes = hashes_of(cx, table)?;
                 buffers.resize(filter.memory_bytes() + hashes.len() * size_of::<u64>());
                 filter.grow(hashes);
-                engine.check_open()?;
+                cx.host.check_open()?;
             }
         }
         drop(buffers);
         let mut stored = before.map_or_else(Stored::default, |base| lock(&base.stored).clone());
         stored.unwritten_bytes += new_bytes;
-        let filter = Counted::new(filter, engine.memory.clone(), stored);
+        let filter = Counted::new(filter, cx.tables.memory.clone(), stored);
         let filter: Arc<dyn Probe> = Arc::new(filter);
-        let probe = GroupProbe {
-            runs: ids.into(),
-            outgrown: RunMask::NONE,
-            filter,
-            pages: Arc::new(NoPages),
-        };
-        Ok((self, probe))
-    }
-
-    /// Puts the filter into the tree, unless the runs have changed meanwhile.
-    fn install(&self, engine: &Engine, partition: &Partition, probe: GroupProbe) -> Result<()> {
-        // Versions replace one another under this lock.
-        let _manifest = engine.writer()?.manifest();
-        let mut version = (*partition.tree().version).clone();
-        let level = version.levels.get_mut(self.level);
-        let Some(group) = level.and_then(|level| level.group_mut(self.group)) else {
-            return Ok(());
-        };
-        if self.put(probe, group) {
-            partition.install(Arc::new(version), None);
-        }
-        Ok(())
+        let probe = GroupProbe::new(ids.into(), filter, Arc::new(NoPages));
+        Ok(Ready {
+            addition: self,
+            probe,
+        })
     }
 
     /// Replaces the base of a group by the filter, if the filter knows all that the runs hold now.
-    fn put(&self, probe: GroupProbe, group: &mut Group<Arc<Table>>) -> bool {
-        let fits = self.fits(group);
-        if fits {
-            group.probes.retain(|probe| !self.is_base(probe));
-            // The newest comes first: a newer run may have a filter before an older run gets one.
-            let newest = probe.runs.iter().max();
-            let older = group
-                .probes
-                .iter()
-                .position(|it| it.runs.iter().max() < newest);
-            let place = older.unwrap_or(group.probes.len());
-            group.probes.insert(place, probe);
+    fn put(&self, probe: GroupProbe, group: &mut Group<Arc<Table>>) {
+        if !self.fits(group) {
+            return;
         }
-        fits
+        let probes = &mut group.filters.probes;
+        probes.retain(|probe| !self.is_base(probe));
+        // The newest comes first: a newer run may have a filter before an older run gets one.
+        let newest = probe.runs.iter().max();
+        let older = probes.iter().position(|it| it.runs.iter().max() < newest);
+        probes.insert(older.unwrap_or(probes.len()), probe);
     }
 
     fn is_base(&self, probe: &GroupProbe) -> bool {
@@ -482,93 +418,55 @@ impl Addition {
         let is_there = |run: &Run<Arc<Table>>| group.run(run.id).is_some();
         // A base that grows may be gone, because its newest run got tables that it does not know.
         // Nobody else replaces it meanwhile.
-        let has_base =
-            self.base.is_none() || self.grows || group.probes.iter().any(|p| self.is_base(p));
+        let has_base = self.base.is_none()
+            || self.grows
+            || group.filters.probes.iter().any(|p| self.is_base(p));
         has_base && self.runs.iter().all(is_there) && self.known.iter().chain(&self.runs).all(knows)
     }
 }
 
+impl Step for Addition {
+    fn takes_a_turn(&self) -> bool {
+        self.level > 0
+    }
+
+    fn run(
+        self: Box<Self>,
+        cx: &Context<'_>,
+        _: &DesignInForce,
+        _: &Version,
+    ) -> Result<Option<Change>> {
+        Ok(Some(self.build(cx)?.change()))
+    }
+}
+
+/// A filter that is built, and the plan as it was carried out.
+pub(super) struct Ready {
+    addition: Addition,
+    probe: GroupProbe,
+}
+
+impl Ready {
+    /// Puts the filter into a tree, unless the runs have changed meanwhile.
+    pub(super) fn change(self) -> Change {
+        Box::new(move |version| {
+            let Ready { addition, probe } = self;
+            let level = version.levels.get_mut(addition.level);
+            if let Some(group) = level.and_then(|it| it.group_mut(addition.group)) {
+                addition.put(probe, group);
+            }
+        })
+    }
+}
+
 /// The hashes of the keys of a table, ascending and without repetition.
-fn hashes_of(table: &Arc<Table>, facts: &KeyspaceFacts) -> Result<Vec<u64>> {
+fn hashes_of(cx: &Context<'_>, table: &Arc<Table>) -> Result<Vec<u64>> {
     if let Some(stored) = table.reader()?.key_hashes()? {
         return Ok(stored);
     }
     let mut hashes = Vec::new();
-    hash_keys(table, facts, &mut hashes)?;
+    group_filter::hash_keys(cx, table, |hash| hashes.push(hash_of(hash)))?;
     hashes.sort_unstable();
     hashes.dedup();
     Ok(hashes)
-}
-
-/// Hashes the keys of a table without stored hashes. Cost: it is read whole.
-fn hash_keys(table: &Arc<Table>, facts: &KeyspaceFacts, hashes: &mut Vec<u64>) -> Result<()> {
-    let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MIN);
-    let mut iter = table.reader()?.clone().iter(Arc::new(pages));
-    iter.seek_first()?;
-    while let Some(entry) = iter.entry() {
-        let hash = KeyHash::of(facts.order.decode(entry.key), facts.seed);
-        hashes.push(hash_of(hash));
-        iter.advance()?;
-    }
-    Ok(())
-}
-
-/// A filter whose bytes count in the memory budget until it is dropped.
-#[derive(Debug)]
-struct Counted {
-    filter: MultiLevelCuckoo,
-    memory: Arc<Memory>,
-    stored: Mutex<Stored>,
-}
-
-impl Counted {
-    fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>, stored: Stored) -> Counted {
-        let bytes = filter.memory_bytes() as u64;
-        memory.filters.fetch_add(bytes, Ordering::Relaxed);
-        memory.note();
-        let stored = Mutex::new(stored);
-        Counted {
-            filter,
-            memory,
-            stored,
-        }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let bytes = self.filter.memory_bytes() as u64;
-        self.memory.filters.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Probe for Counted {
-    fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
-        self.filter.candidates(hash, page)
-    }
-
-    fn touch(&self, hash: KeyHash) {
-        self.filter.touch(hash);
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.filter.memory_bytes()
-    }
-}
-
-/// The filter in a probe, if it was built here.
-fn counted(probe: &GroupProbe) -> Option<&Counted> {
-    let filter: &dyn std::any::Any = &*probe.filter;
-    filter.downcast_ref()
-}
-
-/// The page source of a resident filter, which needs no pages.
-struct NoPages;
-
-impl PageSource for NoPages {
-    fn page(&self, id: PageId) -> Result<Page> {
-        Err(Error::corruption(format!(
-            "expected no page to be asked for by a filter in memory, found {id:?}"
-        )))
-    }
 }

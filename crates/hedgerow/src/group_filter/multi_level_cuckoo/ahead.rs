@@ -7,81 +7,61 @@
 //! turns.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::base::entry::RunId;
-use crate::base::stats::Event;
+use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::shape::{GroupProbe, Run};
+use crate::design::merge_policy::shape::Run;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::multi_level_cuckoo::Sizing;
+use crate::group_filter::{Context, Version};
 use crate::table::Table;
-use crate::tree::engine::{Engine, lock};
-use crate::tree::partition::Partition;
-use crate::tree::version::Version;
 
-use super::{Addition, Keys, base, entries_of, shared, with_growth};
-
-/// The filters that an edit brings to a tree.
-pub(crate) struct Ahead<'a> {
-    ready: Vec<(Addition, GroupProbe)>,
-    /// Held so that nobody else lets the filters grow until the edit is made.
-    _growing: Option<MutexGuard<'a, ()>>,
-}
+use super::Sizing;
+use super::grow::{Addition, Keys, Ready, base, entries_of, shared, with_growth};
 
 /// The level, group and run that an edit adds tables to.
 type Place = (usize, usize, RunId);
 
 /// Builds the filters that know the tables that an edit will add. Nothing depends on a filter: a
 /// filter that cannot be built now is built later, from the tables.
-pub(crate) fn build<'a>(
-    engine: &Engine,
-    partition: &'a Partition,
+pub(super) fn build(
+    cx: &Context<'_>,
     design: &DesignInForce,
+    version: &Version,
     edit: &TreeEdit,
-) -> Ahead<'a> {
-    let mut ahead = Ahead {
-        ready: Vec::new(),
-        _growing: None,
-    };
+    open: &dyn Fn(&TableMeta) -> Arc<Table>,
+) -> Vec<Ready> {
     let placed = edit.added.iter().map(|(place, _)| place);
     let mut levels = { placed.chain(edit.moved.iter().map(|(_, place)| place)) }
         .map(|place| usize::from(place.level))
-        .filter(|level| shared(design, *level).is_some())
-        .peekable();
-    if levels.peek().is_none() || !edit.ranges.is_empty() {
-        return ahead;
+        .filter(|level| shared(design, *level).is_some());
+    if levels.next().is_none() || !edit.ranges.is_empty() {
+        return Vec::new();
     }
-    if levels.any(|level| level > 0) {
-        ahead._growing = Some(lock(&partition.growing));
-    }
-    let version = partition.tree_owned().version.clone();
-    for (place, tables) in added(engine, partition, &version, edit) {
-        let addition = addition(design, &version, edit, place, tables);
-        let Some(addition) = addition.and_then(|it| it.fitted(engine, design)) else {
+    let mut ready = Vec::new();
+    for (place, tables) in added(version, edit, open) {
+        let addition = addition(design, version, edit, place, tables);
+        let Some(addition) = addition.and_then(|it| it.fitted(cx, design)) else {
             continue;
         };
-        match addition.build(engine, &partition.keyspace) {
-            Ok(ready) => ahead.ready.push(ready),
-            Err(error) if engine.check_open().is_ok() => engine.tell(Event::BackgroundError {
-                doing: "build a filter",
-                error,
-            }),
+        match addition.build(cx) {
+            Ok(built) => ready.push(built),
+            Err(error) if cx.host.check_open().is_ok() => cx.host.report("build a filter", error),
             Err(_) => {}
         }
     }
-    ahead
+    ready
 }
 
 /// The tables that an edit adds to each run. New tables are opened for the edit alone.
 fn added(
-    engine: &Engine,
-    partition: &Partition,
     version: &Version,
     edit: &TreeEdit,
+    open: &dyn Fn(&TableMeta) -> Arc<Table>,
 ) -> BTreeMap<Place, Vec<Arc<Table>>> {
     let new = edit.added.iter();
-    let new = new.map(|(place, meta)| (place, engine.table(meta, &partition.keyspace)));
+    let new = new.map(|(place, meta)| (place, open(meta)));
     let moved = edit.moved.iter();
     let moved = moved.filter_map(|(id, place)| Some((place, version.table(*id)?.1.clone())));
     let mut added: BTreeMap<Place, Vec<_>> = BTreeMap::new();
@@ -113,7 +93,11 @@ fn addition(
     let found = here.run(run).map_or(0, |run| entries_of(&run.tables));
     let whole = (found + new).max(found + to_come(version, level));
 
-    let is_known = here.probes.first().is_some_and(|probe| probe.covers(run));
+    let is_known = here
+        .filters
+        .probes
+        .first()
+        .is_some_and(|probe| probe.covers(run));
     let base = base(version, (level, group), run, |filter| {
         is_known || !filter.is_full_of_runs()
     });
@@ -138,11 +122,9 @@ fn addition(
         mode,
     };
     let runs = vec![Run::new(run, tables)];
-    let addition = Addition::new(here, (level, group), base, runs, (sizing, keys));
-    Some(Addition {
-        rest: stays,
-        ..addition
-    })
+    let mut addition = Addition::new(here, (level, group), base, runs, (sizing, keys));
+    addition.rest = stays;
+    Some(addition)
 }
 
 /// The approximate number of keys that merges out of the level above will yet bring to each group
@@ -155,16 +137,4 @@ fn to_come(version: &Version, level: usize) -> u64 {
     let drained = above.runs().filter(|(_, run)| run.id <= through);
     let tables = drained.flat_map(|(_, run)| &run.tables);
     entries_of(tables) / version.levels[level].groups.len().max(1) as u64
-}
-
-impl Ahead<'_> {
-    /// Puts the filters into the version that the edit has made.
-    pub(crate) fn put(&mut self, version: &mut Version) {
-        for (addition, probe) in self.ready.drain(..) {
-            let level = version.levels.get_mut(addition.level);
-            if let Some(group) = level.and_then(|it| it.group_mut(addition.group)) {
-                addition.put(probe, group);
-            }
-        }
-    }
 }

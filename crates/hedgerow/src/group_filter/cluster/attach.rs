@@ -1,33 +1,30 @@
-//! The clusters of a tree ([`crate::group_filter::cluster`]): how groups probe them, and how tables
-//! keep them when they change their place.
+//! Groups probe clusters, and tables keep their clusters when they change their place.
 //!
 //! A cluster answers for tables, and the read path looks for runs of a group. So a group holds a
 //! cluster together with the run of each of its tables ([`Attached`]). That pair is made anew
 //! whenever a group gets tables: from a flush, a merge, a move, another number of groups, or the
 //! manifest. The cluster answers for a table as soon as the table is in the tree ([`carry`]).
 
-mod file;
-
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::entry::KeyHash;
-use crate::base::entry::RunId;
+use crate::base::entry::{KeyHash, RunId};
 use crate::base::error::Result;
 use crate::base::page::{Page, Step, TableId};
-use crate::design::merge_policy::shape::{Group, GroupProbe};
+use crate::design::merge_policy::shape::Group;
 use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::group_filter::{GroupProbe, Version};
 use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
+use crate::table::paged_file::PagedFile;
 
-use crate::tree::version::Version;
-
-pub(crate) use file::{Fetch, StoredCluster, cluster_number, read_whole, write};
+use super::stored_cluster::{ClusterFile, StoredCluster};
 
 /// A cluster as a group probes it.
 #[derive(Debug)]
-pub(crate) struct Attached {
-    pub(crate) cluster: Arc<StoredCluster>,
+pub(super) struct Attached {
+    pub(super) cluster: Arc<StoredCluster>,
     /// For each stripe, the run of its table as an index into [`GroupProbe::runs`], if it is in the
     /// group.
     runs: Box<[Option<u8>]>,
@@ -55,39 +52,41 @@ impl Probe for Attached {
     fn memory_bytes(&self) -> usize {
         self.cluster.cluster.memory_bytes()
     }
+
+    fn bytes(&self) -> u64 {
+        self.cluster.cluster.pages_bytes()
+    }
+
+    fn file(&self) -> Option<&PagedFile> {
+        self.cluster.pages()
+    }
 }
 
 impl Attached {
     /// The tables of the group that it answers for, with the places of their stripes.
-    pub(crate) fn stripes(&self) -> impl Iterator<Item = (usize, TableId)> {
+    pub(super) fn stripes(&self) -> impl Iterator<Item = (usize, TableId)> {
         let stripes = self.cluster.cluster.stripes().iter().zip(&self.runs);
         let here = stripes.enumerate().filter(|(_, (_, run))| run.is_some());
         here.map(|(at, (stripe, _))| (at, stripe.table))
     }
 }
 
-/// The cluster in a probe, if there is one.
-pub(crate) fn attached(probe: &GroupProbe) -> Option<&Attached> {
-    let filter: &dyn std::any::Any = &*probe.filter;
-    filter.downcast_ref()
-}
-
 /// The clusters of a group.
-pub(crate) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attached> {
-    group.probes.iter().filter_map(attached)
+pub(super) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attached> {
+    group.filters.of_kind()
 }
 
-/// The clusters of a tree, each once.
-pub(crate) fn of_version(version: &Version) -> Vec<Arc<StoredCluster>> {
+/// The files of the clusters of a tree, each once.
+pub(super) fn files(version: &Version) -> Vec<ClusterFile> {
     let groups = version.levels.iter().flat_map(|level| &level.groups);
-    let all = groups
-        .flat_map(|group| of_group(group))
-        .map(|it| it.cluster.clone());
-    each_once(all)
+    let clusters = groups.flat_map(|group| of_group(group));
+    let files = clusters.flat_map(|it| it.cluster.files());
+    let by_number: BTreeMap<_, _> = files.map(|it| (it.number(), it.clone())).collect();
+    by_number.into_values().collect()
 }
 
 /// The clusters without repetition, in the order of their numbers.
-pub(crate) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Arc<StoredCluster>> {
+pub(super) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Arc<StoredCluster>> {
     let by_number: BTreeMap<_, _> = all.map(|it| (it.name(), it)).collect();
     by_number.into_values().collect()
 }
@@ -97,7 +96,7 @@ type Place = (usize, usize);
 
 /// Gives the groups that an edit changed the clusters of their tables: the ones that the tables had
 /// before, and `fresh` ones of new tables.
-pub(crate) fn carry(
+pub(super) fn carry(
     before: &Version,
     after: &mut Version,
     edit: &TreeEdit,
@@ -131,7 +130,7 @@ fn place(version: &Version, id: TableId) -> Option<Place> {
 
 /// Attaches these clusters to all groups that hold tables of theirs. `pool` is in the order of
 /// numbers.
-pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
+pub(super) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
     let levels = version.levels.iter().enumerate();
     let places = levels.flat_map(|(at, level)| (0..level.groups.len()).map(move |it| (at, it)));
     let targets = places.collect();
@@ -139,7 +138,7 @@ pub(crate) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
 }
 
 /// Puts a new cluster into the groups of its tables, and removes other clusters of these tables.
-pub(crate) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
+pub(super) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
     let stripes = new.cluster.stripes().iter();
     let targets: BTreeSet<Place> = stripes.filter_map(|it| place(version, it.table)).collect();
     let groups = targets.iter().map(|at| &version.levels[at.0].groups[at.1]);
@@ -152,15 +151,18 @@ pub(crate) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
 }
 
 /// Removes a cluster from all groups.
-pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
-    let is_other =
-        |probe: &GroupProbe| attached(probe).is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster));
+pub(super) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
+    let is_other = |probe: &GroupProbe| {
+        probe
+            .of_kind::<Attached>()
+            .is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster))
+    };
     for level in &mut version.levels {
-        let asks = |at: &usize| !level.groups[*at].probes.iter().all(is_other);
+        let asks = |at: &usize| !level.groups[*at].filters.probes.iter().all(is_other);
         let asking: Vec<usize> = (0..level.groups.len()).filter(asks).collect();
         for group in asking {
             let group = level.group_mut(group).expect("found above");
-            group.probes.retain(is_other);
+            group.filters.probes.retain(is_other);
         }
     }
 }
@@ -170,7 +172,10 @@ pub(crate) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
 fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCluster>]) {
     for &place in targets {
         let group = group_mut(version, place);
-        group.probes.retain(|probe| attached(probe).is_none());
+        group
+            .filters
+            .probes
+            .retain(|probe| probe.of_kind::<Attached>().is_none());
     }
     let mut known = BTreeSet::new();
     for cluster in pool.iter().rev() {
@@ -190,7 +195,7 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
         }
         for (place, runs) in here {
             let probe = runs.probe(cluster);
-            group_mut(version, place).probes.push(probe);
+            group_mut(version, place).filters.probes.push(probe);
         }
     }
 }
@@ -224,17 +229,23 @@ impl Runs {
         self.of_stripes[stripe] = Some(place as u8);
     }
 
-    fn probe(self, cluster: &Arc<StoredCluster>) -> GroupProbe {
+    fn probe(mut self, cluster: &Arc<StoredCluster>) -> GroupProbe {
+        // In the order of the group, so that a bit stands for the run at its place if all are here.
+        let mut newest_first: Vec<_> = (0..self.ids.len()).collect();
+        newest_first.sort_by_key(|at| Reverse(self.ids[*at]));
+        let mut places = vec![0; newest_first.len()];
+        for (place, at) in newest_first.iter().enumerate() {
+            places[*at] = place as u8;
+        }
+        for run in self.of_stripes.iter_mut().flatten() {
+            *run = places[usize::from(*run)];
+        }
+        self.ids.sort_by_key(|id| Reverse(*id));
         let attached = Attached {
             cluster: cluster.clone(),
             runs: self.of_stripes,
             count: self.ids.len(),
         };
-        GroupProbe {
-            runs: self.ids.into(),
-            outgrown: RunMask::NONE,
-            filter: Arc::new(attached),
-            pages: cluster.clone(),
-        }
+        GroupProbe::new(self.ids.into(), Arc::new(attached), cluster.clone())
     }
 }

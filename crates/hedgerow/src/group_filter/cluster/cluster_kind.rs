@@ -1,0 +1,102 @@
+//! Clusters as a kind of filter over runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::entry::KeyHash;
+use crate::base::error::Result;
+use crate::base::options::FilterSpec;
+use crate::base::page::TableId;
+use crate::base::runtime::lock;
+use crate::base::table_meta::TableMeta;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::group_filter::{
+    self, Change, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
+};
+use crate::table::{Table, TableContext};
+
+use super::attach;
+use super::columns::Builder;
+use super::gather::{Found, next, write_fresh};
+use super::stored_cluster::cluster_number;
+
+/// Clustered Bloom filters.
+pub(crate) struct Kind;
+
+impl group_filter::Kind for Kind {
+    /// A table's cluster is written with the table.
+    fn prepare(
+        &self,
+        _: &Context<'_>,
+        _: &DesignInForce,
+        _: &Version,
+        _: &TreeEdit,
+        _: &dyn Fn(&TableMeta) -> Arc<Table>,
+    ) -> Vec<Change> {
+        Vec::new()
+    }
+
+    fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
+        let fresh = filters.take_fresh(edit.added.iter().map(|(_, meta)| meta.id));
+        attach::carry(before, after, edit, fresh);
+    }
+
+    fn next(
+        &self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+    ) -> Option<Box<dyn Step>> {
+        let task = next(cx, design, version)?;
+        Some(Box::new(task))
+    }
+
+    /// Each cluster is in a file.
+    fn write_all(&self, _: &Context<'_>, _: &Version) {}
+
+    fn begin_table(&self, filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
+        let FilterSpec::Cluster { bits_per_key } = filter else {
+            return None;
+        };
+        Some(Box::new(Builder::new(bits_per_key)))
+    }
+
+    fn number_of(&self, name: &str) -> Option<u64> {
+        cluster_number(name)
+    }
+
+    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles> {
+        Box::new(Found::list(context, dir))
+    }
+
+    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>> {
+        let files = attach::files(version).into_iter();
+        files.map(|file| Box::new(file) as _).collect()
+    }
+}
+
+impl TableBuilder for Builder {
+    fn add(&mut self, hash: KeyHash) {
+        self.push(hash);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.held_bytes()
+    }
+
+    fn finish(
+        self: Box<Self>,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+        (level, table): (usize, TableId),
+    ) -> Result<()> {
+        let Some(columns) = self.columns(table) else {
+            return Ok(());
+        };
+        let cluster = write_fresh(cx, design, version, level, &columns)?;
+        lock(&cx.filters.fresh).insert(table, cluster);
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Multi-level cuckoo filters as a kind of filter over runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::options::FilterSpec;
+use crate::base::table_meta::TableMeta;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::group_filter::{
+    self, Change, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
+};
+use crate::table::{Table, TableContext};
+
+use super::grow::{Ready, lacking};
+use super::{ahead, stored};
+
+/// Multi-level cuckoo filters.
+pub(crate) struct Kind;
+
+impl group_filter::Kind for Kind {
+    fn prepare(
+        &self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+        edit: &TreeEdit,
+        open: &dyn Fn(&TableMeta) -> Arc<Table>,
+    ) -> Vec<Change> {
+        let ready = ahead::build(cx, design, version, edit, open);
+        ready.into_iter().map(Ready::change).collect()
+    }
+
+    /// The shape of the tree says which runs a filter still answers for.
+    fn carry(&self, _: &TreeFilters, _: &Version, _: &mut Version, _: &TreeEdit) {}
+
+    fn next(
+        &self,
+        cx: &Context<'_>,
+        design: &DesignInForce,
+        version: &Version,
+    ) -> Option<Box<dyn Step>> {
+        if stored::is_any_due(version) {
+            return Some(Box::new(stored::WriteDue));
+        }
+        let addition = lacking(cx, design, version)?;
+        Some(Box::new(addition))
+    }
+
+    fn write_all(&self, cx: &Context<'_>, version: &Version) {
+        stored::write_all(cx, version);
+    }
+
+    /// Tables keep the hashes of their keys.
+    fn begin_table(&self, _: FilterSpec) -> Option<Box<dyn TableBuilder>> {
+        None
+    }
+
+    fn number_of(&self, name: &str) -> Option<u64> {
+        stored::filter_number(name)
+    }
+
+    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles> {
+        Box::new(stored::Found::list(context, dir))
+    }
+
+    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>> {
+        stored::files(version)
+    }
+}

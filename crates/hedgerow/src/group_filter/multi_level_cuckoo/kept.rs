@@ -1,0 +1,104 @@
+//! A filter in memory, and its file.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::base::entry::KeyHash;
+use crate::base::error::{Error, Result};
+use crate::base::page::{Page, PageId, PageSource, Step, TableId};
+use crate::base::runtime::lock;
+use crate::group_filter::GroupProbe;
+use crate::table::TableContext;
+use crate::table::filter::{Probe, RunMask};
+use crate::table::memory::Memory;
+use crate::table::paged_file::Obsolete;
+
+use super::MultiLevelCuckoo;
+
+/// A filter whose bytes count in the memory budget until it is dropped.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) filter: MultiLevelCuckoo,
+    memory: Arc<Memory>,
+    pub(super) stored: Mutex<Stored>,
+}
+
+impl Counted {
+    pub(super) fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>, stored: Stored) -> Counted {
+        let bytes = filter.memory_bytes() as u64;
+        memory.filters.fetch_add(bytes, Ordering::Relaxed);
+        memory.note();
+        let stored = Mutex::new(stored);
+        Counted {
+            filter,
+            memory,
+            stored,
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = self.filter.memory_bytes() as u64;
+        self.memory.filters.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Probe for Counted {
+    fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
+        self.filter.candidates(hash, page)
+    }
+
+    fn touch(&self, hash: KeyHash) {
+        self.filter.touch(hash);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.filter.memory_bytes()
+    }
+}
+
+/// The filter in a probe, if it is of this kind.
+pub(super) fn counted(probe: &GroupProbe) -> Option<&Counted> {
+    probe.of_kind()
+}
+
+/// The page source of a resident filter, which needs no pages.
+pub(super) struct NoPages;
+
+impl PageSource for NoPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        Err(Error::corruption(format!(
+            "expected no page to be asked for by a filter in memory, found {id:?}"
+        )))
+    }
+}
+
+/// A file of a filter. It is removed when nobody holds it any more.
+#[derive(Debug)]
+pub(crate) struct FilterFile {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) context: Arc<TableContext>,
+}
+
+impl Drop for FilterFile {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
+        lock(&self.context.graveyard).push(Obsolete {
+            id: TableId(self.number),
+            path,
+            cached_bytes_max: 0,
+        });
+    }
+}
+
+/// The part of a filter that is in a file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stored {
+    /// The file of this filter, or of one with fewer of its runs.
+    pub(super) file: Option<Arc<FilterFile>>,
+    /// The size of the tables of runs that the file does not know. Without a file, of all tables.
+    pub(super) unwritten_bytes: u64,
+}

@@ -1,0 +1,112 @@
+//! Filters over the runs of groups: they come into a tree with an edit's tables, and a background
+//! job builds what a tree lacks. [`group_filter`] has the filters themselves.
+
+use std::sync::{Arc, MutexGuard};
+
+use crate::base::error::{Error, Result};
+use crate::base::page::TableId;
+use crate::base::runtime::lock;
+use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::tree_edit::TreeEdit;
+use crate::group_filter::{self, Change, Context, Host, Step, filters_dir};
+use crate::tree::engine::{Engine, Writer};
+use crate::tree::partition::Partition;
+use crate::tree::version::Version;
+
+impl Host for Engine {
+    fn next_number(&self) -> Result<TableId> {
+        match &self.writer {
+            // Filters are written while the database is being closed, too.
+            Some(writer) => Ok(writer.next_table()),
+            None => self.writer().map(Writer::next_table),
+        }
+    }
+
+    fn pace(&self, bytes: u64) -> Result<()> {
+        self.rate_limiter.take(bytes);
+        self.check_open()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        Engine::check_open(self)
+    }
+
+    fn report(&self, doing: &'static str, error: Error) {
+        self.tell_failure(doing, error);
+    }
+}
+
+/// The parts of the engine that the filters of a tree use.
+pub(crate) fn context<'a>(engine: &'a Engine, partition: &'a Partition) -> Context<'a> {
+    Context {
+        tables: &engine.tables,
+        dir: filters_dir(&engine.places.filters_root(&engine.dir)),
+        owner: partition.keyspace.owner(partition.id),
+        order: &*partition.keyspace.order,
+        filters: &partition.filters,
+        host: engine,
+    }
+}
+
+/// The filters that an edit brings to a tree.
+pub(crate) struct Prepared<'a> {
+    ready: Vec<Change>,
+    /// Held so that nobody else lets the filters grow until the edit is made.
+    _turn: Option<MutexGuard<'a, ()>>,
+}
+
+/// Builds the filters that know the tables that an edit will add.
+pub(crate) fn prepare<'a>(
+    engine: &Engine,
+    partition: &'a Partition,
+    design: &DesignInForce,
+    edit: &TreeEdit,
+) -> Prepared<'a> {
+    let placed = edit.added.iter().map(|(place, _)| place);
+    let mut placed = placed.chain(edit.moved.iter().map(|(_, place)| place));
+    let turn = placed.any(|place| place.level > 0);
+    let turn = turn.then(|| lock(&partition.filters.growing));
+    let version = partition.tree_owned().version.clone();
+    let open = |meta: &_| engine.table(meta, &partition.keyspace);
+    let cx = context(engine, partition);
+    Prepared {
+        ready: group_filter::prepare(&cx, design, &version, edit, &open),
+        _turn: turn,
+    }
+}
+
+impl Prepared<'_> {
+    /// Puts the filters into the version that the edit has made.
+    pub(crate) fn put(self, version: &mut Version) {
+        self.ready.into_iter().for_each(|change| change(version));
+    }
+}
+
+/// The next thing that the filters of a tree lack.
+pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn Step>> {
+    if engine.writer().is_err() || partition.is_dropped() {
+        return None;
+    }
+    let design = partition.keyspace.design();
+    let cx = context(engine, partition);
+    group_filter::next(&cx, &design, &partition.tree().version)
+}
+
+/// Builds what the filters of a tree lack, and puts it into the tree.
+pub(crate) fn carry_out(engine: &Engine, partition: &Partition, step: Box<dyn Step>) -> Result<()> {
+    let _turn = step
+        .takes_a_turn()
+        .then(|| lock(&partition.filters.growing));
+    let design = partition.keyspace.design_owned();
+    let tree = partition.tree_owned();
+    let cx = context(engine, partition);
+    let Some(change) = step.run(&cx, &design, &tree.version)? else {
+        return Ok(());
+    };
+    // Versions replace one another under this lock.
+    let _manifest = engine.writer()?.manifest();
+    let mut version = (*partition.tree().version).clone();
+    change(&mut version);
+    partition.install(Arc::new(version), None);
+    Ok(())
+}
