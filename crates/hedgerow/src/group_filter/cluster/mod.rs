@@ -124,6 +124,15 @@ struct Pages {
     bytes: Vec<u8>,
     /// The place at which each page begins, and the end of the last.
     starts: Vec<u32>,
+    /// The number of filters of each page.
+    columns: Vec<u32>,
+}
+
+impl Pages {
+    fn of(&self, extent: &Extent) -> &[u8] {
+        let (from, to) = (self.starts[extent.page], self.starts[extent.page + 1]);
+        &self.bytes[from as usize..to as usize]
+    }
 }
 
 impl Cluster {
@@ -148,6 +157,7 @@ impl Cluster {
         let mut pages = Pages {
             bytes: Vec::with_capacity(sources.iter().map(Source::bytes).sum()),
             starts: vec![0],
+            columns: Vec::new(),
         };
         let directory = assemble(sources, sizes, fetch, |page| {
             pages.bytes.extend_from_slice(&page);
@@ -156,6 +166,11 @@ impl Cluster {
             Ok(1)
         })?;
         pages.bytes.shrink_to_fit();
+        for extent in directory.extents() {
+            let page = pages.of(&extent);
+            let decoded = page::Decoded::new(page, &directory.stripes, &extent)?;
+            pages.columns.push(decoded.columns() as u32);
+        }
         Ok(Cluster {
             number,
             directory: Arc::new(directory),
@@ -181,7 +196,8 @@ impl Cluster {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let pages = self.pages.as_ref().map_or(0, |pages| {
-            pages.bytes.capacity() + pages.starts.capacity() * size_of::<u32>()
+            let numbers = pages.starts.capacity() + pages.columns.capacity();
+            pages.bytes.capacity() + numbers * size_of::<u32>()
         });
         size_of::<Self>() + self.directory.memory_bytes() + pages
     }
@@ -200,12 +216,15 @@ impl Cluster {
         let Some(extent) = self.directory.extent_at(position) else {
             return Ok(Step::Done(()));
         };
-        let bytes = match (self.resident_page(&extent), page) {
-            (Some(bytes), _) => bytes,
-            (None, Some(page)) => &page[..],
+        let stripes = &self.directory.stripes[..];
+        let page = match (&self.pages, page) {
+            (Some(pages), _) => {
+                let columns = pages.columns[extent.page] as usize;
+                page::Decoded::with_columns(pages.of(&extent), stripes, &extent, columns)?
+            }
+            (None, Some(page)) => page::Decoded::new(page, stripes, &extent)?,
             (None, None) => {
-                let stripes = self.directory.stripes.iter().zip(marks);
-                let mut asked = stripes.filter(|(_, mark)| mark.is_some());
+                let mut asked = stripes.iter().zip(marks).filter(|(_, mark)| mark.is_some());
                 let is_there = asked.any(|(stripe, _)| stripe.covers(position));
                 return Ok(match is_there {
                     true => Step::Read(self.page_id(&extent)),
@@ -213,9 +232,8 @@ impl Cluster {
                 });
             }
         };
-        let page = page::Decoded::new(bytes, &self.directory.stripes, &extent)?;
         page.at(position, |stripe, filter| {
-            let probes = self.directory.stripes[stripe].probes;
+            let probes = stripes[stripe].probes;
             if let Some(mark) = marks[stripe]
                 && !small_bloom::may_hold(filter, hash.low(), probes)
             {
@@ -236,9 +254,7 @@ impl Cluster {
     }
 
     fn resident_page(&self, extent: &Extent) -> Option<&[u8]> {
-        let pages = self.pages.as_ref()?;
-        let (from, to) = (pages.starts[extent.page], pages.starts[extent.page + 1]);
-        Some(&pages.bytes[from as usize..to as usize])
+        Some(self.pages.as_ref()?.of(extent))
     }
 
     /// The identity of the page of an extent.

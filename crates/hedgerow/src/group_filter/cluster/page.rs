@@ -69,30 +69,42 @@ pub(super) struct Decoded<'a> {
 
 impl<'a> Decoded<'a> {
     pub(super) fn new(page: &'a [u8], stripes: &'a [Stripe], extent: &Extent) -> Result<Self> {
-        let (head, rest) = page
-            .split_first_chunk()
-            .ok_or_else(|| too_short(page.len()))?;
-        let count = usize::from(u16::from_le_bytes(*head));
-        let (numbers, rest) = rest
-            .split_at_checked(count * STRIPE_BYTES)
-            .ok_or_else(|| too_short(page.len()))?;
-        let mut decoded = Decoded {
-            stripes,
-            extent: *extent,
-            numbers,
-            lengths: &[],
-            filters: rest,
-        };
         let mut columns = 0;
-        for part in decoded.parts() {
+        for part in Decoded::with_columns(page, stripes, extent, 0)?.parts() {
             let (_, range) = part?;
             columns += range.end - range.start;
         }
         let columns = usize::try_from(columns).unwrap_or(usize::MAX);
-        (decoded.lengths, decoded.filters) = rest
-            .split_at_checked(columns)
-            .ok_or_else(|| too_short(page.len()))?;
-        Ok(decoded)
+        Decoded::with_columns(page, stripes, extent, columns)
+    }
+
+    /// A page whose number of filters is known.
+    pub(super) fn with_columns(
+        page: &'a [u8],
+        stripes: &'a [Stripe],
+        extent: &Extent,
+        columns: usize,
+    ) -> Result<Self> {
+        let parts = || {
+            let (head, rest) = page.split_first_chunk()?;
+            let count = usize::from(u16::from_le_bytes(*head));
+            let (numbers, rest) = rest.split_at_checked(count * STRIPE_BYTES)?;
+            let (lengths, filters) = rest.split_at_checked(columns)?;
+            Some((numbers, lengths, filters))
+        };
+        let (numbers, lengths, filters) = parts().ok_or_else(|| too_short(page.len()))?;
+        Ok(Decoded {
+            stripes,
+            extent: *extent,
+            numbers,
+            lengths,
+            filters,
+        })
+    }
+
+    /// The number of its filters.
+    pub(super) fn columns(&self) -> usize {
+        self.lengths.len()
     }
 
     /// The stripes of the page, with their columns in it.
@@ -122,7 +134,9 @@ impl<'a> Decoded<'a> {
         for part in self.parts() {
             let (number, columns) = part?;
             let mine;
-            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
+            (mine, lengths) = lengths
+                .split_at_checked((columns.end - columns.start) as usize)
+                .ok_or_else(|| too_short(self.lengths.len()))?;
             let (stripe, mut rest) = (&self.stripes[number], mine);
             if stripe.covers(position) {
                 let column = stripe.column_of(position) - columns.start;
@@ -166,7 +180,9 @@ impl<'a> Decoded<'a> {
         for part in self.parts() {
             let (stripe, columns) = part?;
             let mine;
-            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
+            (mine, lengths) = lengths
+                .split_at_checked((columns.end - columns.start) as usize)
+                .ok_or_else(|| too_short(self.lengths.len()))?;
             let bytes;
             (bytes, filters) = filters
                 .split_at_checked(sum(mine))

@@ -17,6 +17,7 @@ fn damaged_pages_are_errors_or_answers() {
     for _ in 0..3000 {
         let pages = whole.pages.as_ref().unwrap();
         let (mut bytes, starts) = (pages.bytes.clone(), pages.starts.clone());
+        let columns = pages.columns.clone();
         let page = starts[next() as usize % (starts.len() - 1)] as usize;
         for _ in 0..1 + next() % 4 {
             let within = if next().is_multiple_of(2) {
@@ -32,7 +33,11 @@ fn damaged_pages_are_errors_or_answers() {
         let damaged = Cluster {
             number: whole.number,
             directory: whole.directory.clone(),
-            pages: Some(Pages { bytes, starts }),
+            pages: Some(Pages {
+                bytes,
+                starts,
+                columns,
+            }),
         };
         let all: Vec<_> = (0..whole.stripes().len()).collect();
         let marks: Vec<_> = all.iter().copied().map(Some).collect();
