@@ -1,6 +1,6 @@
 //! The ends of a merge's output tables: the rules that the engine and the simulator share.
 
-use crate::design::merge_policy::{Cut, LevelTarget};
+use crate::design::merge_policy::LevelTarget;
 
 /// A table ends when it overlaps the level below by this many tables' worth.
 pub(crate) const OVERLAP_TABLES_MAX: u64 = 10;
@@ -12,8 +12,7 @@ pub(crate) const NODE_TABLES: u64 = 2;
 /// of it anyway, and a merge into several runs takes none of the tables below.
 pub(crate) fn aligns(targets: &[LevelTarget], level: usize) -> bool {
     let below = targets.get(level + 1);
-    let of_nodes = targets[level].cut == Cut::OldestRuns;
-    level > 0 && !of_nodes && below.is_some_and(|below| below.runs_max <= 1)
+    level > 0 && !targets[level].is_of_nodes() && below.is_some_and(LevelTarget::is_leveled)
 }
 
 /// True if the table should end at this boundary: having passed `borders` tables below in `bytes`

@@ -8,6 +8,7 @@ use crate::base::runtime::lock;
 use crate::base::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
 };
+use crate::design::merge_policy::LevelTarget;
 use crate::design::planner::debt;
 use crate::paths::compaction;
 use crate::tree::engine::{Engine, KeyspaceState};
@@ -156,16 +157,12 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
             sum.bytes += summary.bytes;
-            sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max as usize);
+            sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max() as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);
             let probes = level.groups.iter().flat_map(|group| &group.filters.probes);
             let shared = probes.map(|probe| probe.filter.bytes());
             sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
-            let target = targets
-                .get(i)
-                .map(|t| t.capacity_bytes)
-                .filter(|&t| t != u64::MAX);
-            if let Some(target) = target {
+            if let Some(target) = targets.get(i).and_then(LevelTarget::capacity_bytes) {
                 sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
             }
         }

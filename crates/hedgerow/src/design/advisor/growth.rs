@@ -27,7 +27,7 @@ mod trie_growth;
 use std::cmp::Ordering;
 
 use crate::design::merge_policy::{
-    CARRIED_TABLES_MIN, CARRY_FACTOR, Cut, LevelSummary, LevelTarget, Policy, SLICE_TABLES, Summary,
+    CARRIED_TABLES_MIN, CARRY_FACTOR, LevelSummary, LevelTarget, Policy, SLICE_TABLES, Summary,
 };
 
 /// A level at one size of the store, in bytes.
@@ -148,14 +148,14 @@ fn stages(
 ) -> (u32, Vec<Stage>) {
     let targets = targets(policy, memtable_bytes, table_bytes, bytes);
     let last = targets.len() - 1;
-    let level0_runs = targets[0].runs_max.max(1);
+    let level0_runs = targets[0].runs_max();
     let mut arrival = memtable_bytes as f64 * f64::from(level0_runs);
     let mut rest = bytes;
     let mut overlap = 1.0;
     let mut sweep: Option<Sweep> = None;
     let mut stages = Vec::new();
     for (level, target) in targets.iter().enumerate().skip(1) {
-        if target.capacity_bytes == 0 && level < last {
+        if !target.is_in_use() && level < last {
             continue;
         }
         let is_last = level == last || rest <= leaving(target, arrival);
@@ -169,15 +169,18 @@ fn stages(
         if let Some(sweep) = &sweep {
             stage.writes += sweep.at_borders(stage.writes);
         }
-        let swept = !is_last && target.runs_max <= 1 && target.cut == Cut::PartitionedFull;
+        let swept = !is_last && target.goes_down_in_slices();
         let through = sweep.and_then(|it| it.through(arrivals(target, arrival)));
         if swept && through.is_some() {
             stage.writes -= 1.0;
         }
         sweep = swept.then(|| through.unwrap_or(Sweep::BEGINNING));
         arrival = stage.leaving;
-        let by_table = target.runs_max <= 1 && target.cut == Cut::OneTable;
-        overlap = if by_table { OVERLAP } else { 1.0 };
+        overlap = if target.goes_down_by_table() {
+            OVERLAP
+        } else {
+            1.0
+        };
         rest = (rest - stage.bytes).max(0.0);
         stages.push(stage);
         if is_last {
@@ -263,10 +266,16 @@ fn targets(
 
 /// The arrivals after which a level is emptied.
 fn arrivals(target: &LevelTarget, arrival: f64) -> f64 {
-    match is_full_by_runs(target) {
-        true => f64::from(target.runs_max),
-        false => (target.capacity_bytes as f64 / arrival).floor() + 1.0,
+    match target.is_full_by_runs() {
+        true => f64::from(target.runs_max()),
+        false => (capacity(target) / arrival).floor() + 1.0,
     }
+}
+
+/// The bytes at which a level is full; infinite if it takes everything.
+fn capacity(target: &LevelTarget) -> f64 {
+    let capacity = target.capacity_bytes();
+    capacity.map_or(f64::INFINITY, |bytes| bytes as f64)
 }
 
 /// The bytes rewritten in place by a level that reaches `runs` before its `capacity`, after this
@@ -304,10 +313,6 @@ fn cheapest_neighbours(sizes: &[f64], share: f64) -> (usize, usize, f64) {
         .unwrap_or((0, sizes.len(), sizes.iter().sum()))
 }
 
-fn is_full_by_runs(target: &LevelTarget) -> bool {
-    target.runs_max > 1 && target.capacity_bytes == u64::MAX
-}
-
 /// The bytes that leave a level when it is emptied.
 fn leaving(target: &LevelTarget, arrival: f64) -> f64 {
     arrivals(target, arrival) * arrival
@@ -315,18 +320,20 @@ fn leaving(target: &LevelTarget, arrival: f64) -> f64 {
 
 fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stage {
     let arrivals = arrivals(target, arrival);
-    let capacity = target.capacity_bytes as f64;
+    let capacity = capacity(target);
     let half = arrival * (arrivals - 1.0) / 2.0;
-    let (writes, bytes, leaving) = match (target.runs_max, target.cut) {
-        (2.., _) if is_full_by_runs(target) => (1.0, half, arrivals * arrival),
-        (2.., _) => (
+    let (writes, bytes, leaving) = match target.several_runs() {
+        Some(_) if target.is_full_by_runs() => (1.0, half, arrivals * arrival),
+        Some(runs) => (
             // The last arrival puts the level over its capacity, and goes down.
-            1.0 + merged_in_place(arrivals - 1.0, capacity / arrival, target.runs_max) / arrivals,
+            1.0 + merged_in_place(arrivals - 1.0, capacity / arrival, runs) / arrivals,
             half,
             arrivals * arrival,
         ),
-        (_, Cut::OneTable) => (1.0 + overlap * capacity / arrival, capacity, capacity),
-        _ => (
+        None if target.goes_down_by_table() => {
+            (1.0 + overlap * capacity / arrival, capacity, capacity)
+        }
+        None => (
             1.0 + overlap * (arrivals - 1.0) / 2.0,
             half,
             arrivals * arrival,
@@ -335,35 +342,34 @@ fn stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64) -> Stag
     Stage {
         level,
         bytes,
-        runs: target.runs_max.max(1),
+        runs: target.runs_max(),
         writes,
-        versions: f64::from(target.runs_max.max(1)),
+        versions: f64::from(target.runs_max()),
         arrival,
         leaving,
-        by_runs: is_full_by_runs(target),
+        by_runs: target.is_full_by_runs(),
         is_end: false,
     }
 }
 
 /// The level that holds the rest and passes nothing on.
 fn last_stage(level: usize, target: &LevelTarget, arrival: f64, overlap: f64, bytes: f64) -> Stage {
-    let runs = target.runs_max.max(1);
+    let runs = target.runs_max();
     let come = (bytes / arrival).ceil();
-    let in_place =
-        |arrivals| merged_in_place(arrivals, target.capacity_bytes as f64 / arrival, runs);
+    let in_place = |arrivals| merged_in_place(arrivals, capacity(target) / arrival, runs);
     Stage {
         level,
         bytes,
         runs,
-        writes: match (runs, is_full_by_runs(target)) {
-            (1, _) => 1.0 + overlap * bytes / arrival,
+        writes: match (target.is_leveled(), target.is_full_by_runs()) {
+            (true, _) => 1.0 + overlap * bytes / arrival,
             (_, true) => 1.0,
             _ => 1.0 + in_place(come) - in_place(come - 1.0),
         },
         versions: f64::from(runs),
         arrival,
         leaving: arrival,
-        by_runs: is_full_by_runs(target),
+        by_runs: target.is_full_by_runs(),
         is_end: false,
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::base::options::CutSpec;
 
-use super::{Cut, LevelTarget, Policy, Summary, Targets, default_cut};
+use super::{Capacity, Cut, LevelTarget, Policy, Summary, Targets, default_cut};
 
 /// Runs of level 0 that leveled trees merge down together. More runs make merging cheaper, because
 /// they divide the cost of the first merge, and reads dearer.
@@ -67,7 +67,7 @@ impl Anchored {
             let step = Step {
                 ln_share,
                 runs_max,
-                cut: default_cut(cut, runs_max, ln_below.exp()),
+                cut: default_cut(cut, ln_below.exp()),
             };
             ln_below = ln_ratio(distance);
             ln_share -= ln_below;
@@ -81,14 +81,9 @@ impl Anchored {
     }
 
     /// The target of the level at this distance, with this capacity.
-    fn target(&self, distance: usize, capacity_bytes: u64) -> LevelTarget {
+    fn target(&self, distance: usize, capacity: Capacity) -> LevelTarget {
         let step = self.steps[distance.min(self.steps.len() - 1)];
-        LevelTarget {
-            capacity_bytes,
-            runs_max: step.runs_max,
-            ranges: 1,
-            cut: step.cut,
-        }
+        LevelTarget::runs(capacity, step.runs_max, step.cut)
     }
 }
 
@@ -106,9 +101,9 @@ impl Policy for Anchored {
             found if found > wanted => found,
             found => found.max(self.depth()),
         };
-        let target = |level| self.target(depth - 1 - level, 0);
+        let target = |level| self.target(depth - 1 - level, Capacity::Unused);
         let mut targets: Vec<LevelTarget> = (0..depth).map(target).collect();
-        targets[depth - 1].capacity_bytes = u64::MAX;
+        targets[depth - 1].capacity = Capacity::Unlimited;
         for (level, step) in (1..depth - 1).rev().zip(&self.steps[1..]) {
             let bytes = summary.levels.get(level).map_or(0, |level| level.bytes);
             let in_use = if bytes > 0 { REMOVAL } else { 1.0 };
@@ -116,9 +111,10 @@ impl Policy for Anchored {
             if capacity < base_min * in_use * ROUNDING {
                 break;
             }
-            targets[level].capacity_bytes = round(capacity.max(base_min), summary.table_bytes);
+            let bytes = round(capacity.max(base_min), summary.table_bytes);
+            targets[level].capacity = Capacity::Bytes(bytes);
         }
-        targets[0] = LevelTarget::level0(self.level0_runs);
+        targets[0] = LevelTarget::flushed(self.level0_runs);
         targets.into()
     }
 

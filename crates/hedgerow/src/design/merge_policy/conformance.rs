@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::options::PolicySpec;
 
-use super::{LevelSummary, Policy, Summary, Targets, policy};
+use super::{Capacity, LevelSummary, LevelTarget, Policy, Summary, Targets, policy};
 
 /// Policies of every kind, with parameters at both ends.
 const SPECS: [&str; 30] = [
@@ -93,11 +93,14 @@ fn every_level_has_a_target_and_the_last_takes_everything() {
         {
             let targets = settled(&*policy, &summary);
             let last = targets.last().unwrap();
-            assert_eq!(last.capacity_bytes, u64::MAX, "{policy:?} {summary:?}");
+            assert_eq!(last.capacity, Capacity::Unlimited, "{policy:?} {summary:?}");
             assert!((2..=64).contains(&targets.len()), "{policy:?} {targets:?}");
             for target in targets.iter() {
-                assert!((1..=64).contains(&target.runs_max), "{policy:?} {target:?}");
-                assert!(target.ranges >= 1, "{policy:?} {target:?}");
+                assert!(
+                    (1..=64).contains(&target.runs_max()),
+                    "{policy:?} {target:?}"
+                );
+                assert!(target.ranges() >= 1, "{policy:?} {target:?}");
             }
         }
     }
@@ -110,8 +113,8 @@ fn capacities_grow_downwards() {
     for policy in policies() {
         for summary in summaries(policy.depth()) {
             let targets = settled(&*policy, &summary);
-            let capacities: Vec<u64> = targets[1..].iter().map(|t| t.capacity_bytes).collect();
-            let by_capacity = targets[1..].iter().all(|target| target.runs_max == 1);
+            let capacities: Vec<Capacity> = targets[1..].iter().map(|t| t.capacity).collect();
+            let by_capacity = targets[1..].iter().all(LevelTarget::is_leveled);
             assert!(
                 !by_capacity || capacities.is_sorted(),
                 "{policy:?}: {capacities:?}"

@@ -41,9 +41,9 @@ mod tests {
             let mut expected = last as f64;
             let above = targets[1..].iter().rev().skip(1);
             let mut used = 0;
-            for (k, target) in above.take_while(|it| it.capacity_bytes > 0).enumerate() {
+            for (k, target) in above.take_while(|it| it.is_in_use()).enumerate() {
                 expected *= scaling.powi(k as i32) / ratio;
-                let error = (target.capacity_bytes as f64 / expected - 1.0).abs();
+                let error = (target.capacity_bytes().unwrap() as f64 / expected - 1.0).abs();
                 assert!(error < 1e-6, "T={ratio} c={scaling}: {target:?} {expected}");
                 used += 1;
             }

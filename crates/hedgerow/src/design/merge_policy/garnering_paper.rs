@@ -3,7 +3,7 @@
 use crate::base::options::CutSpec;
 
 use super::anchored::{LEVEL0_RUNS, round};
-use super::{LevelTarget, Policy, Summary, Targets, default_cut};
+use super::{Capacity, LevelTarget, Policy, Summary, Targets, default_cut};
 
 /// The deepest tree. From then on the last level takes everything.
 const DEPTH_MAX: usize = 60;
@@ -82,21 +82,19 @@ impl Policy for GarneringPaper {
         let target = |at: usize| {
             let distance = depth - 1 - at;
             let capacity = match nominal.checked_sub(distance) {
-                _ if distance == 0 => u64::MAX,
-                None | Some(0) => 0,
+                _ if distance == 0 => Capacity::Unlimited,
+                None | Some(0) => Capacity::Unused,
                 Some(level) => {
                     let memtable = summary.memtable_bytes.max(1) as f64;
-                    round(
-                        self.capacity(level, nominal) * memtable,
-                        summary.table_bytes,
-                    )
+                    let capacity = self.capacity(level, nominal) * memtable;
+                    Capacity::Bytes(round(capacity, summary.table_bytes))
                 }
             };
             let ratio_below = self.ratio / self.scaling.powf(distance.saturating_sub(1) as f64);
-            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, 1, ratio_below))
+            LevelTarget::leveled(capacity, default_cut(CutSpec::Auto, ratio_below))
         };
         let mut levels: Vec<LevelTarget> = (0..depth).map(target).collect();
-        levels[0] = LevelTarget::level0(LEVEL0_RUNS);
+        levels[0] = LevelTarget::flushed(LEVEL0_RUNS);
         Targets {
             levels,
             nominal_depth: nominal as u8,

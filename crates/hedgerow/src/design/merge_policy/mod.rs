@@ -8,6 +8,7 @@
 mod anchored;
 mod garnering;
 mod garnering_paper;
+mod level_target;
 pub(crate) mod occupancy;
 mod presets;
 mod tiering;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 
 use crate::base::options::{CutSpec, PolicySpec};
 
+pub(crate) use level_target::{Capacity, Cut, LevelTarget};
+
 /// The most runs of a group.
 const RUNS_MAX: u32 = shape::RUNS_MAX as u32;
 /// The most flushed runs that level 0 merges down together, also where other levels have more. So
@@ -37,67 +40,17 @@ const RUNS_MAX: u32 = shape::RUNS_MAX as u32;
 /// this writes an entry at most once more for it.
 const LEVEL0_RUNS_MAX: u32 = RUNS_MAX / 4;
 
-/// The cut of a merge out of a level (specification of the models, 1.3). It is part of the target
-/// because it matters more than the geometry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// One table at a time, the one that overlaps least with the level below. The level stays full.
-    OneTable,
-    /// All of a level, in slices of the key range, once it is over its capacity; then the level
-    /// fills again. This halves the merging into the next level, which is half full on average.
-    /// Slices pass through a level that they would fill.
-    PartitionedFull,
-    /// The whole level at once (the first seed's merge).
-    WholeLevel,
-    /// The oldest runs of one group at a time, about half of the group's share of the capacity.
-    /// They become a new run in each group below that they overlap. The groups take turns, each
-    /// when it is between half full and full, or has too many runs \[LSM-trie\].
-    OldestRuns,
-}
-
-/// For [`Cut::OldestRuns`]: the least part of half its share that a group feeds. A run that is
-/// slightly small then does not cost the group one run more.
+/// The least part of half its share that a node feeds. A run that is slightly small then does not
+/// cost the node one run more.
 pub(crate) const FEED: f64 = 0.9;
 
-/// For [`Cut::OldestRuns`]: a node of the last level is merged when this part of its entries is
-/// stale, so that the merge frees as much as it writes.
+/// A node of the last level is merged when this part of its entries is stale, so that the merge
+/// frees as much as it writes.
 pub(crate) const STALE: f64 = 0.5;
 
-/// A group has its turn when its tombstones are this share of its entries and those of its
+/// A node has its turn when its tombstones are this share of its entries and those of its
 /// children. Each tombstone is stale and hides a stale entry, so the stale share is twice as large.
 pub(crate) const TOMBSTONES: f64 = STALE / 2.0;
-
-/// The target of one level.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LevelTarget {
-    /// The capacity of the level; `u64::MAX` for the last level, 0 for a level that is drained.
-    pub(crate) capacity_bytes: u64,
-    /// Sorted runs per group, at most; 1 is leveling.
-    pub(crate) runs_max: u32,
-    /// The number of key ranges (groups) of the level.
-    pub(crate) ranges: u32,
-    pub(crate) cut: Cut,
-}
-
-impl LevelTarget {
-    /// The target of level 0, whose `runs_max` flushed runs are merged down together.
-    fn level0(runs_max: u32) -> LevelTarget {
-        LevelTarget {
-            runs_max,
-            ..LevelTarget::leveled(u64::MAX, Cut::WholeLevel)
-        }
-    }
-
-    /// The target of a level of one run.
-    pub(crate) fn leveled(capacity_bytes: u64, cut: Cut) -> LevelTarget {
-        LevelTarget {
-            capacity_bytes,
-            runs_max: 1,
-            ranges: 1,
-            cut,
-        }
-    }
-}
 
 /// The targets of a tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,8 +113,7 @@ impl Summary {
 
 /// A merge policy.
 pub(crate) trait Policy: Debug + Send + Sync {
-    /// One target per level, from level 0. Level 0's `runs_max` is the number of flushed runs at
-    /// which they are merged down.
+    /// One target per level, from level 0.
     fn targets(&self, summary: &Summary) -> Targets;
     /// The number of levels of a new tree.
     fn depth(&self) -> usize;
@@ -207,14 +159,14 @@ pub(crate) const CARRIED_TABLES_MIN: u64 = 2;
 /// less than merges of one table at a time, which choose the table with the least overlap.
 const SLICED_RATIO_MAX: f64 = 6.5;
 
-/// The cut of merges out of a level of `runs_max` runs, with a next level `ratio_below` times as
-/// large, if the options leave it open (`docs/design/0003-merge-cuts.md`).
-fn default_cut(spec: CutSpec, runs_max: u32, ratio_below: f64) -> Cut {
+/// The cut of merges out of a level of one run, with a next level `ratio_below` times as large, if
+/// the options leave it open (`docs/design/0003-merge-cuts.md`).
+fn default_cut(spec: CutSpec, ratio_below: f64) -> Cut {
     match spec {
         CutSpec::OneTable => Cut::OneTable,
         CutSpec::PartitionedFull => Cut::PartitionedFull,
         CutSpec::WholeLevel => Cut::WholeLevel,
-        CutSpec::Auto if runs_max > 1 || ratio_below <= SLICED_RATIO_MAX => Cut::PartitionedFull,
+        CutSpec::Auto if ratio_below <= SLICED_RATIO_MAX => Cut::PartitionedFull,
         CutSpec::Auto => Cut::OneTable,
     }
 }

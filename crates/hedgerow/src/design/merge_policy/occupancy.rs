@@ -5,7 +5,7 @@
 
 use crate::design::allocation::Level;
 
-use super::{Cut, LevelTarget, Summary};
+use super::{LevelTarget, Summary};
 
 /// The mean fill of a level that merges empty: of four runs that are merged together, zero to three
 /// are there. With this part, filters take their allotted memory in the mean over a tree's growth.
@@ -20,24 +20,24 @@ pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Ve
         weight: f64::from(summary.levels[level].runs.max(1)),
     };
     let mut levels: Vec<Level> = (0..summary.levels.len()).map(actual).collect();
-    let is_used = |&level: &usize| targets.get(level).is_some_and(|it| it.capacity_bytes > 0);
+    let is_used = |&level: &usize| targets.get(level).is_some_and(LevelTarget::is_in_use);
     // In a young tree the last level is the one that level 0 merges into.
     let deepest = (1..levels.len()).rev().find(|level| held(*level) > 0.0);
     let last = deepest.or_else(|| (1..levels.len()).find(is_used))?;
 
     // A merge brings a level the content of the full level above.
     let mut full = summary.memtable_bytes as f64 / entry_bytes;
-    let level0 = full * f64::from(targets.first()?.runs_max.max(1));
+    let level0 = full * f64::from(targets.first()?.runs_max());
     let mut full_above = 0.0;
     for (level, target) in targets.iter().enumerate().take(last) {
         // A drained level keeps its present content.
-        if target.capacity_bytes == 0 {
+        if !target.is_in_use() {
             full_above += held(level);
             continue;
         }
-        full = match target.capacity_bytes {
-            u64::MAX => full * f64::from(target.runs_max.max(1)),
-            bytes => bytes as f64 / entry_bytes,
+        full = match target.capacity_bytes() {
+            None => full * f64::from(target.runs_max()),
+            Some(bytes) => bytes as f64 / entry_bytes,
         };
         full_above += full;
         levels[level] = on_average(full, target);
@@ -52,11 +52,14 @@ pub(crate) fn occupancy(summary: &Summary, targets: &[LevelTarget]) -> Option<Ve
 /// The mean level of one that holds `full` entries when it is full. Merges of one table keep it
 /// full; others empty it.
 fn on_average(full: f64, target: &LevelTarget) -> Level {
-    let stays_full = target.cut == Cut::OneTable && target.runs_max == 1;
-    let part = if stays_full { 1.0 } else { FILLED };
+    let part = if target.goes_down_by_table() {
+        1.0
+    } else {
+        FILLED
+    };
     Level {
         entries: part * full,
-        weight: (part * f64::from(target.runs_max)).max(1.0),
+        weight: (part * f64::from(target.runs_max())).max(1.0),
     }
 }
 

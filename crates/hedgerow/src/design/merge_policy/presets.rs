@@ -4,7 +4,9 @@ use crate::base::options::{CutSpec, LevelSpec};
 
 use super::anchored::{Anchored, LEVEL0_RUNS, round};
 use super::garnering::garnering;
-use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut};
+use super::{
+    Capacity, Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut,
+};
 
 /// `runs` runs in every level but the last, which has one. This combines the merges of tiering in
 /// the small levels with the reads and the space of leveling in the large one \[Dostoevsky, section
@@ -56,9 +58,9 @@ impl Policy for LevelTable {
     fn targets(&self, summary: &Summary) -> Targets {
         let depth = summary.levels.len().max(self.depth());
         let last = self.levels.len() - 1;
-        let unused = LevelTarget::leveled(0, Cut::PartitionedFull);
+        let unused = LevelTarget::leveled(Capacity::Unused, Cut::PartitionedFull);
         let mut targets = vec![unused; depth];
-        targets[0] = LevelTarget::level0(self.levels[0].runs.min(LEVEL0_RUNS_MAX));
+        targets[0] = LevelTarget::flushed(self.levels[0].runs.min(LEVEL0_RUNS_MAX));
         let mut capacity = summary.memtable_bytes.max(1) as f64 * f64::from(self.levels[0].runs);
         for (level, spec) in self.levels.iter().enumerate().skip(1) {
             capacity *= spec.ratio;
@@ -69,15 +71,12 @@ impl Policy for LevelTable {
                 .map_or(f64::INFINITY, |it| it.ratio);
             // A level with as many runs as its ratio is full when they are there.
             let by_runs = spec.runs > 1 && spec.ratio <= f64::from(spec.runs);
-            targets[at] = LevelTarget {
-                capacity_bytes: match level == last || by_runs {
-                    true => u64::MAX,
-                    false => round(capacity, summary.table_bytes),
-                },
-                runs_max: spec.runs,
-                ranges: 1,
-                cut: default_cut(spec.cut, spec.runs, ratio_below),
+            let capacity = match level == last || by_runs {
+                true => Capacity::Unlimited,
+                false => Capacity::Bytes(round(capacity, summary.table_bytes)),
             };
+            let cut = default_cut(spec.cut, ratio_below);
+            targets[at] = LevelTarget::runs(capacity, spec.runs, cut);
         }
         targets.into()
     }

@@ -1,7 +1,7 @@
 //! Tiering, also called stepped merge.
 
 use super::anchored::DEPTH_MAX;
-use super::{Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, Summary, Targets};
+use super::{Capacity, Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, Summary, Targets};
 
 /// `runs` runs per level. A full level becomes one new run of the next level, so an entry is
 /// written once per level \[Jagadish; SlimDB section 3\]. Levels have no capacity in bytes. The
@@ -14,15 +14,10 @@ pub(super) struct Tiering {
 
 impl Policy for Tiering {
     fn targets(&self, summary: &Summary) -> Targets {
-        let level = LevelTarget {
-            capacity_bytes: u64::MAX,
-            runs_max: self.runs,
-            ranges: 1,
-            cut: Cut::PartitionedFull,
-        };
+        let level = LevelTarget::runs(Capacity::Unlimited, self.runs, Cut::PartitionedFull);
         let depth = summary.levels.len().max(self.depth());
         let mut targets = vec![level; depth];
-        targets[0] = LevelTarget::level0(self.runs.min(LEVEL0_RUNS_MAX));
+        targets[0] = LevelTarget::flushed(self.runs.min(LEVEL0_RUNS_MAX));
         targets.into()
     }
 

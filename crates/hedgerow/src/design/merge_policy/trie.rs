@@ -1,7 +1,7 @@
 //! The trie of LSM-trie.
 
 use super::shape::RANGES_MAX;
-use super::{Cut, LevelTarget, Policy, Summary, Targets};
+use super::{Capacity, LevelTarget, Policy, Summary, Targets};
 
 /// Level `d` has `fan_out^d` nodes, the ranges of order keys with one prefix. Each node holds a
 /// stack of runs of about a memtable each. A merge takes the oldest `fan_out` runs of a node and
@@ -79,32 +79,24 @@ impl Policy for Trie {
         let unused = found - in_use;
 
         // A node feeds its children when it holds between half and all of its share.
-        let share = (2 * u64::from(self.fan_out)).saturating_mul(summary.memtable_bytes.max(1));
-        let node = |depth: usize| {
-            let ranges = self.ranges(depth).unwrap_or(RANGES_MAX);
-            LevelTarget {
-                capacity_bytes: share.saturating_mul(u64::from(ranges)),
-                runs_max: 5 * self.fan_out / 2,
-                ranges,
-                cut: Cut::OldestRuns,
-            }
+        let share = (2 * u64::from(self.fan_out)).checked_mul(summary.memtable_bytes.max(1));
+        let inner_runs = 5 * self.fan_out / 2;
+        let ranges = |depth: usize| self.ranges(depth).unwrap_or(RANGES_MAX);
+        let nodes = |depth: usize, runs_max: u32| {
+            let bytes = share.and_then(|share| share.checked_mul(u64::from(ranges(depth))));
+            let capacity = bytes.map_or(Capacity::Unlimited, Capacity::Bytes);
+            LevelTarget::nodes(capacity, ranges(depth), runs_max)
         };
         // Few groups, so that few tables have to be divided for it.
-        let drained = LevelTarget {
-            capacity_bytes: 0,
-            ..node(1)
-        };
-        let root = LevelTarget {
-            runs_max: self.fan_out,
-            ..node(0)
-        };
-        let mut levels = vec![root];
+        let drained = LevelTarget::nodes(Capacity::Unused, ranges(1), inner_runs);
+        let mut levels = vec![nodes(0, self.fan_out)];
         levels.resize(1 + unused, drained);
-        levels.extend((1..=last).map(node));
-        if let Some(last) = levels.last_mut() {
-            last.capacity_bytes = u64::MAX;
-            last.runs_max = self.last_runs();
-        }
+        levels.extend((1..last).map(|depth| nodes(depth, inner_runs)));
+        levels.push(LevelTarget::nodes(
+            Capacity::Unlimited,
+            ranges(last),
+            self.last_runs(),
+        ));
         levels.into()
     }
 
@@ -131,7 +123,10 @@ mod tests {
             table_bytes: 1 << 20,
             nominal_depth: 0,
         });
-        let facts = |it: &LevelTarget| (it.capacity_bytes >> 20, it.ranges, it.runs_max);
+        let facts = |it: &LevelTarget| {
+            let capacity = it.capacity_bytes().map_or(ANY, |bytes| bytes >> 20);
+            (capacity, it.ranges(), it.runs_max())
+        };
         targets.iter().map(facts).collect()
     }
 

@@ -8,7 +8,7 @@
 
 use crate::design::merge_policy::plan::{Plan, Reason};
 use crate::design::merge_policy::shape::{Facts, Run};
-use crate::design::merge_policy::{CARRIED_TABLES_MIN, CARRY_FACTOR, Cut};
+use crate::design::merge_policy::{CARRIED_TABLES_MIN, CARRY_FACTOR};
 
 use super::Planner;
 use super::draft::Draft;
@@ -37,7 +37,7 @@ impl<'s, T: Facts> Planner<'s, T> {
             return Some(begin);
         }
         if self.shape.levels[next].draining.is_some() {
-            let waits_too_long = bytes / WAITING_TIMES_MAX > self.target(level).capacity_bytes;
+            let waits_too_long = self.target(level).is_exceeded_by(bytes / WAITING_TIMES_MAX);
             return (waits_too_long || self.can_carry(level)).then_some(begin);
         }
         let bytes_below = bytes.saturating_add(self.shape.levels[next].bytes());
@@ -52,7 +52,7 @@ impl<'s, T: Facts> Planner<'s, T> {
     fn is_full_with(&self, level: usize, incoming: u64) -> bool {
         let data = &self.shape.levels[level];
         let bytes = incoming.saturating_add(data.bytes());
-        let is_full = bytes > self.target(level).capacity_bytes;
+        let is_full = self.target(level).is_exceeded_by(bytes);
         self.can_be_carried(level) && !data.is_empty() && (data.draining.is_some() || is_full)
     }
 
@@ -162,8 +162,8 @@ impl<'s, T: Facts> Planner<'s, T> {
     fn can_be_carried(&self, level: usize) -> bool {
         let target = self.target(level);
         let next = self.next_level(level);
-        target.cut == Cut::PartitionedFull
-            && target.capacity_bytes > 0
+        target.goes_down_in_slices()
+            && target.is_in_use()
             && next.is_some_and(|next| !self.is_swept(level, next))
     }
 }

@@ -1,7 +1,7 @@
 //! The merge debt of a tree.
 
+use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
-use crate::design::merge_policy::{Cut, LevelTarget};
 
 /// Three quarters of the most runs of a group.
 const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
@@ -29,15 +29,12 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
     let level0 = shape.levels[0].summary();
     let mut debt = Debt {
         level0_runs: level0.runs,
-        level0_runs_max: targets.first().map_or(1, |target| target.runs_max),
+        level0_runs_max: targets.first().map_or(1, LevelTarget::runs_max),
         level0_bytes: level0.bytes,
         ..Debt::default()
     };
     let used = |level: usize| {
-        targets
-            .get(level)
-            .is_none_or(|target| target.capacity_bytes > 0)
-            || !shape.levels[level].is_empty()
+        targets.get(level).is_none_or(LevelTarget::is_in_use) || !shape.levels[level].is_empty()
     };
     let mut bytes = 0.0;
     let mut incoming = 0.0;
@@ -47,12 +44,8 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         }
         let summary = shape.levels[level].summary();
         let held = summary.bytes as f64 + incoming;
-        let runs_due = if level == 0 {
-            target.runs_max.max(1)
-        } else {
-            target.runs_max.max(2)
-        };
-        if level > 0 && target.cut == Cut::OldestRuns && target.capacity_bytes > 0 {
+        let has_runs_due = summary.runs >= target.runs_due();
+        if level > 0 && target.is_of_nodes() && target.is_in_use() {
             // Nodes feed in turn. A node owes a merge only when it is close to the most runs of a
             // group.
             let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
@@ -64,25 +57,21 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
             continue;
         }
         let next = (level + 1..shape.depth()).find(|next| used(*next));
-        let has_room = target.capacity_bytes < u64::MAX && held <= target.capacity_bytes as f64;
-        if level > 0
-            && summary.runs >= runs_due
-            && target.runs_max > 1
-            && (next.is_none() || has_room)
+        let capacity = target.capacity_bytes().map(|bytes| bytes as f64);
+        let has_room = capacity.is_some_and(|most| held <= most);
+        if level > 0 && has_runs_due && target.takes_several_runs() && (next.is_none() || has_room)
         {
             // Neighbouring runs are merged in place, about a share of the level.
             debt.levels_over += 1;
-            bytes += held / f64::from(target.runs_max);
+            bytes += held / f64::from(target.runs_max());
             incoming = 0.0;
             continue;
         }
-        let is_swept = shape.levels[level].draining.is_some() && target.runs_max > 1;
-        let over = if summary.runs >= runs_due || is_swept {
+        let is_swept = shape.levels[level].draining.is_some() && target.takes_several_runs();
+        let over = if has_runs_due || is_swept {
             held
-        } else if target.capacity_bytes == u64::MAX {
-            0.0
         } else {
-            (held - target.capacity_bytes as f64).max(0.0)
+            capacity.map_or(0.0, |most| (held - most).max(0.0))
         };
         let misplaced = (over - incoming).max(0.0) as u64;
         debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(misplaced);
@@ -98,7 +87,7 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
             continue;
         };
         let below = &shape.levels[next];
-        let merged_into = targets.get(next).is_none_or(|target| target.runs_max <= 1);
+        let merged_into = targets.get(next).is_none_or(LevelTarget::is_leveled);
         let taken_along = if merged_into {
             below.bytes() as f64 * (over / held)
         } else {

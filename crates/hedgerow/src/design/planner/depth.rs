@@ -6,7 +6,7 @@
 
 use crate::design::merge_policy::plan::Plan;
 use crate::design::merge_policy::shape::{Facts, Level, Shape};
-use crate::design::merge_policy::{LevelSummary, LevelTarget, Policy, Summary, Targets};
+use crate::design::merge_policy::{Capacity, LevelSummary, LevelTarget, Policy, Summary, Targets};
 
 /// The targets of a policy for each level of a tree. A tree that lacks levels gets the targets that
 /// it will have with them.
@@ -30,7 +30,7 @@ pub(crate) fn fit_depth<T: Facts>(
     let found = shape.depth();
     let below = shape.levels.iter().zip(targets).skip(1);
     let is_spare = |(level, target): &(&Level<T>, &LevelTarget)| {
-        level.is_empty() && matches!(target.capacity_bytes, 0 | u64::MAX)
+        level.is_empty() && !matches!(target.capacity, Capacity::Bytes(_))
     };
     let empty = below.take_while(is_spare).count();
     let spare = found.saturating_sub(depth).min(empty);

@@ -1,6 +1,5 @@
 //! Level 0: flushed runs, each of which may span all keys.
 
-use crate::design::merge_policy::Cut;
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Run};
 
@@ -19,7 +18,7 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// nothing if they would also become one run of several below.
     pub(super) fn plan_for_seeks(&self) -> Option<Plan> {
         let next = self.next_level(0)?;
-        if self.target(0).cut == Cut::OldestRuns || self.target(next).runs_max > 1 {
+        if self.target(0).is_of_nodes() || self.target(next).takes_several_runs() {
             return None;
         }
         self.merge_down(draft_of(0, self.runs()), next, Reason::Seeks)
@@ -36,7 +35,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         }
         let next = self.next_level(0)?;
         let target = self.target(0);
-        if target.cut == Cut::OldestRuns {
+        if target.is_of_nodes() {
             let group = &self.shape.levels[0].groups[0];
             return self.merge_down(self.feed(0, group, &target), next, Reason::Runs);
         }
@@ -70,9 +69,9 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// without overlap, of keys written in order, wait until they are twice as many: a key is in at
     /// most one of them, and they may go down unchanged as soon as the earlier runs are down.
     fn runs_together(&self) -> Option<Plan> {
-        let runs_max = self.target(0).runs_max.max(1) as usize;
+        let runs_max = self.target(0).runs_max() as usize;
         let runs = self.runs();
-        if runs.len() <= 2 * runs_max || self.target(0).cut == Cut::OldestRuns {
+        if runs.len() <= 2 * runs_max || self.target(0).is_of_nodes() {
             return None;
         }
         let mut draft = Draft::default();

@@ -76,7 +76,7 @@ impl Manual {
             };
             let whole = self.level == 0
                 || group.runs.len() > 1
-                || (self.level < bottom && planner.target(self.level).runs_max > 1);
+                || (self.level < bottom && planner.target(self.level).takes_several_runs());
             let draft = if whole {
                 self.all_runs(group, self.level == bottom)
             } else {

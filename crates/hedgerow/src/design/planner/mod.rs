@@ -44,7 +44,7 @@ use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
 use crate::design::merge_policy::shape::{
     Facts, Group, Level, RUNS_MAX, Run, Shape, Tables, is_within,
 };
-use crate::design::merge_policy::{Cut, LevelTarget, Targets};
+use crate::design::merge_policy::{Capacity, Cut, LevelTarget, Targets};
 
 pub(crate) use debt::{Debt, debt, fills, runs_limit};
 pub(crate) use depth::{fit_depth, fitted_targets};
@@ -182,7 +182,7 @@ impl<'s, T: Facts> Planner<'s, T> {
                 return Some((plan, urgency));
             }
             if level == 0 {
-                let takes_from = |level: &usize| self.target(*level).runs_max <= 1;
+                let takes_from = |level: &usize| self.target(*level).is_leveled();
                 kept_free = self.next_level(0).filter(takes_from);
             }
         }
@@ -192,24 +192,21 @@ impl<'s, T: Facts> Planner<'s, T> {
 
     fn target(&self, level: usize) -> LevelTarget {
         // The policy does not use a level that it names no target for.
-        self.targets.get(level).cloned().unwrap_or(LevelTarget {
-            capacity_bytes: if level + 1 == self.shape.depth() {
-                u64::MAX
-            } else {
-                0
-            },
-            runs_max: 1,
-            ranges: 1,
-            cut: Cut::OneTable,
+        self.targets.get(level).copied().unwrap_or_else(|| {
+            let is_last = level + 1 == self.shape.depth();
+            let capacity = match is_last {
+                true => Capacity::Unlimited,
+                false => Capacity::Unused,
+            };
+            LevelTarget::leveled(capacity, Cut::OneTable)
         })
     }
 
     /// The next level for data of a level: the first one below that the design uses or that holds
     /// data, so that no data is skipped.
     fn next_level(&self, level: usize) -> Option<usize> {
-        (level + 1..self.shape.depth()).find(|below| {
-            self.target(*below).capacity_bytes > 0 || !self.shape.levels[*below].is_empty()
-        })
+        (level + 1..self.shape.depth())
+            .find(|below| self.target(*below).is_in_use() || !self.shape.levels[*below].is_empty())
     }
 
     /// The bytes of a level, less those that running jobs take down.
@@ -232,13 +229,13 @@ impl<'s, T: Facts> Planner<'s, T> {
         let target = self.target(level);
         let runs = self.shape.levels[level].summary().runs;
         if level == 0 {
-            return f64::from(runs) / f64::from(target.runs_max.max(1));
+            return f64::from(runs) / f64::from(target.runs_max());
         }
         if self.is_of_nodes(level) {
             return self.urgency_of_nodes(level);
         }
-        let by_runs = if runs >= runs_due(&target) {
-            f64::from(runs) / f64::from(target.runs_max.max(1))
+        let by_runs = if runs >= target.runs_due() {
+            f64::from(runs) / f64::from(target.runs_max())
         } else {
             0.0
         };
@@ -250,16 +247,17 @@ impl<'s, T: Facts> Planner<'s, T> {
         if bytes == 0 || self.next_level(level).is_none() {
             return 0.0;
         }
-        if target.capacity_bytes == 0 {
+        if !target.is_in_use() {
             return DRAIN_URGENCY;
         }
-        let over = bytes as f64 / target.capacity_bytes as f64;
+        let part = |capacity: u64| bytes as f64 / capacity as f64;
+        let over = target.capacity_bytes().map_or(0.0, part);
         let sweeping = self.shape.levels[level].draining.is_some()
-            && (target.cut == Cut::PartitionedFull
+            && (target.goes_down_in_slices()
                 || self
                     .next_level(level)
                     .is_some_and(|next| self.is_swept(level, next)));
-        if sweeping || bytes > target.capacity_bytes {
+        if sweeping || target.is_exceeded_by(bytes) {
             over.max(1.0)
         } else {
             0.0
@@ -275,36 +273,34 @@ impl<'s, T: Facts> Planner<'s, T> {
         }
         let target = self.target(level);
         let data = &self.shape.levels[level];
-        let runs_are_due = data.summary().runs >= runs_due(&target);
+        let runs_are_due = data.summary().runs >= target.runs_due();
         let Some(next) = self.next_level(level) else {
             return self.plan_runs(level, &target, data.bytes());
         };
-        if runs_are_due && target.capacity_bytes > 0 {
+        if runs_are_due && target.is_in_use() {
             // Leveling collapses the runs of an earlier design. A level with many runs that is not
             // full gets fewer of them. A swept level has room because it is being emptied.
-            let has_room = data.draining.is_none()
-                && target.capacity_bytes < u64::MAX
-                && data.bytes() <= target.capacity_bytes;
-            if target.runs_max <= 1 || has_room {
-                return self.plan_runs(level, &target, target.capacity_bytes);
+            let capacity_bytes = target.capacity_bytes();
+            let has_room = capacity_bytes.is_some_and(|most| data.bytes() <= most);
+            if target.is_leveled() || has_room && data.draining.is_none() {
+                let bytes = capacity_bytes.unwrap_or(data.bytes());
+                return self.plan_runs(level, &target, bytes);
             }
         }
-        let reason = match (runs_are_due, target.capacity_bytes) {
-            (_, 0) => Reason::Drain,
-            (true, _) => Reason::Runs,
-            (false, _) => Reason::Capacity,
+        let reason = match (target.is_in_use(), runs_are_due) {
+            (false, _) => Reason::Drain,
+            (true, true) => Reason::Runs,
+            (true, false) => Reason::Capacity,
         };
         if self.is_swept(level, next) {
             return self.plan_sweep(level, next, reason);
         }
-        if target.capacity_bytes == 0 {
+        if !target.is_in_use() {
             return self.plan_slice(level, next, Reason::Drain);
         }
-        match target.cut {
+        match target.cut()? {
             Cut::OneTable => self.plan_one_table(level, next),
             Cut::WholeLevel => self.plan_whole_level(level, next),
-            // Handled above.
-            Cut::OldestRuns => None,
             Cut::PartitionedFull if data.draining.is_none() => self.begin_sweep(level, 0),
             Cut::PartitionedFull => self.plan_sweep_slice(level),
         }
@@ -318,16 +314,16 @@ impl<'s, T: Facts> Planner<'s, T> {
         let mut groups: Vec<&Group<T>> = self.shape.levels[level]
             .used_groups()
             .map(|(_, group)| group)
-            .filter(|group| group.runs.len() >= runs_due(target) as usize)
+            .filter(|group| group.runs.len() >= target.runs_due() as usize)
             .collect();
         // The group with the most runs first; equal ones keep their order, because the sort is
         // stable.
         groups.sort_by_key(|group| std::cmp::Reverse(group.runs.len()));
         groups.into_iter().find_map(|group| {
-            if target.runs_max <= 1 {
+            if target.is_leveled() {
                 self.plan_collapse(level, group)
             } else {
-                let share = capacity_bytes / u64::from(target.runs_max);
+                let share = capacity_bytes / u64::from(target.runs_max());
                 self.plan_neighbours(level, group, share)
             }
         })
@@ -488,7 +484,7 @@ impl<'s, T: Facts> Planner<'s, T> {
                 };
                 return self.finish(draft, target, Reason::Tombstones);
             }
-            if self.target(level).runs_max > 1 {
+            if self.target(level).takes_several_runs() {
                 return None;
             }
             self.merge_down(draft, self.next_level(level)?, Reason::Tombstones)
@@ -508,7 +504,7 @@ impl<'s, T: Facts> Planner<'s, T> {
     fn merge_down(&self, mut draft: Draft<'s, T>, level: usize, reason: Reason) -> Option<Plan> {
         let source = draft.top()?;
         draft.descend(self.shape, source + 1, level);
-        let run = if self.target(level).runs_max <= 1 {
+        let run = if self.target(level).is_leveled() {
             draft.descend(self.shape, level, level + 1);
             Some(self.leveled_run(level))
         } else {
@@ -623,11 +619,6 @@ fn draft_of<T: Facts>(level: usize, runs: &[Run<T>]) -> Draft<'_, T> {
         draft.add(level, run.id, &run.tables);
     }
     draft
-}
-
-/// The number of runs of a group that makes a merge due.
-fn runs_due(target: &LevelTarget) -> u32 {
-    target.runs_max.max(2)
 }
 
 /// Compares a.0 / a.1 with b.0 / b.1 exactly.

@@ -13,7 +13,7 @@
 
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Group, bytes_of};
-use crate::design::merge_policy::{Cut, FEED, LevelTarget, STALE, TOMBSTONES};
+use crate::design::merge_policy::{FEED, LevelTarget, STALE, TOMBSTONES};
 
 use super::draft::Draft;
 use super::{Planner, draft_of};
@@ -34,7 +34,7 @@ struct Nodes<'p, 's, T: Facts> {
 impl<'s, T: Facts> Planner<'s, T> {
     /// True if the groups of a level go down one by one.
     pub(super) fn is_of_nodes(&self, level: usize) -> bool {
-        level > 0 && self.target(level).cut == Cut::OldestRuns
+        level > 0 && self.target(level).is_of_nodes()
     }
 
     /// At least 1 if a group is due; more if a group has too many runs.
@@ -42,7 +42,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         let nodes = self.nodes(level);
         let highest = nodes.due().map(|(_, group)| group.runs.len()).max();
         highest.map_or(0.0, |runs| {
-            (runs as f64 / f64::from(nodes.target.runs_max)).max(1.0)
+            (runs as f64 / f64::from(nodes.target.runs_max())).max(1.0)
         })
     }
 
@@ -54,8 +54,8 @@ impl<'s, T: Facts> Planner<'s, T> {
         due.sort_by_key(|(_, group)| std::cmp::Reverse(group.runs.len()));
         due.into_iter().find_map(|(index, group)| match nodes.next {
             Some(next) => {
-                let reason = match nodes.target.capacity_bytes {
-                    0 => Reason::Drain,
+                let reason = match nodes.target.is_in_use() {
+                    false => Reason::Drain,
                     _ if nodes.is_heavy(index, group) => Reason::Capacity,
                     _ if nodes.is_tall(group) => Reason::Runs,
                     _ => Reason::Tombstones,
@@ -69,12 +69,12 @@ impl<'s, T: Facts> Planner<'s, T> {
     fn nodes(&self, level: usize) -> Nodes<'_, 's, T> {
         let target = self.target(level);
         let next = self.next_level(level);
-        let below = next.map_or(1, |next| self.target(next).ranges);
+        let below = next.map_or(1, |next| self.target(next).ranges());
         Nodes {
             planner: self,
             level,
             next,
-            children: (below / target.ranges).max(1) as usize,
+            children: (below / target.ranges()).max(1) as usize,
             target,
         }
     }
@@ -87,9 +87,10 @@ impl<'s, T: Facts> Planner<'s, T> {
         group: &'s Group<T>,
         target: &LevelTarget,
     ) -> Draft<'s, T> {
-        let feed_bytes = match target.capacity_bytes {
-            0 => self.limits.merge_bytes_max,
-            _ => (share(target) as f64 / 2.0 * FEED) as u64,
+        let feed_bytes = match target.share_bytes() {
+            _ if !target.is_in_use() => self.limits.merge_bytes_max,
+            Some(share) => (share as f64 / 2.0 * FEED) as u64,
+            None => group.bytes(),
         };
         let mut bytes = 0_u64;
         let oldest_first = group.runs.iter().rev();
@@ -137,7 +138,7 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
         let runs = group.runs.len();
         match (runs, self.next) {
             (0, _) => false,
-            _ if self.target.capacity_bytes == 0 || self.is_tall(group) => true,
+            _ if !self.target.is_in_use() || self.is_tall(group) => true,
             (_, Some(next)) => self.is_heavy(index, group) || self.hides_much(next, index, group),
             (_, None) => {
                 let is_stale = runs >= STALE_RUNS_MIN && group.stale_share() >= STALE;
@@ -148,7 +149,7 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
 
     fn is_tall(&self, group: &Group<T>) -> bool {
         let runs = group.runs.len();
-        runs > 1 && runs >= self.target.runs_max as usize
+        runs > 1 && runs >= self.target.runs_max() as usize
     }
 
     /// Returns true if many of the entries of a group and its children are the group's tombstones.
@@ -168,7 +169,8 @@ impl<'s, T: Facts> Nodes<'_, 's, T> {
     /// True if the bytes of a group have reached the size of its turn.
     fn is_heavy(&self, index: usize, group: &Group<T>) -> bool {
         let turn = (index % self.children) as f64 / self.children as f64;
-        group.bytes() as f64 >= share(&self.target) as f64 / 2.0 * (FEED + turn)
+        let is_reached = |share| group.bytes() as f64 >= share as f64 / 2.0 * (FEED + turn);
+        self.target.share_bytes().is_some_and(is_reached)
     }
 }
 
@@ -185,9 +187,4 @@ fn hides_its_own<T: Facts>(group: &Group<T>) -> bool {
 
 fn is_much(tombstones: u64, entries: u64) -> bool {
     tombstones > 0 && tombstones as f64 >= TOMBSTONES * entries as f64
-}
-
-/// The capacity of one group.
-fn share(target: &LevelTarget) -> u64 {
-    target.capacity_bytes / u64::from(target.ranges.max(1))
 }

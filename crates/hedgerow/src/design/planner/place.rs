@@ -36,7 +36,7 @@ pub(crate) fn place<T: Facts>(
         has_room(level) && !running.iter().any(|job| job.conflicts(0, level, lo, hi))
     });
     let level = reachable.last().unwrap_or(0);
-    let leveled = level > 0 && planner.target(level).runs_max <= 1;
+    let leveled = level > 0 && planner.target(level).is_leveled();
     has_room(level).then(|| Target {
         level,
         group: shape.levels[level].group_for(lo),

@@ -15,7 +15,7 @@ use crate::design::merge_policy;
 use crate::design::merge_policy::plan::{Plan, RunningJob, Target};
 use crate::design::merge_policy::shape::{Facts, Shape, range_of};
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-use crate::design::merge_policy::{Policy, Summary, Targets};
+use crate::design::merge_policy::{Capacity, Policy, Summary, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;
 use crate::design::table_ends::{aligns, is_last_border};
@@ -101,7 +101,7 @@ pub(super) struct ModelTree {
 impl ModelTree {
     pub(super) fn new(policy: Arc<dyn Policy>, depth: usize) -> Self {
         let targets = policy.targets(&Summary::default());
-        let scattered = targets.iter().any(|target| target.ranges > 1);
+        let scattered = targets.iter().any(|target| target.ranges() > 1);
         ModelTree {
             shape: Shape::new(depth),
             policy,
@@ -306,7 +306,7 @@ impl ModelTree {
                     .shape
                     .older_may_hold(target.level, target.run, &key, is_input)
             });
-            let ranges = self.targets()[target.level].ranges;
+            let ranges = self.targets()[target.level].ranges();
             let ends: Vec<Vec<u8>> = match aligns(&self.targets(), target.level) {
                 true => {
                     let below = self.shape.levels[target.level + 1].tables();
@@ -396,13 +396,13 @@ impl ModelTree {
         for (level, target) in self.targets().iter().enumerate() {
             let summary = self.shape.levels[level].summary();
             assert!(
-                summary.bytes <= target.capacity_bytes,
+                !target.is_exceeded_by(summary.bytes),
                 "level {level}: {summary:?} {target:?}"
             );
             let runs = if level == 0 {
-                target.runs_max - 1
+                target.runs_max() - 1
             } else {
-                target.runs_max
+                target.runs_max()
             };
             assert!(
                 summary.runs <= runs,
@@ -450,7 +450,9 @@ impl Policy for Scaled {
     fn targets(&self, summary: &Summary) -> Targets {
         let mut targets = self.0.targets(summary);
         for target in &mut targets.levels {
-            target.capacity_bytes = target.capacity_bytes.saturating_mul(self.1);
+            if let Capacity::Bytes(bytes) = &mut target.capacity {
+                *bytes = bytes.saturating_mul(self.1);
+            }
         }
         targets
     }

@@ -23,8 +23,8 @@ impl<T: Facts> Planner<'_, T> {
         let levels = 0..self.shape.depth();
         let level = levels
             .into_iter()
-            .find(|level| self.shape.levels[*level].ranges() != self.target(*level).ranges)?;
-        let ranges = self.target(level).ranges;
+            .find(|level| self.shape.levels[*level].ranges() != self.target(*level).ranges())?;
+        let ranges = self.target(level).ranges();
         if !self.shape.levels[level].fits_ranges(ranges) {
             let plan = self.plan_division(level, ranges);
             return Some(plan.map_or(Regrouping::Wait, Regrouping::Run));

@@ -156,7 +156,7 @@ fn levels_are_as_many_as_the_reference_has() {
             tree.settle();
             if [60, 300, 1000].contains(&memtables) {
                 let targets = tree.targets();
-                let used = targets[1..].iter().filter(|it| it.capacity_bytes > 0);
+                let used = targets[1..].iter().filter(|it| it.is_in_use());
                 found.push(used.count());
             }
         }

@@ -217,7 +217,7 @@ impl Runner {
 
     fn set_targets(&mut self, words: &[&str]) -> Result<String> {
         let mut cut = Cut::OneTable;
-        let mut explicit: Vec<LevelTarget> = Vec::new();
+        let mut explicit: Vec<(Capacity, u32)> = Vec::new();
         for word in words {
             let (name, value) = word.split_once('=').expect("name=value");
             match name {
@@ -236,38 +236,39 @@ impl Runner {
                 }
                 _ => {
                     let (capacity, runs) = value.split_once('*').unwrap_or((value, "1"));
-                    explicit.push(LevelTarget {
-                        capacity_bytes: match capacity {
-                            "" | "last" => u64::MAX,
-                            bytes => text::parse_bytes(bytes)?,
-                        },
-                        runs_max: runs.parse().unwrap(),
-                        ranges: 1,
-                        cut: Cut::OneTable,
-                    });
+                    let capacity = match capacity {
+                        "" | "last" => Capacity::Unlimited,
+                        "0" => Capacity::Unused,
+                        bytes => Capacity::Bytes(text::parse_bytes(bytes)?),
+                    };
+                    explicit.push((capacity, runs.parse().unwrap()));
                 }
             }
         }
-        if !explicit.is_empty() {
-            explicit.iter_mut().for_each(|target| target.cut = cut);
-            self.explicit = explicit;
+        if let [(_, level0_runs), below @ ..] = &explicit[..] {
+            let below = below.iter();
+            let below = below.map(|(capacity, runs)| LevelTarget::runs(*capacity, *runs, cut));
+            let level0 = LevelTarget::flushed(*level0_runs);
+            self.explicit = std::iter::once(level0).chain(below).collect();
             self.policy = None;
         }
         let mut line = String::new();
         for (level, target) in self.targets().iter().enumerate() {
-            let runs = match target.runs_max {
+            let runs = match target.runs_max() {
                 1 => String::new(),
                 runs => format!("*{runs}"),
             };
-            let runs = match target.ranges {
+            let runs = match target.ranges() {
                 1 => runs,
                 ranges => format!("{runs}/{ranges}"),
             };
-            let _ = match target.capacity_bytes {
-                0 if self.shape.levels[level].is_empty() => continue,
-                0 => write!(line, "L{level} drained, "),
-                u64::MAX => write!(line, "L{level} any{runs}, "),
-                bytes => write!(line, "L{level} {}{runs}, ", text::print_bytes(bytes)),
+            let _ = match target.capacity {
+                Capacity::Unused if self.shape.levels[level].is_empty() => continue,
+                Capacity::Unused => write!(line, "L{level} drained, "),
+                Capacity::Unlimited => write!(line, "L{level} any{runs}, "),
+                Capacity::Bytes(bytes) => {
+                    write!(line, "L{level} {}{runs}, ", text::print_bytes(bytes))
+                }
             };
         }
         Ok(format!("{}\n", line.trim_end_matches(", ")))
@@ -449,7 +450,7 @@ impl Runner {
         let starts: Vec<&[u8]> = (0..wanted)
             .map(|i| starts[i * starts.len() / wanted])
             .collect();
-        let ranges = self.targets()[target.level].ranges;
+        let ranges = self.targets()[target.level].ranges();
         let ranges = ranges.max(self.shape.levels[target.level].ranges());
         let largest = inputs.iter().map(|it| &it.largest_key).max().unwrap();
         let borders = Shape::<Arc<TableMeta>>::with_ranges(&[ranges])

@@ -18,7 +18,8 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// output is one run among several.
     pub(super) fn is_swept(&self, level: usize, next: usize) -> bool {
         let runs = self.shape.levels[level].summary().runs;
-        self.target(level).runs_max > 1 || runs > 1 || self.target(next).runs_max > 1
+        let several = |level: usize| self.target(level).takes_several_runs();
+        several(level) || runs > 1 || several(next)
     }
 
     /// Stepped merge: the present runs of a level become one run of the next level, or go into its
@@ -44,7 +45,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         if is_small {
             return self.merge_down(draft_of(level, &group.runs), next, reason);
         }
-        if !has_place && self.target(next).runs_max > 1 {
+        if !has_place && self.target(next).takes_several_runs() {
             return self.renumber(level, group.runs.first()?, reason);
         }
         if !joins {
@@ -123,7 +124,7 @@ impl<'s, T: Facts> Planner<'s, T> {
         through: RunId,
         reason: Reason,
     ) -> Option<Plan> {
-        if self.target(next).runs_max <= 1 {
+        if self.target(next).is_leveled() {
             return self.merge_down(draft, next, reason);
         }
         let group = &self.shape.levels[next].groups[0];

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{Facts, Shape, range_of};
-use crate::design::merge_policy::{Cut, LevelTarget};
 use crate::design::table_ends::{self, NODE_TABLES, OVERLAP_TABLES_MAX, is_last_border};
 
 use super::inputs::Segment;
@@ -35,8 +35,8 @@ impl Cutter {
         targets: &[LevelTarget],
     ) -> Cutter {
         let target = &targets[level];
-        let of_nodes = target.cut == Cut::OldestRuns;
-        let ranges = target.ranges.max(shape.levels[level].ranges());
+        let of_nodes = target.is_of_nodes();
+        let ranges = target.ranges().max(shape.levels[level].ranges());
         let ends = segments.first().zip(segments.last());
         let range = ends.map(|(first, last)| first.keys.start..last.keys.end);
         let below = match (range, level) {

@@ -144,7 +144,7 @@ fn point(tree: &VirtualTree, runs: f64, transient: f64) -> GrowthPoint {
                 bytes: summary.bytes * weight,
                 entries: summary.entries * weight,
                 tombstones: summary.tombstones * weight,
-                target_bytes: Some(target.capacity_bytes).filter(|bytes| *bytes < u64::MAX),
+                target_bytes: target.capacity_bytes(),
             }
         })
         .collect();

@@ -13,7 +13,7 @@ use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-use crate::design::merge_policy::{Cut, SLICE_TABLES, Targets};
+use crate::design::merge_policy::{LevelTarget, SLICE_TABLES, Targets};
 use crate::design::planner;
 use crate::design::planner::PlanLimits;
 
@@ -263,7 +263,7 @@ impl VirtualTree {
             return 1.0;
         };
         let from = targets.get(newest.level);
-        let is_whole_level = from.is_some_and(|it| it.cut == Cut::WholeLevel && it.runs_max <= 1);
+        let is_whole_level = from.is_some_and(LevelTarget::goes_down_whole);
         let runs_in_place =
             inputs.len() > 1 && newest.level == target.level && target.run == Some(newest.run);
         let table = newest.tables.first().and_then(|id| self.shape.table(*id));
@@ -338,13 +338,13 @@ impl VirtualTree {
         segments: &[Segment],
         coming_bytes: f64,
     ) -> Vec<VirtualTable> {
-        let target = self.targets()[level].clone();
+        let target = self.targets()[level];
         let above = (1..level).map(|level| self.stands_for(level, 0.0)).max();
         let above = above.unwrap_or(1);
         let stands_for = match level {
             0 => 1,
             // A node has few tables.
-            _ if target.cut == Cut::OldestRuns => 1,
+            _ if target.is_of_nodes() => 1,
             _ => self.stands_for(level, coming_bytes).max(above),
         };
         let unit_bytes = self.design.table_bytes as f64;

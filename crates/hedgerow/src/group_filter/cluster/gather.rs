@@ -27,6 +27,7 @@ use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::TableId;
 use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::in_force::DesignInForce;
+use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{LEVELS_MAX, Level};
 use crate::group_filter::{self, Change, Context, FoundFiles, Step, Version};
 use crate::table::{Table, TableContext};
@@ -91,7 +92,7 @@ fn clustered(design: &DesignInForce, version: &Version) -> Vec<usize> {
     let targets = design.targets(version);
     let is_asked = |level: &usize| {
         let target = targets.get(*level);
-        bits_at(design, *level).is_some() && target.is_some_and(|it| it.runs_max > 1)
+        bits_at(design, *level).is_some() && target.is_some_and(LevelTarget::takes_several_runs)
     };
     (0..depth).filter(is_asked).collect()
 }

@@ -84,10 +84,7 @@ fn addition(
 ) -> Option<Addition> {
     let (fingerprint_bits, mode) = shared(design, level)?;
     let targets = design.targets(version);
-    let runs_max = targets.get(level)?.runs_max as usize;
-    if runs_max <= 1 {
-        return None;
-    }
+    let runs_max = targets.get(level)?.several_runs()? as usize;
     let here = version.levels.get(level)?.groups.get(group)?;
     let new = entries_of(&tables);
     let found = here.run(run).map_or(0, |run| entries_of(&run.tables));

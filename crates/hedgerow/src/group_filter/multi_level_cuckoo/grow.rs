@@ -104,10 +104,7 @@ pub(super) fn lacking(
     levels.peek()?;
     let targets = design.targets(version);
     levels.find_map(|(level, kind)| {
-        let runs_max = targets.get(level)?.runs_max as usize;
-        if runs_max <= 1 {
-            return None;
-        }
+        let runs_max = targets.get(level)?.several_runs()? as usize;
         let mut groups = 0..version.levels[level].groups.len();
         groups
             .find_map(|group| addition(version, (level, group), kind, runs_max)?.fitted(cx, design))

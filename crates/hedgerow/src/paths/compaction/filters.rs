@@ -15,11 +15,11 @@ use crate::design::allocation;
 use crate::design::allocation::BITS_FIRST;
 use crate::design::allocation::BLOOM;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::Summary;
 use crate::design::merge_policy::occupancy::occupancy;
 use crate::design::merge_policy::plan::Target;
 use crate::design::merge_policy::shape::Run;
 use crate::design::merge_policy::tree_edit::Placement;
+use crate::design::merge_policy::{LevelTarget, Summary};
 use crate::group_filter::{self, TableBuilder};
 use crate::table::Table;
 use crate::table::filter::{cuckoo, table_filter};
@@ -176,7 +176,7 @@ fn by_level(
         }
         _ => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
     };
-    let runs_max = |level: usize| targets.get(level).map_or(1, |target| target.runs_max);
+    let several_runs = |level: usize| targets.get(level).and_then(LevelTarget::several_runs);
     // Levels may have filter specs of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
     let filter = |level| match design.design.filter_at(level) {
@@ -185,13 +185,13 @@ fn by_level(
         FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
         FilterSpec::MultiLevelCuckoo {
             fingerprint_bits, ..
-        } => match runs_max(level) {
-            1 => Allotted::Cuckoo(fingerprint_bits),
-            runs => Allotted::Shared(fingerprint_bits, runs),
+        } => match several_runs(level) {
+            None => Allotted::Cuckoo(fingerprint_bits),
+            Some(runs) => Allotted::Shared(fingerprint_bits, runs),
         },
-        FilterSpec::Cluster { bits_per_key } => match runs_max(level) {
-            1 => Allotted::Bloom(bits_per_key.into()),
-            _ => Allotted::Clustered(bits_per_key),
+        FilterSpec::Cluster { bits_per_key } => match several_runs(level) {
+            None => Allotted::Bloom(bits_per_key.into()),
+            Some(_) => Allotted::Clustered(bits_per_key),
         },
         spec @ FilterSpec::Monkey { bits_per_key } => {
             if shared.0 != spec {

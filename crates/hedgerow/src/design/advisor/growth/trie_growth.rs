@@ -6,8 +6,8 @@
 //! entry is written once per level that it has reached, so the content of a level shows how often
 //! its entries have been written.
 
-use super::{Grown, Sizes, Stage};
-use crate::design::merge_policy::{Cut, FEED, LevelSummary, LevelTarget, Policy, STALE, Summary};
+use super::{Grown, Sizes, Stage, capacity};
+use crate::design::merge_policy::{FEED, LevelSummary, LevelTarget, Policy, STALE, Summary};
 
 /// The content of a level of nodes.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
         ..Summary::default()
     };
     let mut targets = policy.targets(&summary);
-    if targets.iter().any(|target| target.cut != Cut::OldestRuns) {
+    if !targets.iter().all(LevelTarget::is_of_nodes) {
         return None;
     }
     let mut held = fill(&targets, sizes.flush_bytes, bytes * sizes.stored);
@@ -68,7 +68,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
         }
     });
     Some(Grown {
-        level0_runs: targets[0].runs_max.max(1),
+        level0_runs: targets[0].runs_max(),
         stages: stages.collect(),
     })
 }
@@ -79,9 +79,9 @@ fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<LevelConte
     let mut run_bytes = flush_bytes;
     let mut held = Vec::with_capacity(targets.len());
     for (level, target) in targets.iter().enumerate() {
-        let ranges = f64::from(target.ranges.max(1));
+        let ranges = f64::from(target.ranges());
         let below = targets.get(level + 1);
-        let children = below.map_or(1.0, |below| f64::from(below.ranges) / ranges);
+        let children = below.map_or(1.0, |below| f64::from(below.ranges()) / ranges);
         let (in_node, feed_bytes) = node(level, target, run_bytes, children);
         let bytes = match below {
             Some(_) => rest.min(in_node * ranges),
@@ -100,11 +100,11 @@ fn fill(targets: &[LevelTarget], flush_bytes: f64, bytes: f64) -> Vec<LevelConte
 
 /// The mean content of a node, and the bytes of a feed.
 fn node(level: usize, target: &LevelTarget, run_bytes: f64, children: f64) -> (f64, f64) {
-    let runs_max = f64::from(target.runs_max);
+    let runs_max = f64::from(target.runs_max());
     if level == 0 {
         return ((runs_max - 1.0) / 2.0 * run_bytes, runs_max * run_bytes);
     }
-    let half = target.capacity_bytes as f64 / f64::from(target.ranges.max(1)) / 2.0;
+    let half = capacity(target) / f64::from(target.ranges()) / 2.0;
     let turn = (children - 1.0) / (2.0 * children);
     let full = (half * (FEED + turn)).min(runs_max * run_bytes);
     let feed_bytes = (half * FEED / run_bytes).ceil() * run_bytes;
