@@ -84,7 +84,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         };
         let closing = format!("{}}}", &line[..line.len() - code.len()]);
         // A method of a trait may have no body.
-        let declared = format!("{}) ", &line[..line.len() - code.len()]);
+        let declared = format!("{})", &line[..line.len() - code.len()]);
         let ends = |l: &&str| {
             **l == closing || l.ends_with(';') && (l == line || l.starts_with(&declared))
         };
@@ -141,7 +141,7 @@ mod tests {
         );
         let declared =
             "trait T {\n    fn g(\n        &self,\n    ) -> u8;\n\n    fn h(&self) {}\n}\n";
-        assert_eq!(functions(declared)[0], ("g".to_owned(), 4));
+        assert_eq!(functions(declared)[0], ("g".to_owned(), 3));
     }
 
     #[test]

@@ -7,7 +7,6 @@
 //!
 //! | level | times | because an arrival meets |
 //! |---|---|---|
-//! | of several runs | 1 | nothing: it becomes a run |
 //! | of several runs | 1 | nothing: the arrival becomes a run |
 //! | of one run, emptied as a whole | (n + 1) / 2 | a level that is half full on average |
 //! | the same, in slices, below such a level | (n - 1) / 2 | the same; the last passes through it |
