@@ -227,7 +227,6 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
         let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
         cluster.ask(hash, None, &marks, |()| ())?;
     }
-    let all = (0..cluster.stripes().len()).collect();
     let fetch = |id| {
         Err(Error::corruption(format!(
             "expected all in memory, not {id:?}"
@@ -235,7 +234,7 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
     };
     if !cluster.stripes().is_empty() {
         assemble(
-            &[Source::Cluster(&cluster, all)],
+            &[Source::Cluster(&cluster, cluster.all_stripes())],
             cluster::FILE_PAGES,
             fetch,
             |_| Ok(1),

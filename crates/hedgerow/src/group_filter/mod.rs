@@ -61,18 +61,29 @@ const KINDS: [&dyn Kind; 2] = [&multi_level_cuckoo::Kind, &cluster::Kind];
 /// are of the kind.
 pub(crate) trait Kind: Sync {
     /// Builds filters for the tables that an edit will add, so that no read looks at those tables
-    /// without a filter. `open` opens a table that is not in the tree yet.
+    /// without a filter. `open` opens a table that is not in the tree yet. Kinds that write theirs
+    /// with each table build none.
     fn prepare(
         &self,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-        edit: &TreeEdit,
-        open: &dyn Fn(&TableMeta) -> Arc<Table>,
-    ) -> Vec<Change>;
+        _cx: &Context<'_>,
+        _design: &DesignInForce,
+        _version: &Version,
+        _edit: &TreeEdit,
+        _open: &dyn Fn(&TableMeta) -> Arc<Table>,
+    ) -> Vec<Change> {
+        Vec::new()
+    }
 
-    /// Gives the groups that an edit changed what is known of their tables.
-    fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit);
+    /// Gives the groups that an edit changed what is known of their tables. Kinds that answer for
+    /// runs have nothing to do: [`GroupFilters`] drops the answers for runs that grew or went.
+    fn carry(
+        &self,
+        _filters: &TreeFilters,
+        _before: &Version,
+        _after: &mut Version,
+        _edit: &TreeEdit,
+    ) {
+    }
 
     /// The first thing that the filters of a tree lack.
     fn next(
@@ -82,12 +93,14 @@ pub(crate) trait Kind: Sync {
         version: &Version,
     ) -> Option<Box<dyn Step>>;
 
-    /// Writes the filters that no file holds. Nobody works on the tree.
-    fn write_all(&self, cx: &Context<'_>, version: &Version);
+    /// Writes the filters that no file holds, if there are any. Nobody works on the tree.
+    fn write_all(&self, _cx: &Context<'_>, _version: &Version) {}
 
     /// The filter of one table, built while the table is written; `None` for kinds that build
     /// theirs from what tables keep.
-    fn begin_table(&self, filter: FilterSpec) -> Option<Box<dyn TableBuilder>>;
+    fn begin_table(&self, _filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
+        None
+    }
 
     /// The number in the name of a file of this kind.
     fn number_of(&self, name: &str) -> Option<u64>;
@@ -154,8 +167,6 @@ pub(crate) trait StoredFile {
 /// The parts of an open database that the filters of one tree use.
 pub(crate) struct Context<'a> {
     pub(crate) tables: &'a Arc<TableContext>,
-    /// The directory of the files of filters.
-    pub(crate) dir: PathBuf,
     pub(crate) owner: Owner,
     pub(crate) order: &'a dyn Order,
     pub(crate) filters: &'a TreeFilters,
@@ -164,6 +175,8 @@ pub(crate) struct Context<'a> {
 
 /// The services that filters ask of an open database.
 pub(crate) trait Host {
+    /// The directory of the files of filters.
+    fn filters_dir(&self) -> PathBuf;
     /// A new number, for a file or a filter: those of tables.
     fn next_number(&self) -> Result<TableId>;
     /// Waits until background work may write this many bytes more. `Closed` if the database is.
@@ -175,7 +188,7 @@ pub(crate) trait Host {
 }
 
 /// The partition whose keys are in a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) partition: PartitionId,

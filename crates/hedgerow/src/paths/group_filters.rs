@@ -1,19 +1,25 @@
 //! Filters over the runs of groups: they come into a tree with an edit's tables, and a background
 //! job builds what a tree lacks. [`group_filter`] has the filters themselves.
 
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 
+use crate::base::entry::PartitionId;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{self, Change, Context, Host, Step, filters_dir};
+use crate::group_filter::{self, Change, Context, Host, Step, TreeFilters, filters_dir};
 use crate::tree::engine::{Engine, Writer};
-use crate::tree::partition::Partition;
+use crate::tree::partition::{KeyspaceFacts, Partition};
 use crate::tree::version::Version;
 
 impl Host for Engine {
+    fn filters_dir(&self) -> PathBuf {
+        filters_dir(&self.places.filters_root(&self.dir))
+    }
+
     fn next_number(&self) -> Result<TableId> {
         match &self.writer {
             // Filters are written while the database is being closed, too.
@@ -38,12 +44,26 @@ impl Host for Engine {
 
 /// The parts of the engine that the filters of a tree use.
 pub(crate) fn context<'a>(engine: &'a Engine, partition: &'a Partition) -> Context<'a> {
+    context_at_opening(
+        engine,
+        &partition.keyspace,
+        partition.id,
+        &partition.filters,
+    )
+}
+
+/// The same for a tree that is being opened, before there is a partition.
+pub(crate) fn context_at_opening<'a>(
+    engine: &'a Engine,
+    facts: &'a KeyspaceFacts,
+    partition: PartitionId,
+    filters: &'a TreeFilters,
+) -> Context<'a> {
     Context {
         tables: &engine.tables,
-        dir: filters_dir(&engine.places.filters_root(&engine.dir)),
-        owner: partition.keyspace.owner(partition.id),
-        order: &*partition.keyspace.order,
-        filters: &partition.filters,
+        owner: facts.owner(partition),
+        order: &*facts.order,
+        filters,
         host: engine,
     }
 }

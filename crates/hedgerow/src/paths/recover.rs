@@ -40,10 +40,11 @@ use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{Context, Found, TreeFilters, file_number, filters_dir};
+use crate::group_filter::{Found, Host, TreeFilters, file_number, filters_dir};
 use crate::paths::background;
 use crate::paths::compaction::job;
 use crate::paths::flush;
+use crate::paths::group_filters;
 use crate::table::memory::{Memory, MemoryPlan};
 use crate::table::open::table_number;
 use crate::table::{Table, TableContext};
@@ -380,7 +381,7 @@ fn assemble(
         lost_error: Mutex::default(),
         empty_versions: Mutex::default(),
     });
-    let catalog = open_keyspaces(&engine, dir, &keyspaces, &trees)?;
+    let catalog = open_keyspaces(&engine, &keyspaces, &trees)?;
     engine.set_catalog(catalog);
     Ok(engine)
 }
@@ -388,12 +389,10 @@ fn assemble(
 /// The keyspaces of the manifest, with their trees. Cost: visits each tree once.
 fn open_keyspaces(
     engine: &Engine,
-    dir: &Path,
     keyspaces: &BTreeMap<KeyspaceId, KeyspaceDescription>,
     trees: &BTreeMap<PartitionId, TreeDescription>,
 ) -> Result<Catalog> {
-    let filters_dir = filters_dir(&engine.places.filters_root(dir));
-    let mut filters = Found::list(&engine.tables, &filters_dir);
+    let mut filters = Found::list(&engine.tables, &engine.filters_dir());
     let mut catalog = Catalog::default();
     for (&id, keyspace) in keyspaces {
         let (cell, state) = open_keyspace(engine, id, keyspace, |partition, facts| {
@@ -412,14 +411,8 @@ fn open_keyspaces(
             }
             let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
-            let cx = Context {
-                tables: &engine.tables,
-                dir: filters_dir.clone(),
-                owner: facts.owner(partition),
-                order: &*facts.order,
-                filters: &TreeFilters::default(),
-                host: engine,
-            };
+            let own = TreeFilters::default();
+            let cx = group_filters::context_at_opening(engine, facts, partition, &own);
             filters.attach(&cx, &facts.design(), &mut version);
             Ok((Arc::new(version), flushed_through))
         })?;

@@ -8,13 +8,12 @@ use crate::base::error::Result;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
-use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Change, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
+    self, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
 };
-use crate::table::{Table, TableContext};
+use crate::table::TableContext;
 
 use super::attach;
 use super::columns::Builder;
@@ -25,18 +24,6 @@ use super::stored_cluster::cluster_number;
 pub(crate) struct Kind;
 
 impl group_filter::Kind for Kind {
-    /// A table's cluster is written with the table.
-    fn prepare(
-        &self,
-        _: &Context<'_>,
-        _: &DesignInForce,
-        _: &Version,
-        _: &TreeEdit,
-        _: &dyn Fn(&TableMeta) -> Arc<Table>,
-    ) -> Vec<Change> {
-        Vec::new()
-    }
-
     fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
         let fresh = filters.take_fresh(edit.added.iter().map(|(_, meta)| meta.id));
         attach::carry(before, after, edit, fresh);
@@ -51,9 +38,6 @@ impl group_filter::Kind for Kind {
         let task = next(cx, design, version)?;
         Some(Box::new(task))
     }
-
-    /// Each cluster is in a file.
-    fn write_all(&self, _: &Context<'_>, _: &Version) {}
 
     fn begin_table(&self, filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
         let FilterSpec::Cluster { bits_per_key } = filter else {

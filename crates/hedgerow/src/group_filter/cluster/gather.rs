@@ -21,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::Result;
 use crate::base::options::{FilterSpec, Residency};
 use crate::base::page::TableId;
@@ -29,7 +28,7 @@ use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{LEVELS_MAX, Level};
-use crate::group_filter::{self, Change, Context, FoundFiles, Step, Version};
+use crate::group_filter::{self, Change, Context, FoundFiles, Owner, Step, Version};
 use crate::table::{Table, TableContext};
 
 use super::Source;
@@ -182,11 +181,8 @@ impl Step for Task {
                 Some(write_fresh(cx, design, version, level, &columns)?)
             }
             Task::Gather(members, stays) => {
-                let sources = members.iter();
-                let sources =
-                    sources.map(|it| Source::Cluster(&it.cluster.cluster, it.stripes.clone()));
-                let sources: Vec<_> = sources.collect();
-                let fetch = Fetch::new(members.iter().map(|it| &*it.cluster));
+                let parts: Vec<_> = members.iter().map(Member::parts).collect();
+                let (sources, fetch) = stored_cluster::sources_of(&parts);
                 let bytes: u64 = members.iter().map(Member::bytes).sum();
                 let reserve = plan(cx, design, version).reserve;
                 let is_resident = stays && may_reside(cx, design, bytes + reserve);
@@ -228,7 +224,7 @@ fn columns_of(cx: &Context<'_>, table: &Arc<Table>, bits: f32) -> Result<Columns
 // ---- opening ----
 
 /// The clusters that were there when the database was opened.
-pub(super) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<Arc<StoredCluster>>>);
+pub(super) struct Found(BTreeMap<Owner, Vec<Arc<StoredCluster>>>);
 
 impl Found {
     pub(super) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
@@ -239,8 +235,7 @@ impl Found {
         });
         let mut found = Found(BTreeMap::new());
         for cluster in opened {
-            let owner = (cluster.owner.keyspace, cluster.owner.partition);
-            found.0.entry(owner).or_default().push(cluster);
+            found.0.entry(cluster.owner).or_default().push(cluster);
         }
         found
     }
@@ -250,9 +245,7 @@ impl FoundFiles for Found {
     /// Reads those that are to be in memory: all of small levels, and all but the largest of each
     /// other unit.
     fn attach(&mut self, cx: &Context<'_>, design: &DesignInForce, version: &mut Version) {
-        let of_tree = self.0.remove(&(cx.owner.keyspace, cx.owner.partition));
-        let mut own = of_tree.unwrap_or_default();
-        own.retain(|cluster| cluster.owner == cx.owner);
+        let own = self.0.remove(&cx.owner).unwrap_or_default();
         attach::attach_all(version, &attach::each_once(own.into_iter()));
         let plan = plan(cx, design, version);
         let levels = clustered(design, version);

@@ -182,6 +182,11 @@ impl Cluster {
         &self.directory.stripes
     }
 
+    /// The places of all its stripes.
+    pub(crate) fn all_stripes(&self) -> Vec<usize> {
+        (0..self.stripes().len()).collect()
+    }
+
     pub(crate) fn is_resident(&self) -> bool {
         self.pages.is_some()
     }

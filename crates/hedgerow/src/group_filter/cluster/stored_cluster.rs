@@ -263,8 +263,8 @@ pub(crate) fn read_whole(
     if cluster.stripes().is_empty() {
         return Ok((owner, cluster));
     }
-    let all = (0..cluster.stripes().len()).collect();
-    let cluster = Cluster::resident(number, &[Source::Cluster(&cluster, all)], read)?;
+    let all = Source::Cluster(&cluster, cluster.all_stripes());
+    let cluster = Cluster::resident(number, &[all], read)?;
     Ok((owner, cluster))
 }
 
@@ -345,17 +345,24 @@ impl Pieces {
     }
 }
 
+/// Some stripes of clusters as the sources of another one, and the reader of their pages.
+pub(super) fn sources_of<'a>(
+    members: &'a [(&StoredCluster, Vec<usize>)],
+) -> (Vec<Source<'a>>, Fetch<'a>) {
+    let source = |(it, stripes): &'a (&StoredCluster, Vec<usize>)| {
+        Source::Cluster(&it.cluster, stripes.clone())
+    };
+    let fetch = Fetch::new(members.iter().map(|(it, _)| *it));
+    (members.iter().map(source).collect(), fetch)
+}
+
 /// Joins clusters in memory. Their files stay. Cost: a copy of their filters, and a read of those
 /// that are not resident.
 pub(crate) fn join(
     number: TableId,
     members: &[(&StoredCluster, Vec<usize>)],
 ) -> Result<Arc<StoredCluster>> {
-    let sources = members.iter();
-    let sources: Vec<_> = sources
-        .map(|(it, stripes)| Source::Cluster(&it.cluster, stripes.clone()))
-        .collect();
-    let mut fetch = Fetch::new(members.iter().map(|(it, _)| *it));
+    let (sources, mut fetch) = sources_of(members);
     let cluster = Cluster::resident(number, &sources, |id| fetch.page(id))?;
     let kept: BTreeSet<TableId> = cluster.stripes().iter().map(|it| it.table).collect();
     let is_kept = |file: &&ClusterFile| {
@@ -374,15 +381,23 @@ pub(crate) fn join(
 }
 
 /// Writes a cluster of these sources. The file and its name are durable afterwards. `fetch` reads
-/// from sources that are not resident. Cost: 4 KiB for each page.
+/// from sources that are not resident, once. Cost: 4 KiB for each page.
 pub(crate) fn write(
     cx: &Context<'_>,
     sources: &[Source<'_>],
     mut fetch: Fetch<'_>,
     is_resident: bool,
 ) -> Result<Arc<StoredCluster>> {
-    let (context, dir) = (cx.tables, &cx.dir);
+    let (context, dir) = (cx.tables, &cx.host.filters_dir());
     let number = cx.host.next_number()?;
+    let in_memory = match is_resident {
+        true => Some(Cluster::resident(number, sources, |id| fetch.page(id))?),
+        false => None,
+    };
+    let of_memory = in_memory
+        .as_ref()
+        .map(|it| [Source::Cluster(it, it.all_stripes())]);
+    let sources = of_memory.as_ref().map_or(sources, |it| &it[..]);
     let path = dir.join(cluster_name(number));
     // The file is removed from now on unless a cluster takes it.
     let mut file = paged_file(context, number, path, 0);
@@ -421,9 +436,10 @@ pub(crate) fn write(
     file.set_bytes(out.bytes());
     context.stats.filter_write_bytes.add(file.bytes());
     let directory = Arc::new(directory);
-    let cluster = match is_resident {
-        true => Cluster::resident(number, sources, |id| fetch.page(id))?,
-        false => {
+    drop(of_memory);
+    let cluster = match in_memory {
+        Some(cluster) => cluster,
+        None => {
             file.file()?;
             Cluster::paged(number, directory.clone())
         }

@@ -6,6 +6,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
+use crate::group_filter::Owner;
 
 const MAGIC: [u8; 8] = *b"hedgeflt";
 const VERSION: u32 = 0;
@@ -15,10 +16,7 @@ pub(crate) const PREFIX_BYTES: usize = 32;
 /// The tables whose keys a filter in a file knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) partition: PartitionId,
-    /// The seed of the hashes of keys.
-    pub(crate) hash_seed: u64,
+    pub(crate) owner: Owner,
     /// The number of each run and its tables in ascending order. The newest run comes first.
     pub(crate) runs: Vec<(u64, Vec<TableId>)>,
 }
@@ -79,9 +77,9 @@ impl Coverage {
     /// The bytes before a filter of `filter_bytes` bytes in the file `number`.
     pub(crate) fn encode(&self, number: u64, filter_bytes: u64) -> Vec<u8> {
         let mut list = Vec::new();
-        varint::put(&mut list, u64::from(self.keyspace.0));
-        varint::put(&mut list, u64::from(self.partition.0));
-        list.extend(self.hash_seed.to_le_bytes());
+        varint::put(&mut list, u64::from(self.owner.keyspace.0));
+        varint::put(&mut list, u64::from(self.owner.partition.0));
+        list.extend(self.owner.hash_seed.to_le_bytes());
         varint::put(&mut list, self.runs.len() as u64);
         for (run, tables) in &self.runs {
             varint::put(&mut list, *run);
@@ -118,9 +116,11 @@ impl Coverage {
         })?;
         check(number, PREFIX_BYTES as u64, list, u32::from_le_bytes(*sum))?;
         let mut reader = ByteReader::new(list);
-        let keyspace = KeyspaceId(reader.varint_as("keyspace")?);
-        let partition = PartitionId(reader.varint_as("partition")?);
-        let hash_seed = reader.u64("seed of hashes")?;
+        let owner = Owner {
+            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
+            partition: PartitionId(reader.varint_as("partition")?),
+            hash_seed: reader.u64("seed of hashes")?,
+        };
         let mut runs = Vec::new();
         for _ in 0..reader.varint("runs")? {
             let run = reader.varint("run")?;
@@ -137,12 +137,7 @@ impl Coverage {
             runs.push((run, tables));
         }
         reader.finish("a list of runs")?;
-        Ok(Coverage {
-            keyspace,
-            partition,
-            hash_seed,
-            runs,
-        })
+        Ok(Coverage { owner, runs })
     }
 
     /// Returns true if the filter knows all keys of a run that has these tables.

@@ -3,13 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::options::FilterSpec;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{
-    self, Change, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
-};
+use crate::group_filter::{self, Change, Context, FoundFiles, Step, StoredFile, Version};
 use crate::table::{Table, TableContext};
 
 use super::grow::{Ready, lacking};
@@ -31,9 +28,6 @@ impl group_filter::Kind for Kind {
         ready.into_iter().map(Ready::change).collect()
     }
 
-    /// The shape of the tree says which runs a filter still answers for.
-    fn carry(&self, _: &TreeFilters, _: &Version, _: &mut Version, _: &TreeEdit) {}
-
     fn next(
         &self,
         cx: &Context<'_>,
@@ -49,11 +43,6 @@ impl group_filter::Kind for Kind {
 
     fn write_all(&self, cx: &Context<'_>, version: &Version) {
         stored::write_all(cx, version);
-    }
-
-    /// Tables keep the hashes of their keys.
-    fn begin_table(&self, _: FilterSpec) -> Option<Box<dyn TableBuilder>> {
-        None
     }
 
     fn number_of(&self, name: &str) -> Option<u64> {

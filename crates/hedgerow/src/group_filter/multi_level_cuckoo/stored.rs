@@ -19,7 +19,7 @@ use std::sync::Arc;
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
-use crate::base::entry::{KeyspaceId, PartitionId, RunId};
+use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
 use crate::base::page::Buffer;
 use crate::base::runtime::lock;
@@ -121,9 +121,7 @@ fn coverage(owner: Owner, group: &Group<Arc<Table>>, probe: &GroupProbe) -> Cove
         (run.0, ids)
     };
     Coverage {
-        keyspace: owner.keyspace,
-        partition: owner.partition,
-        hash_seed: owner.hash_seed,
+        owner,
         runs: probe.runs.iter().map(tables_of).collect(),
     }
 }
@@ -134,7 +132,7 @@ fn write(
     filter: &Counted,
     pace: &impl Fn(u64) -> Result<()>,
 ) -> Result<()> {
-    let (storage, dir) = (&*cx.tables.storage, &cx.dir);
+    let (storage, dir) = (&*cx.tables.storage, &cx.host.filters_dir());
     let number = cx.host.next_number()?.0;
     let path = dir.join(format!("{number:010}.filter"));
     // The file is removed from now on unless the filter takes it.
@@ -170,7 +168,7 @@ fn write(
 // ---- reading ----
 
 /// The files of filters that were there when the database was opened.
-pub(super) struct Found(BTreeMap<(KeyspaceId, PartitionId), Vec<(FilterFile, Coverage)>>);
+pub(super) struct Found(BTreeMap<Owner, Vec<(FilterFile, Coverage)>>);
 
 impl Found {
     pub(super) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
@@ -188,8 +186,8 @@ impl Found {
             });
         let mut found = Found(BTreeMap::new());
         for (file, coverage) in read {
-            let owner = (coverage.keyspace, coverage.partition);
-            found.0.entry(owner).or_default().push((file, coverage));
+            let of_tree = found.0.entry(coverage.owner).or_default();
+            of_tree.push((file, coverage));
         }
         found
     }
@@ -197,9 +195,7 @@ impl Found {
 
 impl FoundFiles for Found {
     fn attach(&mut self, cx: &Context<'_>, _: &DesignInForce, version: &mut Version) {
-        let owner = (cx.owner.keyspace, cx.owner.partition);
-        let mut own = self.0.remove(&owner).unwrap_or_default();
-        own.retain(|(_, it)| it.hash_seed == cx.owner.hash_seed);
+        let mut own = self.0.remove(&cx.owner).unwrap_or_default();
         // Among filters with the same newest run, the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));
         for (file, coverage) in own {

@@ -2,6 +2,7 @@ use super::*;
 use crate::base::codec::checksum;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::page::TableId;
+use crate::group_filter::Owner;
 use coverage::{Coverage, Prefix};
 
 const SEED: u64 = 77;
@@ -112,9 +113,11 @@ fn file() -> Vec<u8> {
     let filter = example();
     let tables = |ids: &[u64]| ids.iter().copied().map(TableId).collect();
     let coverage = Coverage {
-        keyspace: KeyspaceId(1),
-        partition: PartitionId(2),
-        hash_seed: 0,
+        owner: Owner {
+            keyspace: KeyspaceId(1),
+            partition: PartitionId(2),
+            hash_seed: 0,
+        },
         runs: vec![(100, tables(&[5, 8])), (99, tables(&[3]))],
     };
     let mut bytes = coverage.encode(9, filter.encoded_bytes());
