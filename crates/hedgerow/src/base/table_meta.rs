@@ -89,6 +89,40 @@ mod tag {
 }
 
 impl TableMeta {
+    /// The facts of a table that exists in a model only: no index, no filter, no tombstones, and
+    /// its number as that of all its entries.
+    pub(crate) fn modelled(
+        id: u64,
+        (smallest_key, largest_key): (Vec<u8>, Vec<u8>),
+        bytes: u64,
+        entries: u64,
+    ) -> TableMeta {
+        TableMeta {
+            id: TableId(id),
+            format: 1,
+            keyspace: 0,
+            partition: 0,
+            level: 0,
+            run: 0,
+            path: 0,
+            file_bytes: bytes,
+            raw_bytes: bytes,
+            index_bytes: 0,
+            filter_bytes: 0,
+            entries,
+            tombstones: 0,
+            range_tombstones: 0,
+            smallest_key,
+            largest_key,
+            smallest_seqno: SeqNo(id),
+            largest_seqno: SeqNo(id),
+            seqno_override: None,
+            expiry: None,
+            transform: 0,
+            hash_sample: Vec::new(),
+        }
+    }
+
     /// Appends the encoding that footers and manifest share (`docs/format/manifest.md`).
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for number in [

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
-use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
@@ -149,30 +148,8 @@ pub(crate) fn parse_table(text: &str) -> Result<TableMeta> {
         Some((bytes, details)) => (bytes, details.strip_suffix('}').ok_or_else(wrong)?),
     };
     let (id, bytes) = (number(id)?, parse_bytes(bytes)?);
-    let mut meta = TableMeta {
-        id: TableId(id),
-        format: 1,
-        keyspace: 0,
-        partition: 0,
-        level: 0,
-        run: 0,
-        path: 0,
-        file_bytes: bytes,
-        raw_bytes: bytes,
-        index_bytes: 0,
-        filter_bytes: 0,
-        entries: usual_entries(bytes),
-        tombstones: 0,
-        range_tombstones: 0,
-        smallest_key: parse_key(smallest)?,
-        largest_key: parse_key(largest)?,
-        smallest_seqno: SeqNo(id),
-        largest_seqno: SeqNo(id),
-        seqno_override: None,
-        expiry: None,
-        transform: 0,
-        hash_sample: Vec::new(),
-    };
+    let keys = (parse_key(smallest)?, parse_key(largest)?);
+    let mut meta = TableMeta::modelled(id, keys, bytes, usual_entries(bytes));
     for detail in details.split(',').filter(|detail| !detail.is_empty()) {
         match detail.split_once('=').ok_or_else(wrong)? {
             ("entries", count) => meta.entries = number(count)?,

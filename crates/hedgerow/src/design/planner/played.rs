@@ -42,30 +42,8 @@ impl Facts for ModelTable {
 }
 
 pub(super) fn meta(id: u64, smallest: &[u8], largest: &[u8], bytes: u64) -> TableMeta {
-    TableMeta {
-        id: TableId(id),
-        format: 1,
-        keyspace: 1,
-        partition: 1,
-        level: 0,
-        run: 0,
-        path: 0,
-        file_bytes: bytes,
-        raw_bytes: bytes,
-        index_bytes: 0,
-        filter_bytes: 0,
-        entries: (bytes / 128).max(1),
-        tombstones: 0,
-        range_tombstones: 0,
-        smallest_key: smallest.to_vec(),
-        largest_key: largest.to_vec(),
-        smallest_seqno: SeqNo(id),
-        largest_seqno: SeqNo(id),
-        seqno_override: None,
-        expiry: None,
-        transform: 0,
-        hash_sample: Vec::new(),
-    }
+    let keys = (smallest.to_vec(), largest.to_vec());
+    TableMeta::modelled(id, keys, bytes, (bytes / 128).max(1))
 }
 
 /// A running job, with its output as of the start.

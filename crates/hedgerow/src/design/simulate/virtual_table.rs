@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::base::entry::SeqNo;
-use crate::base::page::TableId;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::{Facts, Run};
 
@@ -88,29 +87,13 @@ impl VirtualTable {
             }
         }
         let sum = |of: fn(&Mass) -> f64| mass.iter().map(of).sum::<f64>();
+        let ends = (key(keys.start).to_vec(), key(keys.end - 1).to_vec());
+        let entries = sum(|mass| mass.entries()).round() as u64;
         let meta = TableMeta {
-            id: TableId(id),
-            format: 1,
-            keyspace: 1,
-            partition: 1,
-            level: 0,
-            run: 0,
-            path: 0,
-            file_bytes: bytes.round() as u64,
-            raw_bytes: bytes.round() as u64,
-            index_bytes: 0,
-            filter_bytes: 0,
-            entries: sum(|mass| mass.entries()).round() as u64,
             tombstones: sum(|mass| mass.tombstones).round() as u64,
-            range_tombstones: 0,
-            smallest_key: key(keys.start).to_vec(),
-            largest_key: key(keys.end - 1).to_vec(),
             smallest_seqno: SeqNo(0),
             largest_seqno: SeqNo(0),
-            seqno_override: None,
-            expiry: None,
-            transform: 0,
-            hash_sample: Vec::new(),
+            ..TableMeta::modelled(id, ends, bytes.round() as u64, entries)
         };
         let part_width = ((keys.end - keys.start) / parts.max(1)).max(1);
         VirtualTable(Rc::new(Virtual {
