@@ -10,6 +10,7 @@
 )]
 
 mod support;
+mod watched;
 
 mod api;
 mod asynchronous;

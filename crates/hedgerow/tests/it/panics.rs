@@ -3,47 +3,34 @@
 //!
 //! The jobs run on real threads over a simulated disk that panics.
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::io::{
-    Background, Clock, DirEntry, Environment, FileLock, OsClock, OsSpawn, RandomRead, ReadMode,
-    Segment, SequentialWrite, Storage,
-};
+use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn, Storage};
 use hedgerow::{Compression, Db, Design, ErrorKind, Event, Keyspace, Layout};
 
 use crate::support::{Contents, DIR, contents, key, kind, small, value};
+use crate::watched::{Watched, Watcher};
 
 /// A call of the disk: `create`, `open` or `segment`, and a part of the path.
 type Call = (&'static str, &'static str);
 
-#[derive(Debug)]
-struct Panicking {
-    disk: SimStorage,
+/// Panics at the calls that it is armed for.
+#[derive(Default)]
+struct Panics {
     /// The calls that panic.
     armed: Mutex<Option<Call>>,
     /// The threads that have asked for log segments.
     preparing: Mutex<Vec<ThreadId>>,
 }
 
-impl Panicking {
-    fn new(disk: SimStorage) -> Arc<Panicking> {
-        Arc::new(Panicking {
-            disk,
-            armed: Mutex::default(),
-            preparing: Mutex::default(),
-        })
-    }
+type Panicking = Watched<Panics>;
 
-    fn arm(&self, call: Option<Call>) {
-        *self.armed.lock().unwrap() = call;
-    }
-
-    fn before(&self, call: &str, path: &Path) -> &SimStorage {
+impl Watcher for Panics {
+    fn before(&self, call: &str, path: &Path) {
         let armed = *self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         let path = path.to_str().unwrap();
         if armed.is_some_and(|(armed, part)| armed == call && path.contains(part)) {
@@ -53,7 +40,17 @@ impl Panicking {
             let thread = std::thread::current().id();
             self.preparing.lock().unwrap().push(thread);
         }
-        &self.disk
+    }
+}
+
+impl Panicking {
+    fn new(disk: SimStorage) -> Arc<Panicking> {
+        let watcher = Panics::default();
+        Arc::new(Watched { disk, watcher })
+    }
+
+    fn arm(&self, call: Option<Call>) {
+        *self.watcher.armed.lock().unwrap() = call;
     }
 
     fn builder(self: &Arc<Self>) -> hedgerow::Builder {
@@ -67,24 +64,6 @@ impl Panicking {
             .environment(environment)
             .log_segment_bytes(16 << 10)
     }
-}
-
-#[rustfmt::skip]
-impl Storage for Panicking {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> { self.disk.create_dir_all(dir) }
-    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> { self.disk.list(dir) }
-    fn size(&self, path: &Path) -> io::Result<u64> { self.disk.size(path) }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.rename(from, to) }
-    fn remove(&self, path: &Path) -> io::Result<()> { self.disk.remove(path) }
-    fn remove_dir(&self, dir: &Path) -> io::Result<()> { self.disk.remove_dir(dir) }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }
-    fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.disk.available_bytes(dir) }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> { self.disk.lock(path) }
-    fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> { self.before("open", path).open(path, mode) }
-    fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> { self.before("create", path).create(path) }
-    fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>> { self.before("segment", path).create_segment(path, bytes) }
-    fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> { self.before("segment", to).recycle_segment(from, to) }
 }
 
 fn fill(keyspace: &Keyspace, keys: impl IntoIterator<Item = u64>, expected: &mut Contents) {
@@ -249,7 +228,7 @@ fn log_segments_are_prepared_ahead_after_a_panic_of_that() {
     let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
     let this = std::thread::current().id();
     let is_prepared_ahead = || {
-        let preparing = disk.preparing.lock().unwrap();
+        let preparing = disk.watcher.preparing.lock().unwrap();
         preparing.iter().any(|thread| *thread != this)
     };
     let mut i = 0;
@@ -266,6 +245,6 @@ fn log_segments_are_prepared_ahead_after_a_panic_of_that() {
         db.stats().panics >= 1
     });
     disk.arm(None);
-    disk.preparing.lock().unwrap().clear();
+    disk.watcher.preparing.lock().unwrap().clear();
     until(|| put() && is_prepared_ahead());
 }

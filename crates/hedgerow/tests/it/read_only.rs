@@ -1,22 +1,19 @@
 //! Opening for reading only, beside a writer; and files of later versions.
 
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::io::{
-    Background, DirEntry, Environment, FileLock, OsClock, OsSpawn, RandomRead, ReadMode, Segment,
-    SequentialWrite, Storage,
-};
+use hedgerow::io::{Background, Environment, OsClock, OsSpawn};
 use hedgerow::{Db, Durability, ErrorKind, Keyspace, Layout};
 
 use crate::support::{
     DIR, builder, contents, files, key, kind, open, plain, plain_small, prefix_length, put_synced,
     small, value,
 };
+use crate::watched::{Watched, Watcher};
 
 #[test]
 fn second_writer_is_locked_out_and_a_reader_is_not() {
@@ -109,40 +106,22 @@ fn read_only_needs_a_database() {
 }
 
 /// Lets the writer do something before each of a reader's first steps on the disk.
-struct Hooked {
-    disk: SimStorage,
-    hook: Mutex<Box<dyn FnMut() + Send>>,
-}
+struct Hook(Mutex<Box<dyn FnMut() + Send>>);
 
-impl std::fmt::Debug for Hooked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hooked")
+impl Watcher for Hook {
+    fn before(&self, call: &str, _: &Path) {
+        if matches!(call, "list" | "size" | "open") {
+            (self.0.lock().unwrap())();
+        }
     }
 }
 
-impl Hooked {
-    fn before(&self) -> &SimStorage {
-        (self.hook.lock().unwrap())();
-        &self.disk
-    }
-}
-
-#[rustfmt::skip]
-impl Storage for Hooked {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> { self.disk.create_dir_all(dir) }
-    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> { self.before().list(dir) }
-    fn size(&self, path: &Path) -> io::Result<u64> { self.before().size(path) }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.rename(from, to) }
-    fn remove(&self, path: &Path) -> io::Result<()> { self.disk.remove(path) }
-    fn remove_dir(&self, dir: &Path) -> io::Result<()> { self.disk.remove_dir(dir) }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }
-    fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.disk.available_bytes(dir) }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> { self.disk.lock(path) }
-    fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> { self.before().open(path, mode) }
-    fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> { self.disk.create(path) }
-    fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>> { self.disk.create_segment(path, bytes) }
-    fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> { self.disk.recycle_segment(from, to) }
+/// A reader's disk with such a hook.
+fn hooked(disk: &SimStorage, hook: impl FnMut() + Send + 'static) -> Arc<Watched<Hook>> {
+    Arc::new(Watched {
+        disk: disk.clone(),
+        watcher: Hook(Mutex::new(Box::new(hook))),
+    })
 }
 
 #[test]
@@ -178,12 +157,8 @@ fn read_only_beside_a_writer_sees_a_prefix_whatever_the_writer_does_meanwhile() 
             }
             *counted.lock().unwrap() = next;
         };
-        let hooked = Hooked {
-            disk: disk.clone(),
-            hook: Mutex::new(Box::new(hook)),
-        };
         let environment = Environment {
-            storage: Arc::new(hooked),
+            storage: hooked(&disk, hook),
             ..Environment::simulated(&disk, seed)
         };
         let reader = Db::builder(DIR)
@@ -236,12 +211,8 @@ fn read_only_that_never_gets_ahead_of_the_writer_says_so() {
                 _ => {}
             }
         };
-        let hooked = Hooked {
-            disk: disk.clone(),
-            hook: Mutex::new(Box::new(hook)),
-        };
         let environment = Environment {
-            storage: Arc::new(hooked),
+            storage: hooked(&disk, hook),
             ..Environment::simulated(&disk, seed)
         };
         let reader = Db::builder(DIR).environment(environment).read_only(true);
