@@ -24,8 +24,8 @@ use crate::table::block_index::entropy_coded_trie::three_level::ThreeLevel;
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::filter::Probe;
 use crate::table::filter::run_hashes;
+use crate::table::format;
 use crate::table::page_io::FilePages;
-use crate::table::table_file;
 use crate::table::table_file::ResidencyChoice;
 use crate::table::{GetState, Query};
 use crate::tree::version::edit_encoding::{decode_edit, encode_edit};
@@ -128,7 +128,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
 
 fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoice) -> Result<()> {
     let path = Path::new(PATH);
-    let reader = table_file::open(file.clone(), path, id, None, residency)?;
+    let reader = format::open(file.clone(), path, id, None, residency)?;
     let pages: Arc<dyn PageSource> = Arc::new(FilePages {
         file: file.clone(),
         path: path.to_path_buf(),

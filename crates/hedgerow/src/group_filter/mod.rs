@@ -23,7 +23,6 @@ pub(crate) mod multi_level_cuckoo;
 #[cfg(test)]
 mod conformance;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +31,6 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Facts, Shape};
@@ -40,7 +38,6 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::table::{Table, TableContext};
 
-use cluster::StoredCluster;
 pub(crate) use group::{GroupFilters, GroupProbe};
 
 /// The tables of one tree.
@@ -202,19 +199,13 @@ pub(crate) struct TreeFilters {
     /// Held while a filter over the runs of a level below level 0 is replaced by one that covers
     /// more.
     pub(crate) growing: Mutex<()>,
-    /// The clusters of tables that are written but not in the tree yet.
-    fresh: Mutex<BTreeMap<TableId, Arc<StoredCluster>>>,
+    fresh: cluster::Fresh,
 }
 
 impl TreeFilters {
     /// Forgets the filters of tables that no edit will name.
     pub(crate) fn forget_fresh(&self, tables: impl Iterator<Item = TableId>) {
-        drop(self.take_fresh(tables));
-    }
-
-    fn take_fresh(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
-        let mut fresh = lock(&self.fresh);
-        tables.filter_map(|id| fresh.remove(&id)).collect()
+        drop(self.fresh.take(tables));
     }
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
                 levels.push(LevelStats {
                     level: i,
                     hits,
-                    filter_bits_allotted: allotted.get(i).map_or(0.0, |a| a.bits_per_key()),
+                    filter_bits_allotted: allotted.get(i).map_or(0.0, |it| it.bits_per_key),
                     ..LevelStats::default()
                 });
             }

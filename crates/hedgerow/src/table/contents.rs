@@ -3,11 +3,8 @@
 
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
-use crate::base::key_order::Order;
-use crate::base::options::TableSpec;
 
 use super::entry_parts::ValueHandle;
-use super::{block_based, htable};
 
 /// A stored entry.
 #[derive(Debug)]
@@ -27,23 +24,6 @@ impl Contents<'_> {
         self.out_of_line
             .then(|| ValueHandle::decode(self.value))
             .transpose()
-    }
-}
-
-/// Passes all entries of a block to `see`, in order. Checks first that the format's own search
-/// finds each of them.
-///
-/// # Errors
-/// `Corruption` if it is not a block; the errors of `see`.
-pub(super) fn walk(
-    table: TableSpec,
-    order: &dyn Order,
-    block: &[u8],
-    see: &mut dyn FnMut(&Contents<'_>) -> Result<()>,
-) -> Result<()> {
-    match table {
-        TableSpec::BlockBased => block_based::walk(block, see),
-        TableSpec::HTable => htable::walk(block, order, see),
     }
 }
 

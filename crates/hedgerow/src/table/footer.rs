@@ -12,9 +12,7 @@ use crate::base::key_order;
 use crate::base::key_order::Order;
 use crate::base::options::{IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{Handle, PageClass, PageId, TableId};
-use crate::table::filter::run_hashes;
-use crate::table::filter::table_filter::Description;
-use crate::table::filter::{bloom, bucket_bloom, cuckoo};
+use crate::table::filter::table_filter::{Description, FooterFields};
 
 use super::page_io;
 use crate::base::table_meta::TableMeta;
@@ -26,15 +24,6 @@ const VERSION: u32 = 0;
 /// The known features of each word. Files with an unknown incompatible feature are refused. Tables
 /// never change, so unknown read-only compatible features do not matter.
 const INCOMPATIBLE_KNOWN: u32 = 0;
-const INDEX_FENCE: u8 = 0;
-const INDEX_THREE_LEVEL: u8 = 1;
-const INDEX_THREE_LEVEL_ARRAY: u8 = 2;
-const INDEX_HASH_MARKS: u8 = 3;
-const FILTER_NONE: u8 = 0;
-const FILTER_BLOOM: u8 = 1;
-const FILTER_CUCKOO: u8 = 2;
-const FILTER_HASHES: u8 = 3;
-const FILTER_BUCKETS: u8 = 4;
 /// The bytes that the open of a table reads at once: footer, facts, and nearly always the top of
 /// the index. For a table of 64 MiB the top is about half a kilobyte.
 const TAIL_BYTES: usize = 4096;
@@ -75,38 +64,20 @@ impl Footer {
     /// Encodes the footer that ends the file. `offset` is its place.
     pub(super) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
-        let mut buckets_per_page = 0;
-        let (kind, bits, units) = match self.filter {
-            None => (FILTER_NONE, 0, 0),
-            Some(Description::Bloom(filter)) => (FILTER_BLOOM, filter.probes, filter.lines),
-            Some(Description::Buckets(filters)) => {
-                buckets_per_page = filters.buckets_per_page;
-                (FILTER_BUCKETS, filters.probes, filters.pages)
-            }
-            Some(Description::Cuckoo(filter)) => {
-                (FILTER_CUCKOO, filter.fingerprint_bits, filter.buckets)
-            }
-            Some(Description::Hashes(hashes)) => (FILTER_HASHES, 0, hashes.bytes),
-        };
+        let filter = FooterFields::of(self.filter);
         let (order, parameter) = key_order::code(self.key_order);
-        let filter_offset = self.filter.map_or(0, |filter| filter.offset());
         out.extend(self.id.0.to_le_bytes());
         for handle in [self.meta, self.index_top] {
             out.extend(handle.offset.to_le_bytes());
             out.extend(handle.bytes.to_le_bytes());
         }
-        let index = match (self.table, self.index) {
-            (TableSpec::HTable, _) => INDEX_HASH_MARKS,
-            (TableSpec::BlockBased, IndexSpec::Fence) => INDEX_FENCE,
-            (TableSpec::BlockBased, IndexSpec::ThreeLevel) => INDEX_THREE_LEVEL,
-            (TableSpec::BlockBased, IndexSpec::ThreeLevelArray) => INDEX_THREE_LEVEL_ARRAY,
-        };
-        out.extend([kind, bits, order, index]);
-        out.extend(units.to_le_bytes());
-        out.extend(filter_offset.to_le_bytes());
+        let index = self.table.code(self.index);
+        out.extend([filter.kind, filter.bits, order, index]);
+        out.extend(filter.units.to_le_bytes());
+        out.extend(filter.offset.to_le_bytes());
         out.extend(self.hash_seed.to_le_bytes());
         out.extend(parameter.to_le_bytes());
-        out.extend(buckets_per_page.to_le_bytes());
+        out.extend(filter.buckets_per_page.to_le_bytes());
         out.extend([0; 6]);
         // Feature words: compatible, read-only compatible, incompatible.
         out.extend([0; 12]);
@@ -178,46 +149,15 @@ impl Footer {
                 ),
             ));
         }
-        let filter = match kind {
-            FILTER_NONE => None,
-            FILTER_BLOOM => Some(Description::Bloom(bloom::Description {
-                lines: units,
-                probes: bits,
-                offset,
-            })),
-            FILTER_CUCKOO => Some(Description::Cuckoo(cuckoo::Description {
-                buckets: units,
-                fingerprint_bits: bits,
-                offset,
-            })),
-            FILTER_HASHES => Some(Description::Hashes(run_hashes::Description {
-                bytes: units,
-                offset,
-            })),
-            FILTER_BUCKETS => Some(Description::Buckets(bucket_bloom::Description {
-                probes: bits,
-                pages: units,
-                buckets_per_page,
-                offset,
-            })),
-            _ => {
-                return Err(Error::corruption(format!(
-                    "expected a filter of kind 0 to 4, found {kind}"
-                )));
-            }
+        let filter = FooterFields {
+            kind,
+            bits,
+            units,
+            buckets_per_page,
+            offset,
         };
-        filter.as_ref().map(Description::check).transpose()?;
-        let (table, index) = match index {
-            INDEX_FENCE => (TableSpec::BlockBased, IndexSpec::Fence),
-            INDEX_THREE_LEVEL => (TableSpec::BlockBased, IndexSpec::ThreeLevel),
-            INDEX_THREE_LEVEL_ARRAY => (TableSpec::BlockBased, IndexSpec::ThreeLevelArray),
-            INDEX_HASH_MARKS => (TableSpec::HTable, IndexSpec::Fence),
-            _ => {
-                return Err(Error::corruption(format!(
-                    "expected a block index of kind 0 to 3, found {index}"
-                )));
-            }
-        };
+        let filter = filter.filter()?;
+        let (table, index) = TableSpec::of_code(index)?;
         Ok(Footer {
             id,
             meta,
@@ -309,6 +249,7 @@ impl Tail {
 mod tests {
     use super::*;
     use crate::base::options::PrefixRule;
+    use crate::table::filter::{bloom, bucket_bloom, cuckoo};
 
     fn footer() -> Footer {
         Footer {

@@ -7,15 +7,13 @@ use hedgerow_io::{ReadMode, Storage};
 
 use crate::base::entry::{Kind, SeqNo};
 use crate::base::error::{Error, Result};
-use crate::base::options::TableSpec;
 use crate::base::page::{Handle, Page, PageClass, PageId, PageSource, TableId};
 use crate::table::block_index;
-use crate::table::block_index::hash_marks::HashMarks;
-use crate::table::block_index::{Index, table_index};
+use crate::table::block_index::Index;
 
-use super::contents;
 use super::contents::Contents;
 use super::footer::{Footer, Tail};
+use super::format;
 use super::page_io::FilePages;
 use crate::base::table_meta::TableMeta;
 
@@ -161,7 +159,7 @@ impl InspectedTable {
         let tail = Tail::read(&*file, path)?;
         let index_top = tail.footer.index_top;
         let index = tail.page(&*file, path, index_top).and_then(|top| {
-            open_index(&tail.footer, &top).map_err(|e| e.at(path, Some(index_top.offset)))
+            format::index(&tail.footer, &top).map_err(|e| e.at(path, Some(index_top.offset)))
         });
         Ok(InspectedTable {
             meta: tail.meta(&*file, path),
@@ -280,7 +278,7 @@ impl InspectedTable {
     fn entries(&self, page: &Page) -> Result<Vec<StoredEntry>> {
         let order = self.footer().order();
         let mut entries = Vec::new();
-        contents::walk(self.footer().table, &*order, page, &mut |entry| {
+        format::walk(self.footer().table, &*order, page, &mut |entry| {
             entries.push(StoredEntry {
                 key: order.decode(entry.key).to_vec(),
                 seqno: entry.seqno,
@@ -402,12 +400,4 @@ fn stored_value(entry: &Contents<'_>) -> Result<StoredValue> {
             bytes: place.bytes,
         },
     })
-}
-
-/// Opens the paged index with this top page.
-fn open_index(footer: &Footer, top: &Page) -> Result<Box<dyn Index>> {
-    match footer.table {
-        TableSpec::BlockBased => table_index::paged(footer.index, footer.id, top),
-        TableSpec::HTable => Ok(Box::new(HashMarks::open(top)?)),
-    }
 }

@@ -11,6 +11,7 @@ mod contents;
 mod entry_parts;
 pub(crate) mod filter;
 mod footer;
+pub(crate) mod format;
 pub(crate) mod htable;
 pub(crate) mod inspected;
 pub(crate) mod iter;
@@ -28,10 +29,7 @@ pub(crate) mod testing;
 mod tests;
 mod verify_table;
 
-use std::path::Path;
 use std::sync::Arc;
-
-use hedgerow_io::SequentialWrite;
 
 pub use footer::Footer;
 pub use inspected::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue, TableFacts};
@@ -41,7 +39,6 @@ pub(crate) use table_output::TableOptions;
 
 use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::Result;
-use crate::base::options::TableSpec;
 use crate::base::page::{Page, PageId, PageSlice, PageSource, Step};
 use crate::base::table_meta::TableMeta;
 use crate::table::filter::Probe;
@@ -160,18 +157,6 @@ pub(crate) trait Reader: Send + Sync {
     /// Checks every page and every invariant: checksums, the order, the counts and bounds of the
     /// footer, the index against the blocks, the filter against the keys.
     fn verify(&self, pages: &dyn PageSource) -> Result<()>;
-}
-
-/// Starts a table in an empty file. `path` is for errors.
-pub(crate) fn writer(
-    out: Box<dyn SequentialWrite>,
-    path: &Path,
-    options: TableOptions,
-) -> Box<dyn Writer> {
-    match options.table {
-        TableSpec::BlockBased => Box::new(block_based::Writer::new(out, path, options)),
-        TableSpec::HTable => Box::new(htable::Writer::new(out, path, options)),
-    }
 }
 
 /// A table being written. Entries come in order.

@@ -18,9 +18,9 @@ use crate::table::iter::InternalIter;
 use crate::table::memory::TableSums;
 
 use super::Reader;
+use super::format;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
-use super::table_file;
 use super::table_file::ResidencyChoice;
 use crate::base::table_meta::TableMeta;
 
@@ -144,7 +144,7 @@ impl Table {
             index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
         };
-        let reader = table_file::open(
+        let reader = format::open(
             self.pages.file()?.clone(),
             self.path(),
             self.meta.id,

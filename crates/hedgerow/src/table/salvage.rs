@@ -16,8 +16,8 @@ use crate::base::page::{Page, PageId};
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use super::Footer;
-use super::contents;
 use super::contents::Contents;
+use super::format;
 use super::inspected::InspectedTable;
 use crate::base::table_meta::TableMeta;
 
@@ -153,7 +153,7 @@ impl SalvageIter {
         let mut last = self.last.clone();
         let mut found = Vec::new();
         let footer = table.footer();
-        contents::walk(footer.table, &*self.order, &page, &mut |entry| {
+        format::walk(footer.table, &*self.order, &page, &mut |entry| {
             let held = self.held(entry)?;
             check_order(last.as_ref(), &held)?;
             last = Some((held.key.clone(), held.seqno));

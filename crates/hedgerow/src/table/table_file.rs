@@ -7,15 +7,13 @@ use hedgerow_io::RandomRead;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
-use crate::base::options::TableSpec;
 use crate::base::page::{Handle, Page, PageClass, PageId, TableId};
 use crate::table::filter::Probe;
-use crate::table::filter::bucket_bloom::BucketBlooms;
 use crate::table::filter::run_hashes::RunHashes;
 use crate::table::filter::table_filter::Description;
 
 use super::footer::{Footer, Tail};
-use super::{Reader, block_based, htable, page_io};
+use super::page_io;
 use crate::base::table_meta::TableMeta;
 
 /// The parts of a table that are kept in memory. The rest is read page by page.
@@ -23,28 +21,6 @@ use crate::base::table_meta::TableMeta;
 pub(crate) struct ResidencyChoice {
     pub(crate) index_resident: bool,
     pub(crate) filter_resident: bool,
-}
-
-/// Opens a table of any format. `seqno_override` comes from the manifest. Cost: one read for the
-/// end of the file, one for a resident index, one for a resident filter, and one more if the end of
-/// the file does not include the index's top.
-///
-/// # Errors
-/// `Corruption` if the file is not the table `id` as it was written; `FormatVersion` if a newer
-/// version wrote it.
-pub(crate) fn open(
-    file: Arc<dyn RandomRead>,
-    path: &Path,
-    id: TableId,
-    seqno_override: Option<SeqNo>,
-    residency: ResidencyChoice,
-) -> Result<Arc<dyn Reader>> {
-    let (mut file, top) = TableFile::open(file, path, id)?;
-    file.seqno_override = seqno_override.or(file.meta.seqno_override);
-    Ok(match file.footer.table {
-        TableSpec::BlockBased => Arc::new(block_based::TableReader::open(file, &top, residency)?),
-        TableSpec::HTable => Arc::new(htable::TableReader::open(file, &top, residency)?),
-    })
 }
 
 /// Reads the facts and the footer of a table file with any number, for `repair`. Cost: one read, or
@@ -64,7 +40,7 @@ pub(super) struct TableFile {
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
     /// The sequence number of every entry, whatever its block says.
-    seqno_override: Option<SeqNo>,
+    pub(super) seqno_override: Option<SeqNo>,
 }
 
 impl TableFile {
@@ -130,30 +106,11 @@ impl TableFile {
     pub(super) fn filter(&self, resident: bool) -> Result<Option<Box<dyn Probe>>> {
         match self.footer.filter {
             None => Ok(None),
-            Some(filter) if resident && filter.is_asked() => self.load_filter(filter).map(Some),
+            Some(filter) if resident && filter.is_asked() => self
+                .read_filter(filter, |pages| filter.resident(self.meta.id, pages))
+                .map(Some),
             Some(filter) => filter.paged(self.meta.id),
         }
-    }
-
-    /// Loads a filter of the whole table. Cost: one read.
-    pub(super) fn load_filter(&self, description: Description) -> Result<Box<dyn Probe>> {
-        self.read_filter(description, |pages| {
-            description.resident(self.meta.id, pages)
-        })
-    }
-
-    /// The filters of the buckets, in memory or paged, if the table has them.
-    pub(super) fn bucket_filters(&self, resident: bool) -> Result<Option<BucketBlooms>> {
-        let Some(description @ Description::Buckets(buckets)) = self.footer.filter else {
-            return Ok(None);
-        };
-        if !resident {
-            return Ok(Some(BucketBlooms::paged(self.meta.id, buckets)));
-        }
-        let filters = self.read_filter(description, |pages| {
-            BucketBlooms::resident(self.meta.id, buckets, pages)
-        });
-        filters.map(Some)
     }
 
     /// The hashes of the keys, ascending, if the table has them. Cost: one read.

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::block_based::TableReader;
-use super::table_file::{ResidencyChoice, TableFile, open, read_meta};
+use super::format::{open, writer};
+use super::table_file::{ResidencyChoice, TableFile, read_meta};
 use super::*;
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::Result;

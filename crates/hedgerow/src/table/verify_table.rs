@@ -10,15 +10,13 @@ use crate::base::options::KeyOrder;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::block_index;
 use crate::table::block_index::Index;
-use crate::table::filter::Probe;
-use crate::table::filter::bucket_bloom::BucketBlooms;
-use crate::table::filter::table_filter::Description;
+use crate::table::filter::table_filter::Loaded;
 
-use super::contents;
 use super::contents::Contents;
 use super::entry_parts::ValueHandle;
 use super::footer;
 use super::footer::Tail;
+use super::format;
 use super::table_file::TableFile;
 use crate::base::table_meta::TableMeta;
 
@@ -38,13 +36,6 @@ pub(super) fn verify(file: &TableFile, index: &dyn Index, pages: &dyn PageSource
     walk().map_err(|e| e.at(&file.path, None))
 }
 
-/// The whole filter as it is in the file now. Keys probe its lines in no order.
-enum Filter {
-    None,
-    OfTable(Box<dyn Probe>),
-    OfBuckets(BucketBlooms),
-}
-
 struct Walk<'a> {
     file: &'a TableFile,
     index: &'a dyn Index,
@@ -60,7 +51,8 @@ struct Walk<'a> {
     /// The order of the keys, and a buffer for one order key.
     order: Box<dyn Order>,
     order_key: Vec<u8>,
-    filter: Filter,
+    /// The whole filter as it is in the file now. Keys probe its lines in no order.
+    filter: Option<Loaded>,
 }
 
 impl<'a> Walk<'a> {
@@ -90,11 +82,10 @@ impl<'a> Walk<'a> {
             order: file.footer.order(),
             order_key: Vec::new(),
             filter: match file.footer.filter {
-                None => Filter::None,
-                Some(Description::Buckets(_)) => file
-                    .bucket_filters(true)?
-                    .map_or(Filter::None, Filter::OfBuckets),
-                Some(description) => Filter::OfTable(file.load_filter(description)?),
+                None => None,
+                Some(filter) => {
+                    Some(file.read_filter(filter, |pages| filter.load(file.meta.id, pages))?)
+                }
             },
         })
     }
@@ -131,7 +122,7 @@ impl<'a> Walk<'a> {
     fn entries(&mut self, number: usize, page: &Page) -> Result<()> {
         let footer = &self.file.footer;
         let order = footer.order();
-        contents::walk(footer.table, &*order, page, &mut |entry| {
+        format::walk(footer.table, &*order, page, &mut |entry| {
             let value_bytes = match entry.place()? {
                 Some(place) => self.value(place)?,
                 None => entry.value.len(),
@@ -210,18 +201,11 @@ impl<'a> Walk<'a> {
     }
 
     fn filtered(&self, number: usize, key: &[u8]) -> Result<()> {
-        let hash = || KeyHash::of(self.order.decode(key), self.file.footer.hash_seed);
-        let passes = match &self.filter {
-            Filter::None => true,
-            Filter::OfTable(filter) => {
-                let candidates = filter.candidates(hash(), None)?;
-                matches!(candidates, Step::Done(runs) if !runs.is_empty())
-            }
-            Filter::OfBuckets(filters) => {
-                matches!(filters.may_hold(number, hash(), None)?, Step::Done(true))
-            }
+        let Some(filter) = &self.filter else {
+            return Ok(());
         };
-        match passes {
+        let hash = KeyHash::of(self.order.decode(key), self.file.footer.hash_seed);
+        match filter.may_hold(number, hash)? {
             true => Ok(()),
             false => Err(Error::corruption(format!(
                 "expected the filter to let {key:?} pass, found that it does not"

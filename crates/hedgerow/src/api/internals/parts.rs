@@ -108,28 +108,23 @@ impl Filters {
     /// # Errors
     /// `InvalidArgument` for a filter spec without a number of bits, and for too many keys.
     pub fn new(spec: FilterSpec, runs_max: usize, entries: u64) -> Result<Filters> {
-        Ok(Filters(match spec {
-            FilterSpec::Bloom { bits_per_key } => {
-                Kind::Each(filter::Spec::Bloom(bits_per_key), Vec::new())
-            }
-            FilterSpec::Cuckoo { fingerprint_bits } => {
-                Kind::Each(filter::Spec::Cuckoo(fingerprint_bits), Vec::new())
-            }
-            FilterSpec::MultiLevelCuckoo {
-                fingerprint_bits,
-                unique,
-            } => Kind::Shared(MultiLevelCuckoo::new(Sizing {
+        if let Some((fingerprint_bits, mode)) = Mode::of_spec(spec) {
+            let filter = MultiLevelCuckoo::new(Sizing {
                 fingerprint_bits,
                 runs_max,
                 entries,
-                mode: if unique { Mode::Unique } else { Mode::Set },
-            })?),
-            other => {
-                return Err(Error::invalid(format!(
-                    "expected a filter whose bits are said, found {other}"
-                )));
-            }
-        }))
+                mode,
+            })?;
+            return Ok(Filters(Kind::Shared(filter)));
+        }
+        let bits = spec.bits_per_key(1).filter(|bits| *bits > 0.0);
+        let each = filter::Spec::of(spec, bits.map(|bits| bits as f32));
+        let each = each.ok_or_else(|| {
+            Error::invalid(format!(
+                "expected a filter whose bits are said, found {spec}"
+            ))
+        })?;
+        Ok(Filters(Kind::Each(each, Vec::new())))
     }
 
     /// Adds the newest run: its keys, each once, by their [`Hash::place`].

@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
 use crate::base::table_meta::TableMeta;
+use crate::table::format;
 use crate::table::inspected::InspectedTable;
 use crate::table::iter::InternalIter;
 use crate::table::open::table_number;
@@ -179,7 +180,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found
         filter_resident: false,
     };
     let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
-    let reader = table_file::open(file.clone(), path, meta.id, seqno_override, paged)?;
+    let reader = format::open(file.clone(), path, meta.id, seqno_override, paged)?;
     let pages = Arc::new(FilePages {
         file,
         path: path.to_path_buf(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 
-use super::{FilterSpec, IndexSpec};
+use super::{FilterSpec, IndexSpec, KeyOrder};
 
 /// The most runs of a group.
 pub(crate) const RUNS_MAX: u32 = 64;
@@ -289,12 +289,28 @@ impl PolicySpec {
         self
     }
 
+    /// The entries of a table of levels.
+    pub(super) fn named_levels(&self) -> &[LevelSpec] {
+        match self {
+            PolicySpec::Levels(levels) => levels,
+            _ => &[],
+        }
+    }
+
     /// The entry of a table of levels for the level that a table is written into. The last entry
     /// holds for all deeper levels, too.
     pub(crate) fn level(&self, level: usize) -> Option<&LevelSpec> {
+        let levels = self.named_levels();
+        levels.get(level).or(levels.last())
+    }
+
+    pub(super) fn check_order(&self, order: KeyOrder) -> Result<()> {
         match self {
-            PolicySpec::Levels(levels) => levels.get(level).or(levels.last()),
-            _ => None,
+            PolicySpec::Trie { .. } if order != KeyOrder::Hashed => Err(Error::invalid(format!(
+                "expected keys of the order `hashed` for the policy `{self}`, found `{order}`: \
+                 each node of the trie is a range of key hashes"
+            ))),
+            _ => Ok(()),
         }
     }
 

@@ -1,10 +1,10 @@
 //! The result of the search, and the constraints that it keeps to.
 
-use super::cost::{Filter, Index, Merges};
+use super::cost::Merges;
 use super::geometry::{Capacities, Geometry};
 use super::prediction::{Prediction, Tree};
 use super::workload::Workload;
-use crate::base::options::KeyOrder;
+use crate::base::options::{Filter, Index, KeyOrder};
 
 /// The limits of a tree, and the structures that it may use.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,11 +43,6 @@ impl Constraints {
     /// The trees that this version of the engine can open with sorted keys, with space at most 3
     /// times the data and at most 60 writes of an entry.
     pub fn new(memory_bytes: u64) -> Constraints {
-        let scalings = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
-        let garnering = scalings.map(|scaling| Geometry::Garnering { scaling });
-        let mut geometries = vec![Geometry::Uniform, Geometry::FrontLoaded];
-        geometries.extend(garnering);
-        geometries.push(Geometry::Bush);
         Constraints {
             memory_bytes: memory_bytes as f64,
             memtable_bytes: None,
@@ -56,7 +51,7 @@ impl Constraints {
             runs_max: 64,
             filters: vec![Filter::None, Filter::Bloom],
             indexes: vec![Index::Fence, Index::Paged],
-            geometries,
+            geometries: Geometry::usual(),
             level0_runs: vec![1, 4],
             fan_outs: Vec::new(),
             merges: Merges::Full,
@@ -69,11 +64,8 @@ impl Constraints {
     /// the three-level index, and cuckoo filters for one run or for all of a level. Keys in the
     /// order of whole hashes may also have LSM-trie's: tries of HTables with clustered filters.
     pub fn of_order(mut self, order: KeyOrder) -> Constraints {
-        if order != KeyOrder::Sorted {
-            self.filters
-                .extend([Filter::Cuckoo, Filter::MultiLevelCuckoo]);
-            self.indexes.push(Index::ThreeLevel);
-        }
+        self.filters.extend(Filter::of_order(order));
+        self.indexes.extend(Index::of_order(order));
         if order == KeyOrder::Hashed {
             self.fan_outs = vec![4, 6, 8, 12, 16];
         }

@@ -13,41 +13,7 @@
 
 use super::device::Device;
 use super::workload::Workload;
-
-/// The filter of a level, which tells which runs to read for a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Filter {
-    /// No filter: all runs are read.
-    None,
-    /// A Bloom filter per run.
-    Bloom,
-    /// Bloom filters of all runs side by side, in pages outside the memory: one read serves all
-    /// runs [LSM-trie, section 3.3].
-    Cluster,
-    /// Clustered filters with less memory: those of the newest runs are a second page instead of in
-    /// memory.
-    PagedCluster,
-    /// A cuckoo filter per run.
-    Cuckoo,
-    /// One multi-level cuckoo filter for all runs of the level [SlimDB, section 3.2].
-    MultiLevelCuckoo,
-}
-
-/// The index that finds the block of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Index {
-    /// Fence pointers in memory.
-    Fence,
-    /// SlimDB's three-level index in memory. Needs keys in the order of a prefix's hash.
-    ThreeLevel,
-    /// Fence pointers in their file: one read more.
-    Paged,
-    /// The marks of an HTable in memory. Needs keys in the order of their hashes \[LSM-trie,
-    /// section 3.2\].
-    Marks,
-}
+use crate::base::options::{Filter, Index};
 
 /// A level as the search decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,74 +34,6 @@ pub struct Level {
     pub index: Index,
     /// The cached part of its data.
     pub cached: f64,
-}
-
-/// No filter is made better than this false-positive rate, whatever a read costs.
-pub(crate) const FALSE_POSITIVES_MIN: f64 = 1e-4;
-/// The used part of the slots of a cuckoo filter.
-const CUCKOO_LOAD: f64 = 0.95;
-/// The part of a cluster that waits in memory to be merged into the rest.
-pub(crate) const CLUSTER_SHARE: f64 = 0.1;
-/// The number of times that a growing cluster is written.
-const CLUSTER_WRITES: f64 = 5.0;
-/// The bytes of a fence pointer beside its separator.
-const FENCE_BYTES: f64 = 6.0;
-/// The bits of the mark of a bucket, and the buckets that are read for a key
-/// (`docs/design/0014-htable.md`).
-const MARK_BITS: f64 = 10.3;
-const MARK_READS: f64 = 1.002;
-
-impl Filter {
-    /// The bits of memory per entry, as `slope * ln(1/p) + offset`, for a level of `runs` runs.
-    pub(crate) fn bits(self, runs: u32) -> (f64, f64) {
-        let ln2 = std::f64::consts::LN_2;
-        match self {
-            Filter::None | Filter::PagedCluster => (0.0, 0.0),
-            Filter::Bloom => (1.0 / (ln2 * ln2), 0.0),
-            Filter::Cluster => (CLUSTER_SHARE / (ln2 * ln2), 0.0),
-            Filter::Cuckoo => Filter::MultiLevelCuckoo.bits(1),
-            Filter::MultiLevelCuckoo => {
-                let run_bits = f64::from(runs.max(1)).log2().ceil();
-                (1.0 / (CUCKOO_LOAD * ln2), (3.0 + run_bits) / CUCKOO_LOAD)
-            }
-        }
-    }
-
-    fn probe_us(self, device: &Device) -> f64 {
-        match self {
-            Filter::None => 0.0,
-            Filter::Bloom | Filter::Cluster | Filter::PagedCluster => device.probe_us,
-            Filter::Cuckoo | Filter::MultiLevelCuckoo => device.cuckoo_probe_us,
-        }
-    }
-}
-
-impl Index {
-    /// The bits of memory per entry.
-    pub(crate) fn bits(self, workload: &Workload, device: &Device) -> f64 {
-        let per_block = device.block_bytes / workload.entry_bytes();
-        match self {
-            Index::Fence => 8.0 * (workload.key_bytes + FENCE_BYTES) / per_block,
-            Index::ThreeLevel => device.three_level_bits / per_block,
-            Index::Marks => MARK_BITS / per_block,
-            Index::Paged => 0.0,
-        }
-    }
-
-    fn seek_us(self, device: &Device) -> f64 {
-        match self {
-            Index::ThreeLevel => device.three_level_us,
-            Index::Fence | Index::Paged | Index::Marks => device.seek_us,
-        }
-    }
-
-    fn reads(self) -> f64 {
-        match self {
-            Index::Paged => 2.0,
-            Index::Marks => MARK_READS,
-            Index::Fence | Index::ThreeLevel => 1.0,
-        }
-    }
 }
 
 /// The cost of one operation, in one level or in a whole tree.
@@ -200,36 +98,34 @@ impl Level {
         }
     }
 
-    /// The bytes of index, filter and cached data.
-    pub fn memory_bytes(&self, workload: &Workload, device: &Device) -> f64 {
-        let bits = self.filter_bits() + self.index.bits(workload, device);
-        self.entries * (bits / 8.0 + self.cached * workload.entry_bytes())
+    /// The bits of index in memory, per entry.
+    pub(super) fn index_bits(&self, workload: &Workload, device: &Device) -> f64 {
+        let per_block = device.block_bytes / workload.entry_bytes();
+        let coded = device.three_level_bits;
+        self.index.block_bits(workload.key_bytes, coded) / per_block
     }
 
-    /// The time to write the filters of an entry.
-    fn cluster_us(&self, device: &Device) -> f64 {
-        let ln2 = std::f64::consts::LN_2;
-        let bytes = -self.false_positives.ln() / (ln2 * ln2) / 8.0;
-        CLUSTER_WRITES * device.rewrite_us(bytes)
+    /// The bytes of index, filter and cached data.
+    pub fn memory_bytes(&self, workload: &Workload, device: &Device) -> f64 {
+        let bits = self.filter_bits() + self.index_bits(workload, device);
+        self.entries * (bits / 8.0 + self.cached * workload.entry_bytes())
     }
 
     /// The costs of operations in this level.
     pub(crate) fn costs(&self, workload: &Workload, device: &Device) -> Costs {
         let runs = runs_average(self.runs);
-        let (asked, insert_us) = match self.filter {
-            Filter::MultiLevelCuckoo => (1.0, device.cuckoo_insert_us),
-            Filter::Cuckoo => (runs, device.cuckoo_insert_us),
-            Filter::Cluster | Filter::PagedCluster => (runs, self.cluster_us(device)),
-            Filter::None | Filter::Bloom => (runs, 0.0),
+        let asked = match self.filter.is_over_runs() {
+            true => 1.0,
+            false => runs,
         };
-        let pages = match self.filter {
-            Filter::Cluster => 1.0,
-            Filter::PagedCluster => 2.0,
-            _ => 0.0,
-        };
-        let probe_us = self.filter.probe_us(device);
+        let insert_us = self.filter.insert_us(device.cuckoo_insert_us)
+            + device.rewrite_us(self.filter.written_bytes(self.false_positives));
+        let pages = self.filter.pages();
+        let probe_us = self
+            .filter
+            .probe_us(device.probe_us, device.cuckoo_probe_us);
         let reads = (1.0 - self.cached) * self.index.reads();
-        let seek_us = self.index.seek_us(device);
+        let seek_us = self.index.seek_us(device.seek_us, device.three_level_us);
         let visit_us = reads * device.read_us + seek_us;
         let visit_beside_us = reads * device.read_beside_us() + seek_us;
         let p = self.false_positives;

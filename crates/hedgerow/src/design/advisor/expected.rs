@@ -1,7 +1,7 @@
 //! Turns the result of the search into a design of the engine, and predicts the cost of any design.
 
 use super::advice::Advice;
-use super::cost::{CLUSTER_SHARE, FALSE_POSITIVES_MIN, Filter, Index, Level};
+use super::cost::Level;
 use super::device::Device;
 use super::geometry::Geometry;
 use super::growth;
@@ -11,17 +11,14 @@ use super::workload::Workload;
 use crate::base::entry::ENTRY_OVERHEAD_BYTES;
 use crate::base::error::Result;
 use crate::base::options::{
-    CutSpec, Design, FilterSpec, IndexSpec, LevelSpec, PolicySpec, Residency, TableSpec,
+    CLUSTER_SHARE, CutSpec, Design, Filter, FilterSpec, Index, LevelSpec, PolicySpec, Residency,
+    TableSpec,
 };
 use crate::design::allocation;
 use crate::design::allocation::BLOOM;
 use crate::design::merge_policy;
-use crate::table::filter::cuckoo;
-use crate::table::htable;
+use crate::table::format;
 
-/// The fewest and the most bits per key of a filter of the engine. A level with less than half of
-/// the fewest has no filter.
-const BITS: (f64, f64) = (1.0, 32.0);
 /// The default part of the memory budget that indexes leave to filters: nine tenths of their common
 /// share.
 const FILTERS_SHARE: f64 = 0.9 / 4.0;
@@ -61,47 +58,22 @@ pub fn expect(
     let policy = merge_policy::policy(&design.policy);
     let bytes = workload.entries * workload.entry_bytes();
     let grown = growth::grow(&*policy, &sizes, bytes);
-    let clusters = clusters(design, &grown, workload, memory_bytes);
+    let in_memory = filters_in_memory(design, &grown, workload, memory_bytes);
     let level = |(nth, stage): (usize, &Stage)| {
-        let (filter, false_positives) = match design.filter_at(stage.level) {
-            FilterSpec::None => (Filter::None, 1.0),
-            FilterSpec::Bloom { bits_per_key } => bloom(f64::from(bits_per_key)),
-            FilterSpec::Cuckoo { fingerprint_bits } => {
-                (Filter::Cuckoo, cuckoo::rate(fingerprint_bits))
+        let spec = design.filter_at(stage.level).for_runs(stage.runs);
+        let bits = match spec.bits_per_key(stage.runs) {
+            average if spec.divides_bits() => {
+                divided_bits(average, stage, &grown, workload, memory_bytes)
             }
-            FilterSpec::MultiLevelCuckoo {
-                fingerprint_bits, ..
-            } => {
-                let filter = match stage.runs {
-                    1 => Filter::Cuckoo,
-                    _ => Filter::MultiLevelCuckoo,
-                };
-                (filter, cuckoo::rate(fingerprint_bits))
-            }
-            FilterSpec::Cluster { bits_per_key } => {
-                let (_, false_positives) = bloom(f64::from(bits_per_key));
-                let is_alone = stage.runs == 1;
-                let filter = if is_alone {
-                    Filter::Bloom
-                } else {
-                    clusters[nth]
-                };
-                (filter, false_positives)
-            }
-            FilterSpec::Monkey { bits_per_key } => bloom(monkey_bits(
-                bits_per_key,
-                stage,
-                &grown,
-                workload,
-                memory_bytes,
-            )),
+            bits => bits.unwrap_or(0.0),
         };
+        let (filter, false_positives) = spec.model(bits);
         Level {
             entries: stage.bytes / workload.entry_bytes(),
             runs: stage.runs,
             writes: stage.writes,
             versions: stage.versions,
-            filter,
+            filter: filter.in_memory(in_memory[nth].0, in_memory[nth].1),
             false_positives,
             index: index(design, stage.level),
             cached: 0.0,
@@ -120,18 +92,23 @@ pub fn expect(
 }
 
 fn index(design: &Design, level: usize) -> Index {
-    match (design.table, design.residency, design.index_at(level)) {
-        (TableSpec::HTable, ..) => Index::Marks,
-        (_, Residency::Paged, _) => Index::Paged,
-        (.., IndexSpec::Fence) => Index::Fence,
-        (.., IndexSpec::ThreeLevel | IndexSpec::ThreeLevelArray) => Index::ThreeLevel,
+    match format::index_of_buckets(design.table) {
+        Some(index) => index,
+        None if design.residency == Residency::Paged => Index::Paged,
+        None => design.index_at(level).model(),
     }
 }
 
-/// The reads of each level's clusters. Small levels stay in memory as far as they fit the filters'
+/// For each level, whether all of its filters that are files beside the tables stay in memory, and
+/// whether their newest part does. Small levels stay in memory as far as they fit the filters'
 /// share, a quarter of the memory, part of which tails and indexes take. Other levels keep their
 /// tails in memory as far as these fit.
-fn clusters(design: &Design, grown: &Grown, workload: &Workload, memory_bytes: u64) -> Vec<Filter> {
+fn filters_in_memory(
+    design: &Design,
+    grown: &Grown,
+    workload: &Workload,
+    memory_bytes: u64,
+) -> Vec<(bool, bool)> {
     let share = memory_bytes as f64 / 4.0;
     let (mut whole, mut tails) = match design.residency {
         Residency::Auto => (share * 0.67, share),
@@ -139,22 +116,14 @@ fn clusters(design: &Design, grown: &Grown, workload: &Workload, memory_bytes: u
         Residency::Paged => (0.0, 0.0),
     };
     let of_stage = |stage: &Stage| {
-        let FilterSpec::Cluster { bits_per_key } = design.filter_at(stage.level) else {
-            return Filter::None;
-        };
         let entries = stage.bytes / workload.entry_bytes();
-        let bytes = entries * f64::from(bits_per_key) / 8.0;
+        let bytes = entries * design.filter_at(stage.level).bits_beside_tables() / 8.0;
         whole -= bytes;
-        tails -= if whole >= 0.0 {
-            bytes
-        } else {
-            bytes * CLUSTER_SHARE
+        tails -= match whole >= 0.0 {
+            true => bytes,
+            false => bytes * CLUSTER_SHARE,
         };
-        match (whole >= 0.0, tails >= 0.0) {
-            (true, _) => Filter::Bloom,
-            (false, true) => Filter::Cluster,
-            (false, false) => Filter::PagedCluster,
-        }
+        (whole >= 0.0, tails >= 0.0)
     };
     grown.stages.iter().map(of_stage).collect()
 }
@@ -171,9 +140,9 @@ fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
         .table_bytes
         .unwrap_or(memtable.clamp(2 << 20, 64 << 20));
     let entry = workload.entry_bytes();
-    let stored = match design.table {
-        TableSpec::HTable => htable::stored_bytes(entry, design.block_bytes) / entry,
-        TableSpec::BlockBased => 1.0 + STORED_BYTES / entry,
+    let stored = match format::bucket_bytes(design.table, entry, design.block_bytes) {
+        Some(bytes) => bytes / entry,
+        None => 1.0 + STORED_BYTES / entry,
     };
     Sizes {
         memtable_bytes: memtable,
@@ -184,8 +153,8 @@ fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
 }
 
 /// The mean bits per key of the tables of a level.
-fn monkey_bits(
-    bits_per_key: Option<f32>,
+fn divided_bits(
+    average: Option<f64>,
     stage: &Stage,
     grown: &Grown,
     workload: &Workload,
@@ -196,8 +165,8 @@ fn monkey_bits(
         weight: f64::from(stage.runs),
     });
     let levels: Vec<_> = levels.collect();
-    let ln_price = match bits_per_key {
-        Some(bits) => BLOOM.ln_price(&levels, f64::from(bits)),
+    let ln_price = match average {
+        Some(bits) => BLOOM.ln_price(&levels, bits),
         None => {
             let share = 8.0 * memory_bytes as f64 * FILTERS_SHARE;
             BLOOM
@@ -207,17 +176,6 @@ fn monkey_bits(
     };
     let at = grown.stages.iter().position(|it| it.level == stage.level);
     at.map_or(0.0, |at| BLOOM.at_price(&levels, ln_price)[at])
-}
-
-fn bloom(bits: f64) -> (Filter, f64) {
-    if bits == 0.0 {
-        return (Filter::None, 1.0);
-    }
-    let (slope, _) = Filter::Bloom.bits(1);
-    (
-        Filter::Bloom,
-        (-bits / slope).exp().max(FALSE_POSITIVES_MIN),
-    )
 }
 
 impl Advice {
@@ -243,9 +201,9 @@ impl Advice {
             .first()
             .map_or(FilterSpec::None, filter_spec);
         let level0 = LevelSpec::fluid(level0_runs, f64::from(level0_runs.max(2))).filter(first);
-        let level0 = match self.tree.levels.first().map(|level| level.index) {
-            Some(Index::ThreeLevel) => level0.index(IndexSpec::ThreeLevel),
-            _ => level0,
+        let level0 = match self.tree.levels.first().and_then(|it| it.index.spec()) {
+            Some(index) => level0.index(index),
+            None => level0,
         };
         let levels = self.tree.levels.iter().zip(steps);
         let levels = levels.map(|(level, step)| level_spec(level, step));
@@ -284,34 +242,12 @@ fn level_spec(level: &Level, step: f64) -> LevelSpec {
         runs => LevelSpec::tiering(runs),
     };
     let spec = spec.filter(filter_spec(level));
-    match level.index {
-        Index::ThreeLevel => spec.index(IndexSpec::ThreeLevel),
-        Index::Fence | Index::Paged | Index::Marks => spec,
+    match level.index.spec() {
+        Some(index) => spec.index(index),
+        None => spec,
     }
-}
-
-/// The bits per key of a Bloom filter.
-fn bits_for(false_positives: f64) -> f32 {
-    let (slope, offset) = Filter::Bloom.bits(1);
-    let bits = offset - slope * false_positives.ln();
-    ((bits * 10.0).round() / 10.0).clamp(BITS.0, BITS.1) as f32
 }
 
 fn filter_spec(level: &Level) -> FilterSpec {
-    let fingerprint_bits = cuckoo::fingerprint_bits_for(level.false_positives);
-    match level.filter {
-        Filter::None => FilterSpec::None,
-        Filter::Bloom if level.filter_bits() < BITS.0 / 2.0 => FilterSpec::None,
-        Filter::Bloom => FilterSpec::Bloom {
-            bits_per_key: bits_for(level.false_positives),
-        },
-        Filter::Cluster | Filter::PagedCluster => FilterSpec::Cluster {
-            bits_per_key: bits_for(level.false_positives),
-        },
-        Filter::Cuckoo => FilterSpec::Cuckoo { fingerprint_bits },
-        Filter::MultiLevelCuckoo => FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits,
-            unique: false,
-        },
-    }
+    level.filter.spec(level.false_positives)
 }

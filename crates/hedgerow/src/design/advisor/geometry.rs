@@ -24,7 +24,30 @@ pub enum Geometry {
     Bush,
 }
 
+/// The deepest bush; its ratios grow doubly exponentially.
+const BUSH_LEVELS_MAX: usize = 6;
+
 impl Geometry {
+    /// The geometries that are tried by default.
+    pub(super) fn usual() -> Vec<Geometry> {
+        let scalings = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
+        let mut geometries = vec![Geometry::Uniform, Geometry::FrontLoaded];
+        geometries.extend(scalings.map(|scaling| Geometry::Garnering { scaling }));
+        geometries.push(Geometry::Bush);
+        geometries
+    }
+
+    /// Returns true if the search tries trees of this many levels. Tries are priced as a whole.
+    pub(super) fn is_sensible(self, levels: usize, level0_runs: f64) -> bool {
+        match self {
+            Geometry::Uniform => true,
+            Geometry::FrontLoaded => level0_runs > 1.0,
+            Geometry::Garnering { .. } => levels > 1,
+            Geometry::Bush => (3..=BUSH_LEVELS_MAX).contains(&levels),
+            Geometry::Trie { .. } => false,
+        }
+    }
+
     /// The ratios of `levels` levels from level 1 down.
     pub fn ratios(self, levels: usize, ratio: f64, level0_runs: f64) -> Vec<f64> {
         let ratio_of = |level: usize| match self {

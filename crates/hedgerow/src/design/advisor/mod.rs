@@ -39,9 +39,10 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+pub use crate::base::options::{Filter, Index};
 pub(crate) use adoption::{Adoption, adoption, is_due};
 pub use advice::{Advice, Constraints};
-pub use cost::{Costs, Filter, Index, Level, Merges};
+pub use cost::{Costs, Level, Merges};
 pub use device::{Device, Objective};
 pub use expected::{Expected, expect};
 pub use geometry::{Capacities, Geometry};

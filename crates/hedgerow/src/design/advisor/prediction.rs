@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::cost::{Base, Filter, Index, Level, Share, runs_average};
+use super::cost::{Base, Level, Share, runs_average};
 use super::device::Device;
 use super::geometry::bisect;
 use super::workload::Workload;
+use crate::base::options::Filter;
 
 /// Full levels under a level 0 of cached runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,7 +165,7 @@ impl Tree {
             sum.entry_writes += level.writes;
             sum.runs += runs_average(level.runs);
             sum.memory.filters += level.entries * level.filter_bits() / 8.0;
-            sum.memory.indexes += level.entries * level.index.bits(workload, device) / 8.0;
+            sum.memory.indexes += level.entries * level.index_bits(workload, device) / 8.0;
             sum.memory.cached += level.entries * level.cached * workload.entry_bytes();
         }
         sum
@@ -195,20 +196,9 @@ impl fmt::Display for Tree {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let index = match self.index {
-            Index::Fence => "F",
-            Index::ThreeLevel => "T",
-            Index::Paged => "-",
-            Index::Marks => "H",
-        };
-        write!(f, "K{}{index}", self.runs)?;
-        let bits = self.filter_bits();
-        match self.filter {
-            Filter::None => {}
-            Filter::Bloom => write!(f, "B{bits:.1}")?,
-            Filter::Cluster | Filter::PagedCluster => write!(f, "P{bits:.1}")?,
-            Filter::Cuckoo => write!(f, "C{bits:.1}")?,
-            Filter::MultiLevelCuckoo => write!(f, "M{bits:.1}")?,
+        write!(f, "K{}{}", self.runs, self.index.letter())?;
+        if self.filter != Filter::None {
+            write!(f, "{}{:.1}", self.filter.letter(), self.filter_bits())?;
         }
         match self.cached {
             all if all > 0.99 => f.write_str("*"),

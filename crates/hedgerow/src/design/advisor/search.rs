@@ -8,17 +8,16 @@
 //! data where a byte saves most. Geometries are enumerated: some 200, in milliseconds.
 
 use super::advice::{Advice, Constraints, is_worn};
-use super::cost::{FALSE_POSITIVES_MIN, Filter, Index, Level, Share};
+use super::cost::{Level, Share};
 use super::device::Device;
-use super::geometry::{Capacities, Geometry};
+use super::geometry::Capacities;
 use super::prediction::{Tree, space};
 use super::tries;
 use super::workload::Workload;
 use crate::base::error::{Error, Result};
+use crate::base::options::{FALSE_POSITIVES_MIN, Filter, Index};
 
 const LEVELS_MAX: usize = 12;
-/// The deepest bush; its ratios grow doubly exponentially.
-const BUSH_LEVELS_MAX: usize = 6;
 
 /// The best tree of each geometry and number of levels, the cheapest first; empty if none meets the
 /// constraints. Takes some ten milliseconds.
@@ -66,14 +65,7 @@ fn candidates<'c>(
     let sizes = level0.flat_map(|runs| (1..=LEVELS_MAX).map(|levels| (f64::from(*runs), levels)));
     sizes.flat_map(move |(level0_runs, levels)| {
         let geometries = constraints.geometries.iter();
-        let sensible = geometries.filter(move |geometry| match geometry {
-            Geometry::Uniform => true,
-            Geometry::FrontLoaded => level0_runs > 1.0,
-            Geometry::Garnering { .. } => levels > 1,
-            Geometry::Bush => (3..=BUSH_LEVELS_MAX).contains(&levels),
-            // Tries are priced as a whole.
-            Geometry::Trie { .. } => false,
-        });
+        let sensible = geometries.filter(move |it| it.is_sensible(levels, level0_runs));
         let solved = sensible.filter_map(move |geometry| {
             Capacities::solve(*geometry, levels, level0_runs, workload.entries, memtable)
         });
@@ -193,7 +185,7 @@ impl Search<'_> {
         for runs in runs.filter(|it| *it <= self.constraints.runs_max) {
             for &filter in &self.constraints.filters {
                 for &index in &self.constraints.indexes {
-                    if filter == Filter::MultiLevelCuckoo && runs == 1 {
+                    if filter.is_over_runs() && runs == 1 {
                         continue;
                     }
                     let level = |cached| Level {

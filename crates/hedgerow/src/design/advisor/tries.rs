@@ -3,13 +3,12 @@
 //! priced as a whole, as the engine makes it.
 
 use super::advice::{Advice, Constraints, is_worn};
-use super::cost::Filter;
 use super::device::Device;
 use super::expected::{expect, trie};
 use super::geometry::{Capacities, Geometry};
 use super::workload::Workload;
 use crate::base::error::Result;
-use crate::base::options::{Design, FilterSpec};
+use crate::base::options::{Design, Filter, FilterSpec};
 
 /// Bits per key of the filters.
 const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];

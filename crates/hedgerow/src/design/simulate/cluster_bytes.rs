@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::entry::RunId;
-use crate::base::options::{Design, FilterSpec, Residency};
+use crate::base::options::{Design, Residency};
 use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::merge_policy::shape::{Facts, Shape};
 use crate::table::memory::MemoryPlan;
@@ -42,10 +42,7 @@ impl Clusters {
     }
 
     fn bits_per_key(&self, level: usize) -> f64 {
-        match self.design.filter_at(level) {
-            FilterSpec::Cluster { bits_per_key } => f64::from(bits_per_key),
-            _ => 0.0,
-        }
+        self.design.filter_at(level).bits_beside_tables()
     }
 
     /// The bytes of the filters of this many entries.

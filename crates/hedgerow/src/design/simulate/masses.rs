@@ -6,9 +6,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::base::options::{FilterSpec, TableSpec};
 use crate::design::allocation::BITS_FIRST;
-use crate::table::htable;
+use crate::table::format;
 use crate::table::memory::MemoryPlan;
 
 use super::Simulation;
@@ -237,34 +236,24 @@ impl Workload {
     }
 }
 
-/// The filled part of a cuckoo filter's slots.
-const CUCKOO_FILL: f64 = 0.95;
-
 /// The bytes of an entry in a table beside key and value: its part of the block, as measured with
 /// keys of 16 bytes; of the index, which has a key per block; and of the filter.
 fn overhead_bytes(simulation: &Simulation) -> f64 {
     let entry_bytes = (simulation.key_bytes + simulation.value_bytes) as f64;
     let per_block = (entry_bytes / f64::from(simulation.design.block_bytes)).min(1.0);
-    let filter_bits = match simulation.design.filter {
-        // Clusters are separate files.
-        FilterSpec::None | FilterSpec::Cluster { .. } => 0.0,
-        FilterSpec::Bloom { bits_per_key } => f64::from(bits_per_key),
-        // The hashes that tables have instead take about as much.
-        FilterSpec::Cuckoo { fingerprint_bits }
-        | FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits, ..
-        } => f64::from(fingerprint_bits) / CUCKOO_FILL,
-        FilterSpec::Monkey { bits_per_key } => {
+    let filter = simulation.design.filter;
+    // A table of a filter over several runs has hashes, which take about as much.
+    let filter_bits = match filter.for_runs(1).bits_per_key(1) {
+        Some(bits) => bits - filter.bits_beside_tables(),
+        None => {
             let resident = MemoryPlan::new(simulation.memory_budget).resident as f64;
-            let left = (8.0 * resident / simulation.entries as f64).min(BITS_FIRST);
-            bits_per_key.map_or(left, f64::from)
+            (8.0 * resident / simulation.entries as f64).min(BITS_FIRST)
         }
     };
-    let of_table = match simulation.design.table {
-        TableSpec::BlockBased => BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64,
-        TableSpec::HTable => {
-            htable::stored_bytes(entry_bytes, simulation.design.block_bytes) - entry_bytes
-        }
+    let block_bytes = simulation.design.block_bytes;
+    let of_table = match format::bucket_bytes(simulation.design.table, entry_bytes, block_bytes) {
+        Some(bytes) => bytes - entry_bytes,
+        None => BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64,
     };
     of_table + filter_bits / 8.0
 }

@@ -7,11 +7,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::base::entry::{KeyHash, RunId};
 use crate::base::error::Result;
 use crate::base::page::{Page, Step, TableId};
+use crate::base::runtime::lock;
 use crate::design::merge_policy::shape::Group;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{GroupProbe, Version};
@@ -89,6 +90,22 @@ pub(super) fn files(version: &Version) -> Vec<ClusterFile> {
 pub(super) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Arc<StoredCluster>> {
     let by_number: BTreeMap<_, _> = all.map(|it| (it.name(), it)).collect();
     by_number.into_values().collect()
+}
+
+/// The clusters of tables that are written but not in the tree yet.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh(Mutex<BTreeMap<TableId, Arc<StoredCluster>>>);
+
+impl Fresh {
+    pub(super) fn insert(&self, table: TableId, cluster: Arc<StoredCluster>) {
+        lock(&self.0).insert(table, cluster);
+    }
+
+    /// Removes the clusters of these tables.
+    pub(crate) fn take(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
+        let mut fresh = lock(&self.0);
+        tables.filter_map(|id| fresh.remove(&id)).collect()
+    }
 }
 
 /// The level and the number of a group.

@@ -7,7 +7,6 @@ use crate::base::entry::KeyHash;
 use crate::base::error::Result;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
@@ -25,7 +24,9 @@ pub(crate) struct Kind;
 
 impl group_filter::Kind for Kind {
     fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
-        let fresh = filters.take_fresh(edit.added.iter().map(|(_, meta)| meta.id));
+        let fresh = filters
+            .fresh
+            .take(edit.added.iter().map(|(_, meta)| meta.id));
         attach::carry(before, after, edit, fresh);
     }
 
@@ -80,7 +81,7 @@ impl TableBuilder for Builder {
             return Ok(());
         };
         let cluster = write_fresh(cx, design, version, level, &columns)?;
-        lock(&cx.filters.fresh).insert(table, cluster);
+        cx.filters.fresh.insert(table, cluster);
         Ok(())
     }
 }

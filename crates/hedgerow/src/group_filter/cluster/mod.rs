@@ -32,6 +32,7 @@ mod tests;
 mod unit;
 
 pub(crate) use assemble::{Source, assemble};
+pub(crate) use attach::Fresh;
 pub(crate) use cluster_kind::Kind;
 #[cfg(test)]
 pub(crate) use columns::Builder;
@@ -39,7 +40,7 @@ use columns::Columns;
 use directory::{Directory, TAIL_BYTES, Tail};
 use page::STRIPES_MAX;
 pub(crate) use page::{FILE_PAGES, pages_for};
-pub(crate) use stored_cluster::{StoredCluster, cluster_number, read_whole};
+pub(crate) use stored_cluster::{cluster_number, read_whole};
 
 use std::sync::Arc;
 

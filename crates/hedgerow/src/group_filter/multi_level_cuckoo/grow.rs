@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use crate::base::entry::RunId;
 use crate::base::error::Result;
-use crate::base::options::{FilterSpec, Residency};
+use crate::base::options::Residency;
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
@@ -80,16 +80,7 @@ pub(super) struct Keys {
 
 /// The filter that the runs of a level share: bits of a fingerprint, and its first mode.
 pub(super) fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)> {
-    match design.design.filter_at(level) {
-        FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits,
-            unique,
-        } => Some((
-            fingerprint_bits,
-            if unique { Mode::Unique } else { Mode::Set },
-        )),
-        _ => None,
-    }
+    Mode::of_spec(design.design.filter_at(level))
 }
 
 /// The first filter that is lacking and has room.

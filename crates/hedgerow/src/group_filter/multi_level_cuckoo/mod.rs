@@ -43,6 +43,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
+use crate::base::options::FilterSpec;
 use crate::base::page::{Buffer, Page, Step};
 
 use crate::table::filter::bucket_word::Word;
@@ -122,6 +123,20 @@ pub(crate) struct MultiLevelCuckoo {
 }
 
 impl Mode {
+    /// The bits of a fingerprint and the first mode of a filter of this kind; `None` for others.
+    pub(crate) fn of_spec(filter: FilterSpec) -> Option<(u8, Mode)> {
+        match filter {
+            FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits,
+                unique,
+            } => Some((
+                fingerprint_bits,
+                if unique { Mode::Unique } else { Mode::Set },
+            )),
+            _ => None,
+        }
+    }
+
     /// The bits of a slot beside the fingerprint: the number of a run, and in unique mode one bit
     /// above it. It is set if older runs may have keys of the class.
     fn payload_bits(self, ring: Ring) -> u8 {

@@ -22,7 +22,7 @@ use crate::design::merge_policy::tree_edit::Placement;
 use crate::design::merge_policy::{LevelTarget, Summary};
 use crate::group_filter::{self, TableBuilder};
 use crate::table::Table;
-use crate::table::filter::{cuckoo, table_filter};
+use crate::table::filter::table_filter;
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
@@ -31,67 +31,40 @@ use crate::design::planner::fitted_targets;
 
 /// The filters of the tables of a level.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Allotted {
-    /// Bloom filters with this many bits per key, on average over the tables.
-    Bloom(f64),
-    /// Cuckoo filters with fingerprints of this many bits.
-    Cuckoo(u8),
-    /// One filter over several runs ([`crate::group_filter`]): the bits of a fingerprint,
-    /// and the number of runs.
-    Shared(u8, u32),
-    /// Clusters with this many bits per key ([`crate::group_filter::cluster`]).
-    Clustered(f32),
+pub(crate) struct Allotted {
+    /// The filter for the number of runs of the level.
+    spec: FilterSpec,
+    /// The bits per key, on average over the tables.
+    pub(crate) bits_per_key: f64,
 }
 
 impl Default for Allotted {
     /// No filters.
     fn default() -> Self {
-        Allotted::Bloom(0.0)
+        Allotted {
+            spec: FilterSpec::None,
+            bits_per_key: 0.0,
+        }
     }
 }
 
 impl Allotted {
-    /// The bits per key, on average over the tables of the level.
-    pub(crate) fn bits_per_key(self) -> f64 {
-        match self {
-            Allotted::Bloom(bits) => bits,
-            Allotted::Clustered(bits) => bits.into(),
-            Allotted::Cuckoo(fingerprint_bits) => cuckoo::bits_per_key(fingerprint_bits),
-            Allotted::Shared(fingerprint_bits, runs) => {
-                let run_bits = runs.next_power_of_two().ilog2() as u8;
-                cuckoo::bits_per_key(fingerprint_bits + run_bits)
-            }
-        }
-    }
-
     /// The bits per key of the tables' own filters.
     fn bits_per_key_of_tables(self) -> f64 {
-        match self {
-            Allotted::Shared(..) | Allotted::Clustered(_) => 0.0,
-            own => own.bits_per_key(),
+        match self.spec.is_over_runs() {
+            true => 0.0,
+            false => self.bits_per_key,
         }
     }
 
     /// The filter of one table of the level.
     pub(crate) fn of_table(self, id: TableId) -> Option<table_filter::Spec> {
-        match self {
-            Allotted::Bloom(bits) => allocation::of_table(bits, id).map(table_filter::Spec::Bloom),
-            Allotted::Cuckoo(bits) => Some(table_filter::Spec::Cuckoo(bits)),
-            Allotted::Shared(..) => Some(table_filter::Spec::Hashes),
-            Allotted::Clustered(_) => None,
-        }
+        table_filter::Spec::of(self.spec, allocation::of_table(self.bits_per_key, id))
     }
-}
 
-impl Allotted {
     /// The part of a table in a filter over several runs, if it is built with the table.
     pub(crate) fn beside(self) -> Option<Box<dyn TableBuilder>> {
-        match self {
-            Allotted::Clustered(bits_per_key) => {
-                group_filter::begin_table(FilterSpec::Cluster { bits_per_key })
-            }
-            _ => None,
-        }
+        group_filter::begin_table(self.spec)
     }
 }
 
@@ -138,14 +111,17 @@ pub(crate) fn of_merge(
     let ln_theta = partition.work().filters.ln_theta();
     let steered = by_level(engine, design, &summary, ln_theta)[target.level];
     let filters = by_level(engine, design, &summary, 0.0);
-    let (Allotted::Bloom(bits), Allotted::Bloom(allotted)) = (steered, filters[target.level])
-    else {
+    if !steered.spec.divides_bits() {
         return steered;
-    };
+    }
+    let (bits, allotted) = (steered.bits_per_key, filters[target.level].bits_per_key);
     let others = version.tables().filter(|(_, table)| is_left(table));
     let excess = others.map(|(placement, table)| excess_bits(&filters, placement, table.meta()));
     let owed = excess.sum::<f64>() / written.max(1.0);
-    Allotted::Bloom(bits.clamp(allotted - owed.max(0.0), allotted - owed.min(0.0)))
+    Allotted {
+        bits_per_key: bits.clamp(allotted - owed.max(0.0), allotted - owed.min(0.0)),
+        ..steered
+    }
 }
 
 /// The number of bits by which a table's filter exceeds the allotment of its level.
@@ -164,7 +140,7 @@ fn by_level(
     let targets = fitted_targets(&*design.policy, summary.clone());
     let levels = occupancy(summary, &targets);
     let depth = summary.levels.len();
-    let monkey = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
+    let divided = |bits_per_key: Option<f64>| match (&levels, summary.entry_bytes()) {
         (Some(levels), Some(entry_bytes)) => {
             let ln_price = match bits_per_key {
                 Some(bits) => BLOOM.ln_price(levels, bits),
@@ -176,28 +152,21 @@ fn by_level(
         }
         _ => vec![bits_per_key.unwrap_or(BITS_FIRST); depth],
     };
-    let several_runs = |level: usize| targets.get(level).and_then(LevelTarget::several_runs);
+    let runs_max = |level: usize| targets.get(level).map_or(1, LevelTarget::runs_max);
     // Levels may have filter specs of their own; mostly they share one.
     let mut shared = (FilterSpec::None, Vec::new());
-    let filter = |level| match design.design.filter_at(level) {
-        FilterSpec::None => Allotted::default(),
-        FilterSpec::Bloom { bits_per_key } => Allotted::Bloom(bits_per_key.into()),
-        FilterSpec::Cuckoo { fingerprint_bits } => Allotted::Cuckoo(fingerprint_bits),
-        FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits, ..
-        } => match several_runs(level) {
-            None => Allotted::Cuckoo(fingerprint_bits),
-            Some(runs) => Allotted::Shared(fingerprint_bits, runs),
-        },
-        FilterSpec::Cluster { bits_per_key } => match several_runs(level) {
-            None => Allotted::Bloom(bits_per_key.into()),
-            Some(_) => Allotted::Clustered(bits_per_key),
-        },
-        spec @ FilterSpec::Monkey { bits_per_key } => {
+    let filter = |level| {
+        let spec = design.design.filter_at(level).for_runs(runs_max(level));
+        let mut bits = spec.bits_per_key(runs_max(level));
+        if spec.divides_bits() {
             if shared.0 != spec {
-                shared = (spec, monkey(bits_per_key.map(f64::from)));
+                shared = (spec, divided(bits));
             }
-            Allotted::Bloom(shared.1[level])
+            bits = Some(shared.1[level]);
+        }
+        Allotted {
+            spec,
+            bits_per_key: bits.unwrap_or(0.0),
         }
     };
     (0..depth).map(filter).collect()
@@ -206,9 +175,9 @@ fn by_level(
 /// Called when `written` entries of a tree are being written. Steers the filters of later tables,
 /// so that all tables together have the bits allotted to their levels.
 pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInForce, written: u64) {
-    let FilterSpec::Monkey { .. } = design.design.filter else {
+    if !design.design.filter.divides_bits() {
         return;
-    };
+    }
     let version = partition.tree().version.clone();
     let entries = version.entries() as f64;
     if entries == 0.0 {

@@ -282,7 +282,7 @@ impl<'a> OutputTables<'a> {
             filter: self.filter.of_table(id),
         };
         (self.overlap_bytes, self.borders) = (0, 0);
-        let writer = table::writer(file, &path, options);
+        let writer = table::format::writer(file, &path, options);
         let buffers = self.engine.memory.buffers(writer.memory_bytes());
         Ok(Current {
             id,

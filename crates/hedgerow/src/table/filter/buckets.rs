@@ -11,19 +11,15 @@
 use std::marker::PhantomData;
 
 use crate::base::error::{Error, Result};
+use crate::base::options::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, LOAD_MAX};
 use crate::base::page::prefetch;
 
 use super::bucket_word::Word;
 use super::remix;
 
 pub(crate) const SLOTS: u32 = 4;
-pub(crate) const FINGERPRINT_BITS_MIN: u8 = 4;
-pub(crate) const FINGERPRINT_BITS_MAX: u8 = 24;
 /// The number of one of 64 runs, and a bit.
 pub(crate) const PAYLOAD_BITS_MAX: u8 = 7;
-/// The share of used slots up to which an insertion finds room easily. At 0.976, four slots stop
-/// working at all.
-pub(crate) const LOAD_MAX: f64 = 0.95;
 /// A read or write of a bucket covers the bytes that follow it.
 pub(crate) const PADDING_BYTES: usize = <u128 as Word>::BYTES;
 /// Four slots of this width fit a word of 64 bits. If the width is odd, the half byte before them

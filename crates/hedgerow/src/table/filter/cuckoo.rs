@@ -8,35 +8,17 @@
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
+use crate::base::options::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::base::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
 use super::bucket_word::Word;
-use super::buckets::{
-    FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Filling, Geometry, Inserted, LOAD_MAX,
-    PADDING_BYTES, bytes_of, hash_of,
-};
+use super::buckets::{Filling, Geometry, Inserted, PADDING_BYTES, bytes_of, hash_of};
 use super::hash_list::HashList;
 use super::{Probe, RunMask, gather};
 
 /// The most bytes of a page: with the bytes that accompany it, a page fits 4 KiB on the device and
 /// in memory.
 const PAGE_BYTES_MAX: u32 = 3968;
-
-/// The bits that a key takes.
-pub(crate) fn bits_per_key(fingerprint_bits: u8) -> f64 {
-    f64::from(fingerprint_bits) / LOAD_MAX
-}
-
-/// The part of absent keys that pass.
-pub(crate) fn rate(fingerprint_bits: u8) -> f64 {
-    8.0 * LOAD_MAX / f64::from(fingerprint_bits).exp2()
-}
-
-/// The bits of a fingerprint that let about this part of absent keys pass.
-pub(crate) fn fingerprint_bits_for(rate: f64) -> u8 {
-    let bits = (8.0 * LOAD_MAX / rate).log2().round() as u8;
-    bits.clamp(FINGERPRINT_BITS_MIN, FINGERPRINT_BITS_MAX)
-}
 
 /// The place of a filter in its table file, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

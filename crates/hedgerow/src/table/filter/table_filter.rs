@@ -2,7 +2,8 @@
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
-use crate::base::page::{Handle, TableId};
+use crate::base::options::FilterSpec;
+use crate::base::page::{Handle, Step, TableId};
 
 use super::{Probe, bloom, bucket_bloom, cuckoo};
 use crate::table::filter::run_hashes;
@@ -18,6 +19,93 @@ pub enum Description {
     Hashes(run_hashes::Description),
     /// A Bloom filter for each bucket; the table probes it itself.
     Buckets(bucket_bloom::Description),
+}
+
+/// The codes of the kinds in a footer.
+const BLOOM: u8 = 1;
+const CUCKOO: u8 = 2;
+const HASHES: u8 = 3;
+const BUCKETS: u8 = 4;
+
+/// The fields of a footer that describe a filter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FooterFields {
+    /// The kind of the filter; 0 if the table has none.
+    pub(crate) kind: u8,
+    /// The number of probes, or the bits of a fingerprint.
+    pub(crate) bits: u8,
+    /// The size, in units of the kind.
+    pub(crate) units: u32,
+    /// The filters of a page, if each bucket has one.
+    pub(crate) buckets_per_page: u16,
+    /// The offset of the first page.
+    pub(crate) offset: u64,
+}
+
+impl FooterFields {
+    /// The fields of a table's filter.
+    pub(crate) fn of(filter: Option<Description>) -> FooterFields {
+        let Some(filter) = filter else {
+            return FooterFields::default();
+        };
+        let (kind, bits, units, buckets_per_page) = match filter {
+            Description::Bloom(bloom) => (BLOOM, bloom.probes, bloom.lines, 0),
+            Description::Cuckoo(cuckoo) => (CUCKOO, cuckoo.fingerprint_bits, cuckoo.buckets, 0),
+            Description::Hashes(hashes) => (HASHES, 0, hashes.bytes, 0),
+            Description::Buckets(filters) => {
+                let per_page = filters.buckets_per_page;
+                (BUCKETS, filters.probes, filters.pages, per_page)
+            }
+        };
+        FooterFields {
+            kind,
+            bits,
+            units,
+            buckets_per_page,
+            offset: filter.offset(),
+        }
+    }
+
+    /// The checked filter that these fields describe.
+    pub(crate) fn filter(self) -> Result<Option<Description>> {
+        let FooterFields {
+            kind,
+            bits,
+            units,
+            buckets_per_page,
+            offset,
+        } = self;
+        let filter = match kind {
+            0 => return Ok(None),
+            BLOOM => Description::Bloom(bloom::Description {
+                lines: units,
+                probes: bits,
+                offset,
+            }),
+            CUCKOO => Description::Cuckoo(cuckoo::Description {
+                buckets: units,
+                fingerprint_bits: bits,
+                offset,
+            }),
+            HASHES => Description::Hashes(run_hashes::Description {
+                bytes: units,
+                offset,
+            }),
+            BUCKETS => Description::Buckets(bucket_bloom::Description {
+                probes: bits,
+                pages: units,
+                buckets_per_page,
+                offset,
+            }),
+            _ => {
+                return Err(Error::corruption(format!(
+                    "expected a filter of kind 0 to 4, found {kind}"
+                )));
+            }
+        };
+        filter.check()?;
+        Ok(Some(filter))
+    }
 }
 
 impl Description {
@@ -102,6 +190,44 @@ impl Description {
     }
 }
 
+/// A filter in memory, with all its pages.
+pub(crate) enum Loaded {
+    OfTable(Box<dyn Probe>),
+    OfBuckets(bucket_bloom::BucketBlooms),
+}
+
+impl Description {
+    /// The filter in memory, also one for each bucket, from all its pages in order.
+    pub(crate) fn load<'a>(
+        self,
+        table: TableId,
+        pages: impl Iterator<Item = Result<&'a [u8]>>,
+    ) -> Result<Loaded> {
+        Ok(match self {
+            Description::Buckets(buckets) => {
+                let filters = bucket_bloom::BucketBlooms::resident(table, buckets, pages)?;
+                Loaded::OfBuckets(filters)
+            }
+            _ => Loaded::OfTable(self.resident(table, pages)?),
+        })
+    }
+}
+
+impl Loaded {
+    /// Returns true if a block or bucket may hold a key.
+    pub(crate) fn may_hold(&self, block: usize, hash: KeyHash) -> Result<bool> {
+        Ok(match self {
+            Loaded::OfTable(filter) => {
+                let candidates = filter.candidates(hash, None)?;
+                matches!(candidates, Step::Done(runs) if !runs.is_empty())
+            }
+            Loaded::OfBuckets(filters) => {
+                matches!(filters.may_hold(block, hash, None)?, Step::Done(true))
+            }
+        })
+    }
+}
+
 fn of_buckets() -> Error {
     Error::corruption("expected a filter of the whole table, found one for each bucket")
 }
@@ -115,6 +241,18 @@ pub(crate) enum Spec {
     Cuckoo(u8),
     /// No filter of its own: the hashes for a filter over several runs.
     Hashes,
+}
+
+impl Spec {
+    /// The filter of a table, whose Bloom filter would have `bloom_bits` bits per key, if any.
+    pub(crate) fn of(spec: FilterSpec, bloom_bits: Option<f32>) -> Option<Spec> {
+        match spec {
+            FilterSpec::None | FilterSpec::Cluster { .. } => None,
+            FilterSpec::Bloom { .. } | FilterSpec::Monkey { .. } => bloom_bits.map(Spec::Bloom),
+            FilterSpec::Cuckoo { fingerprint_bits } => Some(Spec::Cuckoo(fingerprint_bits)),
+            FilterSpec::MultiLevelCuckoo { .. } => Some(Spec::Hashes),
+        }
+    }
 }
 
 /// Collects the hashes of a table's keys.

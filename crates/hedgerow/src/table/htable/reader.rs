@@ -50,14 +50,22 @@ impl TableReader {
             .at(&file.path, None));
         }
         let resident = residency.filter_resident;
-        let filters = file.bucket_filters(resident)?;
+        let id = file.meta.id;
+        let (filter, filters) = match footer.filter {
+            Some(Description::Buckets(buckets)) if !resident => {
+                (None, Some(BucketBlooms::paged(id, buckets)))
+            }
+            Some(description @ Description::Buckets(buckets)) => {
+                let read =
+                    file.read_filter(description, |it| BucketBlooms::resident(id, buckets, it));
+                (None, Some(read?))
+            }
+            _ => (file.filter(resident)?, None),
+        };
         Ok(TableReader {
             marks: HashMarks::open(marks).map_err(|e| file.at(e, footer.index_top))?,
             order: footer.order(),
-            filter: match footer.filter {
-                Some(Description::Buckets(_)) => None,
-                _ => file.filter(resident)?,
-            },
+            filter,
             filters,
             file,
         })

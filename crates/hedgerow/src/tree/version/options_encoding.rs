@@ -118,7 +118,7 @@ fn decode_coded(code: u64, reader: &mut ByteReader<'_>) -> Result<Design> {
             1 => Compression::Lz4,
             code => return Err(unknown("compression", code)),
         },
-        table: TableSpec::BlockBased,
+        table: TableSpec::default(),
         index: decode_index(reader)?,
         filter: decode_filter(reader)?,
         residency: match reader.varint("residency")? {
@@ -213,36 +213,14 @@ fn decode_cut(reader: &mut ByteReader<'_>) -> Result<CutSpec> {
 }
 
 fn decode_index(reader: &mut ByteReader<'_>) -> Result<IndexSpec> {
-    match reader.varint("block index")? {
-        0 => Ok(IndexSpec::Fence),
-        1 => Ok(IndexSpec::ThreeLevel),
-        2 => Ok(IndexSpec::ThreeLevelArray),
-        code => Err(unknown("block index", code)),
-    }
+    let code = reader.varint("block index")?;
+    let index = u8::try_from(code).ok().and_then(IndexSpec::of_code);
+    index.ok_or_else(|| unknown("block index", code))
 }
 
 fn decode_filter(reader: &mut ByteReader<'_>) -> Result<FilterSpec> {
-    match reader.varint("filter")? {
-        0 => Ok(FilterSpec::None),
-        1 => Ok(FilterSpec::Bloom {
-            bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
-        }),
-        2 => Ok(FilterSpec::Monkey { bits_per_key: None }),
-        3 => Ok(FilterSpec::Monkey {
-            bits_per_key: Some(f32::from_bits(reader.u32("filter bits per key")?)),
-        }),
-        4 => Ok(FilterSpec::Cuckoo {
-            fingerprint_bits: reader.u8("fingerprint bits")?,
-        }),
-        code @ (5 | 6) => Ok(FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits: reader.u8("fingerprint bits")?,
-            unique: code == 6,
-        }),
-        7 => Ok(FilterSpec::Cluster {
-            bits_per_key: f32::from_bits(reader.u32("filter bits per key")?),
-        }),
-        code => Err(unknown("filter", code)),
-    }
+    let code = reader.varint("filter")?;
+    FilterSpec::of_code(code, reader)?.ok_or_else(|| unknown("filter", code))
 }
 
 /// Decodes a number. The whole design is checked later.
