@@ -23,11 +23,10 @@
 
 mod trie_growth;
 
-use std::cmp::Ordering;
-
 use crate::design::merge_policy::{
     CARRIED_TABLES_MIN, CARRY_FACTOR, LevelSummary, LevelTarget, Policy, SLICE_TABLES, Summary,
 };
+use crate::design::planner;
 
 /// A level at one size of the store, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -278,38 +277,26 @@ fn capacity(target: &LevelTarget) -> f64 {
 }
 
 /// The bytes rewritten in place by a level that reaches `runs` before its `capacity`, after this
-/// many `arrivals`, all in units of an arrival. As in the planner, neighbours whose sum is at most
-/// a run's share are merged, or else the smallest two.
+/// many `arrivals`, all in units of an arrival. The planner says which runs are merged.
 fn merged_in_place(arrivals: f64, capacity: f64, runs: u32) -> f64 {
+    /// The integer that stands for an arrival.
+    const ARRIVAL: u64 = 1 << 20;
     let played = arrivals.min(PLAYED_MAX);
-    let share = capacity / f64::from(runs);
-    let mut written = 0.0;
+    let share = (capacity / f64::from(runs) * ARRIVAL as f64) as u64;
+    let mut written = 0;
     // Newest first.
-    let mut sizes: Vec<f64> = Vec::new();
+    let mut sizes: Vec<u64> = Vec::new();
     for _ in 0..played as usize {
-        sizes.insert(0, 1.0);
-        if sizes.len() >= runs as usize {
-            let (from, count, sum) = cheapest_neighbours(&sizes, share);
-            sizes.splice(from..from + count, [sum]);
+        sizes.insert(0, ARRIVAL);
+        if sizes.len() >= runs as usize
+            && let Some(merged) = planner::neighbours(&sizes, share).into_iter().next()
+        {
+            let sum: u64 = sizes[merged.clone()].iter().sum();
+            sizes.splice(merged, [sum]);
             written += sum;
         }
     }
-    written * (arrivals / played).max(1.0)
-}
-
-/// The most neighbours whose sum is at most `share`, or the smallest two: the index of the first,
-/// their count, and their sum.
-fn cheapest_neighbours(sizes: &[f64], share: f64) -> (usize, usize, f64) {
-    let sum = |from: usize, count: usize| sizes[from..from + count].iter().sum::<f64>();
-    let windows =
-        (2..=sizes.len()).flat_map(|count| (0..=sizes.len() - count).map(move |it| (it, count)));
-    let windows = windows.map(|(from, count)| (from, count, sum(from, count)));
-    let worth =
-        |&(_, count, sum): &(usize, usize, f64)| (if sum <= share { count } else { 0 }, -sum);
-    windows
-        .filter(|(_, count, sum)| *count == 2 || *sum <= share)
-        .min_by(|a, b| worth(b).partial_cmp(&worth(a)).unwrap_or(Ordering::Equal))
-        .unwrap_or((0, sizes.len(), sizes.iter().sum()))
+    written as f64 / ARRIVAL as f64 * (arrivals / played).max(1.0)
 }
 
 /// The bytes that leave a level when it is emptied.

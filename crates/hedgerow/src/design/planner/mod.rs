@@ -52,6 +52,7 @@ use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
 use ranges::Regrouping;
+pub(crate) use tiered::neighbours;
 
 /// The limits of plans.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,8 @@
 //! Levels of several runs: their way down, and merges that keep their runs few while they fill.
 
+use std::cmp::Reverse;
+use std::ops::Range;
+
 use crate::base::entry::RunId;
 use crate::design::merge_policy::plan::{Plan, Reason, Target};
 use crate::design::merge_policy::shape::{Facts, Group, Run};
@@ -150,22 +153,8 @@ impl<'s, T: Facts> Planner<'s, T> {
     ) -> Option<Plan> {
         let index = self.shape.levels[level].group_for(&group.lower);
         let bytes: Vec<u64> = group.runs.iter().map(Run::bytes).collect();
-        let mut windows: Vec<(usize, u64, usize)> = Vec::new();
-        for from in 0..bytes.len() {
-            let mut sum = bytes[from];
-            for (count, more) in (2..).zip(&bytes[from + 1..]) {
-                sum = sum.saturating_add(*more);
-                if count > 2 && sum > share_bytes {
-                    break;
-                }
-                // A pair always counts; one that is too large gets worth 0.
-                let worth = if sum <= share_bytes { count } else { 0 };
-                windows.push((worth, sum, from));
-            }
-        }
-        windows.sort_by_key(|(worth, sum, _)| (std::cmp::Reverse(*worth), *sum));
-        windows.into_iter().find_map(|(worth, _, from)| {
-            let runs = &group.runs[from..from + worth.max(2)];
+        neighbours(&bytes, share_bytes).into_iter().find_map(|it| {
+            let runs = &group.runs[it];
             if runs.iter().any(|run| self.is_busy(run)) {
                 return None;
             }
@@ -177,4 +166,27 @@ impl<'s, T: Facts> Planner<'s, T> {
             self.finish(draft_of(level, runs), target, Reason::Runs)
         })
     }
+}
+
+/// The neighbours among runs of these bytes that a merge in place may take, the best first: as many
+/// as have `share` together, then pairs, the smaller ones first.
+pub(crate) fn neighbours(bytes: &[u64], share: u64) -> Vec<Range<usize>> {
+    let mut windows: Vec<(usize, u64, usize)> = Vec::new();
+    for from in 0..bytes.len() {
+        let mut sum = bytes[from];
+        for (count, more) in (2..).zip(&bytes[from + 1..]) {
+            sum = sum.saturating_add(*more);
+            if count > 2 && sum > share {
+                break;
+            }
+            // A pair always counts; one that is too large gets worth 0.
+            let worth = if sum <= share { count } else { 0 };
+            windows.push((worth, sum, from));
+        }
+    }
+    windows.sort_by_key(|(worth, sum, _)| (Reverse(*worth), *sum));
+    let ranges = windows.into_iter();
+    ranges
+        .map(|(worth, _, from)| from..from + worth.max(2))
+        .collect()
 }
