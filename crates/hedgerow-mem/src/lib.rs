@@ -7,6 +7,7 @@
 //!   an insertion.
 //! * [`ChunkPool`]: the memory of the maps.
 //! * [`PagePool`]: the memory of tables' pages. [`PageRef`] is a shared page.
+//! * [`prefer_huge_pages`]: a hint that memory will be read all over.
 //! * [`prefetch`] and [`prefetch_bytes`]: hints that memory will be read soon.
 //! * [`Publisher`]: makes commits visible in order though they finish in any order.
 //! * [`Signal`]: lets one thread wait for another.
@@ -29,7 +30,7 @@ pub use cache_padded::CachePadded;
 pub use entry::EntryRef;
 pub use ordered_map::{Approach, Cursor, OrderedMap};
 pub use page::{PAGE_HEADER_BYTES, PageMut, PagePool, PageRef, SlabId};
-pub use pool::ChunkPool;
+pub use pool::{ChunkPool, prefer_huge_pages};
 pub use prefetch::{prefetch, prefetch_bytes};
 pub use publisher::{Publisher, Ticket};
 pub use signal::Signal;

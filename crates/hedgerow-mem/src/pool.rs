@@ -26,6 +26,8 @@ const CLASS_FACTOR: usize = 4;
 const PREPARED: usize = 4;
 /// The smallest mapping of the system, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
+/// A huge page of the usual processors. Larger chunks begin at a multiple of it.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Chunks begin at a cache line.
 pub(crate) const CHUNK_ALIGN: usize = 64;
 
@@ -50,6 +52,7 @@ impl Chunk {
         assert!(bytes > 0, "a chunk holds at least a byte");
         if map::is_worth_it(bytes) {
             let start = map::map(bytes);
+            map::prefer_huge_pages(start, bytes);
             return Self { start, bytes };
         }
         let layout = Self::layout(bytes);
@@ -59,6 +62,16 @@ impl Chunk {
             handle_alloc_error(layout)
         };
         Self { start, bytes }
+    }
+
+    /// Allocates a chunk that the system backs with small pages. The first write to a huge page may
+    /// take it milliseconds, if its free memory is in pieces.
+    pub(crate) fn allocate_in_small_pages(bytes: usize) -> Self {
+        if bytes > 0 && map::is_worth_it(bytes) {
+            let start = map::map(bytes);
+            return Self { start, bytes };
+        }
+        Self::allocate(bytes)
     }
 
     /// The memory of the chunk. [`from_start`](Self::from_start) makes it a chunk again.
@@ -81,7 +94,7 @@ impl Chunk {
     }
 
     /// Makes the system back all of the chunk with memory now.
-    fn fault_in(&mut self) {
+    pub(crate) fn fault_in(&mut self) {
         for at in (0..self.bytes).step_by(PAGE_BYTES) {
             // SAFETY: `at` is below the size of the chunk.
             let byte = unsafe { self.start.add(at) };
@@ -104,6 +117,14 @@ impl Drop for Chunk {
     }
 }
 
+/// Asks for huge pages for memory that is read all over, from the first multiple of 2 MiB in it
+/// on. The memory is not touched: what it has not got yet comes in huge pages when it is written
+/// first.
+pub fn prefer_huge_pages<T>(memory: &[T]) {
+    let start = NonNull::from(memory).cast::<u8>();
+    map::prefer_huge_pages(start, size_of_val(memory));
+}
+
 /// Large chunks straight from the system. An allocator would keep freed ones for an unknown time,
 /// and the memory budget would not hold.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
@@ -112,7 +133,7 @@ mod map {
     use std::ffi::{c_int, c_long, c_void};
     use std::ptr::{NonNull, null_mut};
 
-    use super::PAGE_BYTES;
+    use super::{HUGE_PAGE_BYTES, PAGE_BYTES};
 
     unsafe extern "C" {
         fn mmap(
@@ -131,8 +152,6 @@ mod map {
     const MAP_FAILED: usize = usize::MAX;
     const MADV_HUGEPAGE: c_int = 14;
 
-    /// A huge page of the usual processors. Larger chunks begin at a multiple of it.
-    const HUGE_PAGE_BYTES: usize = 2 << 20;
     /// From this size on an allocator maps memory, too, until a block of this size is freed.
     const MAPPED_BYTES_MIN: usize = 64 << 10;
 
@@ -140,9 +159,7 @@ mod map {
         bytes >= MAPPED_BYTES_MIN
     }
 
-    /// Maps `bytes` zeros. A mapping of a huge page or more uses huge pages if the system allows
-    /// it. A lookup makes a few reads far apart, and with small pages each would miss the
-    /// processor's cache of page addresses, too.
+    /// Maps `bytes` zeros. A mapping of a huge page or more begins at a multiple of one.
     pub(super) fn map(bytes: usize) -> NonNull<u8> {
         let size = bytes.next_multiple_of(PAGE_BYTES);
         let slack = if size >= HUGE_PAGE_BYTES {
@@ -178,11 +195,21 @@ mod map {
                 // SAFETY: this end of the new mapping is not used.
                 unsafe { munmap(end.cast(), slack - before) };
             }
-            // SAFETY: the memory is owned, and the advice does not change what is in it. A refusal
-            // does no harm.
-            unsafe { madvise(start.cast(), size, MADV_HUGEPAGE) };
         }
         NonNull::new(start).expect("a mapping is not at address 0")
+    }
+
+    /// Lets the system back the whole huge pages within a range by huge pages when they are written
+    /// first. A lookup makes a few reads far apart, and with small pages each would miss the
+    /// processor's cache of page addresses, too. A refusal does no harm.
+    pub(super) fn prefer_huge_pages(start: NonNull<u8>, bytes: usize) {
+        let from = start.addr().get().next_multiple_of(HUGE_PAGE_BYTES);
+        let to = (start.addr().get() + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if from < to {
+            let first = start.as_ptr().with_addr(from);
+            // SAFETY: the advice does not change what is in the memory, whoever owns it.
+            unsafe { madvise(first.cast(), to - from, MADV_HUGEPAGE) };
+        }
     }
 
     /// # Safety
@@ -207,6 +234,8 @@ mod map {
     }
 
     pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+
+    pub(super) fn prefer_huge_pages(_: NonNull<u8>, _: usize) {}
 }
 
 #[derive(Default)]

@@ -308,6 +308,27 @@ fn threads_share_pages_and_drain_slabs() {
     }
 }
 
+#[test]
+fn a_prepared_slab_is_the_next_one() {
+    let pool = PagePool::new(2 << 20);
+    assert!(!pool.take_shortage());
+    let first = filled(&pool, BLOCK_BYTES, 1);
+    assert!(pool.take_shortage(), "a slab was added");
+    assert!(!pool.take_shortage());
+    pool.prepare_slab();
+    pool.prepare_slab();
+    assert_eq!(pool.prepared_bytes(), 2 << 20, "one is prepared at a time");
+    assert_eq!(pool.slabs(), 1);
+    let rest = blocks(&pool, 512);
+    assert_eq!((pool.slabs(), pool.prepared_bytes()), (2, 0));
+    check(&first);
+    rest.iter().for_each(check);
+
+    let small = PagePool::new(SLAB_BYTES);
+    small.prepare_slab();
+    assert_eq!(small.prepared_bytes(), 0, "no huge page fits");
+}
+
 fn exchange(pool: &PagePool, board: &[Mutex<Option<PageRef>>], random: &mut Random) {
     let mut own = Vec::new();
     for _ in 0..5000 {

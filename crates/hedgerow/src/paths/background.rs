@@ -2,7 +2,7 @@
 //! pool.
 //!
 //! The other paths say what is due and how one job is carried out: [`flush`], [`compaction`],
-//! [`seeks`], [`warming`], [`group_filters`], [`self_tuning`]. They start nothing. A job returns
+//! [`paid`], [`warming`], [`group_filters`], [`self_tuning`]. They start nothing. A job returns
 //! its outcome to this file, which records it and then decides:
 //!
 //! * A sealed memtable is flushed ([`spawn_flush`]). A flush that finds level 0 full leaves the
@@ -33,7 +33,8 @@ use crate::base::options::Design;
 use crate::base::runtime::Priority;
 use crate::design::merge_policy::plan::RunningJob;
 use crate::paths::compaction;
-use crate::paths::compaction::{MergeJob, seeks, warming};
+use crate::paths::compaction::paid::Payer;
+use crate::paths::compaction::{MergeJob, paid, warming};
 use crate::paths::flush;
 use crate::paths::group_filters;
 use crate::paths::retune;
@@ -236,11 +237,22 @@ pub(crate) fn carry_out(
     })
 }
 
-/// Begins the merges that the seeks on some partitions of a keyspace have paid for.
+/// Begins what some reads of a keyspace have paid for: merges, and memory for what they
+/// read. Called once in [`paid::LOOK_EVERY`] reads.
 #[cold]
-pub(crate) fn merge_for_seeks(engine: &Arc<Engine>, state: &KeyspaceState, asked: Range<usize>) {
-    for (partition, merge) in seeks::begin_paid(engine, state, asked) {
+pub(crate) fn serve_reads(
+    engine: &Arc<Engine>,
+    state: &KeyspaceState,
+    payer: Payer,
+    asked: Range<usize>,
+) {
+    for (partition, merge) in paid::begin_paid(engine, state, payer, asked) {
         spawn_merge(engine, partition, merge);
+    }
+    if engine.memory.cache.take_shortage() {
+        spawn(engine, Priority::Warm, |engine| {
+            engine.memory.cache.prepare_slab();
+        });
     }
 }
 

@@ -179,7 +179,7 @@ pub struct PageAsked {
 
 /// See [`crate::Keyspace::explain`].
 pub(crate) fn explain(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     state: &KeyspaceState,
     user_key: &[u8],
 ) -> Result<Explanation> {

@@ -25,6 +25,8 @@ use crate::base::page::{Page, PageId, Step};
 use crate::base::slice::Slice;
 use crate::base::stats::{OperationKind, Stats};
 use crate::group_filter::GroupProbe;
+use crate::paths::background;
+use crate::paths::compaction::paid::{self, Payer};
 use crate::table::filter::RunMask;
 use crate::table::paged_file::PagedFile;
 use crate::table::{FoundValue, GetState, Lookup, Query, Table};
@@ -89,7 +91,7 @@ pub(crate) struct RunPlace {
 
 /// The newest version of a key numbered at most `seqno`, if it is not deleted.
 pub(crate) fn get(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     state: &KeyspaceState,
     user_key: &[u8],
     seqno: SeqNo,
@@ -100,7 +102,7 @@ pub(crate) fn get(
 
 /// Gets as [`get`] does, and reports each step to an observer.
 pub(crate) fn get_observed(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     state: &KeyspaceState,
     user_key: &[u8],
     seqno: SeqNo,
@@ -138,7 +140,9 @@ pub(crate) fn get_observed(
         }
     };
     let operations = &state.facts.operations;
-    operations.add(OperationKind::Gets, 1);
+    if operations.add_one_of(OperationKind::Gets, paid::LOOK_EVERY) {
+        background::serve_reads(engine, state, Payer::Gets, 0..state.partitions.len());
+    }
     if found.is_some() {
         operations.add(OperationKind::GetHits, 1);
     }

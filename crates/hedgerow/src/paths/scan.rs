@@ -25,7 +25,7 @@ use crate::base::slice::{Pin, Slice};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
 use crate::paths::background;
-use crate::paths::compaction::seeks;
+use crate::paths::compaction::paid::{self, Payer};
 use crate::paths::read::has_value;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
@@ -673,9 +673,9 @@ impl Cursor {
         if state
             .facts
             .operations
-            .add_one_of(OperationKind::Seeks, seeks::LOOK_EVERY)
+            .add_one_of(OperationKind::Seeks, paid::LOOK_EVERY)
         {
-            background::merge_for_seeks(engine, state, covering.partitions.clone());
+            background::serve_reads(engine, state, Payer::Seeks, covering.partitions.clone());
         }
         Ok(())
     }

@@ -17,9 +17,8 @@ use crate::base::page::{Page, PageId, TableId};
 const WAYS: usize = 5;
 /// The number of sets is chosen so that each has 3 pages with blocks of this size.
 const SET_BYTES: u64 = 3 * 4096;
-/// The largest slab. It is too small for huge pages on purpose: they do not make hits faster, and
-/// in fragmented memory the system takes milliseconds to find one, in the middle of a get.
-const SLAB_BYTES_MAX: u64 = 1 << 20;
+/// The largest slab: a huge page.
+const SLAB_BYTES_MAX: u64 = 2 << 20;
 /// The number of slabs kept beyond the capacity: one slab of each page size may be half empty.
 const SPARE_SLABS: usize = 4;
 
@@ -75,8 +74,11 @@ impl PageCache {
     pub(crate) fn new(capacity_bytes_max: u64) -> PageCache {
         let sets = capacity_bytes_max.div_ceil(SET_BYTES).max(16);
         let slab_bytes = (capacity_bytes_max / 128).next_power_of_two();
+        let mut lines = Vec::with_capacity(sets as usize);
+        hedgerow_mem::prefer_huge_pages(lines.spare_capacity_mut());
+        lines.resize_with(sets as usize, Line::default);
         PageCache {
-            sets: (0..sets).map(|_| Line::default()).collect(),
+            sets: lines.into_boxed_slice(),
             pool: PagePool::new(slab_bytes.clamp(64 << 10, SLAB_BYTES_MAX) as usize),
             hand: AtomicUsize::new(0),
             held_bytes: AtomicU64::new(0),
@@ -137,6 +139,19 @@ impl PageCache {
         self.held_bytes.load(Ordering::Relaxed) + bytes <= self.capacity_bytes()
     }
 
+    /// Returns true if background work is to call [`prepare_slab`](Self::prepare_slab).
+    pub(crate) fn take_shortage(&self) -> bool {
+        self.pool.take_shortage()
+    }
+
+    /// Has the memory for the next pages in huge pages before it is needed. In fragmented memory
+    /// the system takes milliseconds to find one.
+    pub(crate) fn prepare_slab(&self) {
+        if self.has_room(self.pool.slab_bytes() as u64) {
+            self.pool.prepare_slab();
+        }
+    }
+
     /// Reports tables, of `bytes` bytes together, whose pages nobody will read again. The pages are
     /// dropped when they may be numerous enough to justify a search of every page.
     pub(crate) fn forget(&self, tables: impl IntoIterator<Item = TableId>, bytes: u64) {
@@ -166,7 +181,8 @@ impl PageCache {
 
     /// The bytes of the cached pages and of the cache itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.held_bytes.load(Ordering::Relaxed) + size_of_val(&*self.sets) as u64
+        let own = size_of_val(&*self.sets) + self.pool.prepared_bytes();
+        self.held_bytes.load(Ordering::Relaxed) + own as u64
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {

@@ -91,7 +91,7 @@ fn seeks_pay_for_a_merge_of_a_level_0_that_is_not_due() {
         Some(&b"again"[..])
     );
 
-    // Gets pay nothing.
+    // Gets pay nothing: the cache has no room for the tree.
     run();
     for i in 0..10_000 {
         keyspace.get(key(i % 4000)).unwrap();
@@ -108,6 +108,40 @@ fn seeks_pay_for_a_merge_of_a_level_0_that_is_not_due() {
     // Two pages for each seek.
     seeks(1 << 10);
     assert_eq!(runs(), 0);
+}
+
+/// 1 MiB below a run of level 0: a merge that 8,192 gets pay.
+#[test]
+fn gets_pay_for_a_merge_if_the_cache_holds_the_tree() {
+    let disk = SimStorage::new(4);
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    let design = Design {
+        compression: Compression::None,
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    (0..1 << 8).for_each(|i| keyspace.put(key(i), [i as u8; 4000]).unwrap());
+    keyspace.compact::<&[u8]>(..).unwrap();
+    for i in [0, 100, 200] {
+        keyspace.put(key(i), b"again").unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let runs = || keyspace.stats().levels[0].runs;
+    let gets = |count: u64| {
+        for i in 0..count {
+            assert!(keyspace.get(key(i % 256)).unwrap().is_some());
+        }
+        keyspace.wait_until_merged().unwrap();
+    };
+    gets(8 << 10);
+    assert_eq!(runs(), 1, "the first look begins the count");
+    gets(2 << 10);
+    assert_eq!(runs(), 0);
+    assert_eq!(
+        keyspace.get(key(100)).unwrap().as_deref(),
+        Some(&b"again"[..])
+    );
 }
 
 #[test]

@@ -14,9 +14,9 @@ impl<'s, T: Facts> Planner<'s, T> {
         self.runs_down().or_else(|| self.runs_together())
     }
 
-    /// Takes all runs down before they are due, so that seeks read a page of one run only. Does
-    /// nothing if they would also become one run of several below.
-    pub(super) fn plan_for_seeks(&self) -> Option<Plan> {
+    /// Takes all runs down before they are due, so that reads ask one run only. Does nothing
+    /// if they would also become one run of several below.
+    pub(super) fn plan_for_reads(&self) -> Option<Plan> {
         let next = self.next_level(0)?;
         if self.target(0).is_of_nodes() || self.target(next).takes_several_runs() {
             return None;

@@ -98,14 +98,14 @@ pub(crate) fn plan_level0<T: Facts>(
     due.then(|| planner.plan_level0()).flatten()
 }
 
-/// A merge of level 0 before it is due, if no other job runs and each seek then reads fewer pages
+/// A merge of level 0 before it is due, if no other job runs and each read then asks fewer runs
 /// permanently.
-pub(crate) fn plan_for_seeks<T: Facts>(
+pub(crate) fn plan_for_reads<T: Facts>(
     shape: &Shape<T>,
     targets: &[LevelTarget],
     limits: &PlanLimits,
 ) -> Option<Plan> {
-    Planner::new(shape, targets, &[], limits).plan_for_seeks()
+    Planner::new(shape, targets, &[], limits).plan_for_reads()
 }
 
 /// The urgency of a level that the design does not use: before a level 0 that has just come due

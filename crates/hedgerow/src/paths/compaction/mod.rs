@@ -8,8 +8,8 @@
 pub(crate) mod filters;
 pub(crate) mod job;
 pub(crate) mod output;
+pub(crate) mod paid;
 pub(crate) mod retain;
-pub(crate) mod seeks;
 pub(crate) mod warming;
 
 use std::sync::Arc;

@@ -92,8 +92,11 @@ fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<b
         }
         let pages = StreamedPages::new(table.clone(), STREAM_BYTES_MAX);
         for block in 0.. {
-            if block % STEP_BLOCKS == 0 && (partition.is_dropped() || !is_time(engine)) {
-                return Ok(false);
+            if block % STEP_BLOCKS == 0 {
+                if partition.is_dropped() || !is_time(engine) {
+                    return Ok(false);
+                }
+                engine.memory.cache.prepare_slab();
             }
             if !pages.cache_block(block)? {
                 break;

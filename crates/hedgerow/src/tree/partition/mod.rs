@@ -163,8 +163,9 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
-    /// The newest run of level 0, and the number of seeks, at the last look at level 0.
-    pub(crate) seeks_since: Option<(RunId, u64)>,
+    /// The newest run of level 0, and the number of gets and of seeks, at the last look of each at
+    /// level 0.
+    pub(crate) reads_since: [Option<(RunId, u64)>; 2],
     /// The time when the tree was given another design, until the tree has the shape of that
     /// design.
     pub(crate) retuned_at: Option<Duration>,
