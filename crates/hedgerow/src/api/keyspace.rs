@@ -509,9 +509,7 @@ impl Keyspace {
     pub fn wait_until_merged(&self) -> Result<()> {
         let at = self.engine.writer()?.commit().next_seqno;
         wait::for_flushes(&self.engine, &self.cell.state.load().partitions, at)?;
-        wait::until_idle(&self.engine, &self.cell.state.load().partitions)?;
-        self.engine.remove_obsolete();
-        Ok(())
+        wait::until_idle(&self.engine, &self.cell.state.load().partitions)
     }
 
     /// Gives the keyspace another design. The design is in force and durable when this returns. A

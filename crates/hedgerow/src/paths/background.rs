@@ -52,14 +52,8 @@ pub(crate) fn spawn(
 ) {
     let engine_ref = Arc::downgrade(engine);
     engine.scheduler.submit(priority, move || {
-        let Some(engine) = engine_ref.upgrade() else {
-            return;
-        };
-        job(&engine);
-        // Last, and not on a thread that writers may be waiting for: a file system that tells the
-        // device of free blocks may take half a second.
-        if priority > Priority::Flush {
-            engine.remove_obsolete();
+        if let Some(engine) = engine_ref.upgrade() {
+            job(&engine);
         }
     });
 }
@@ -73,10 +67,37 @@ fn spawn_for(
 ) {
     let partition_ref = Arc::downgrade(partition);
     spawn(engine, priority, move |engine| {
-        if let Some(partition) = partition_ref.upgrade() {
-            job(engine, &partition);
+        let Some(partition) = partition_ref.upgrade() else {
+            return;
+        };
+        let _busy = (priority != Priority::Warm).then(|| Busy::begin(engine, &partition));
+        job(engine, &partition);
+        // Last, and not on a thread that writers may be waiting for: a file system that tells the
+        // device of free blocks may take half a second.
+        if priority > Priority::Flush {
+            engine.remove_obsolete();
         }
     });
+}
+
+/// Counts a job of a tree until the job has let go of all tables that it made obsolete.
+struct Busy<'a> {
+    engine: &'a Engine,
+    partition: &'a Partition,
+}
+
+impl<'a> Busy<'a> {
+    fn begin(engine: &'a Engine, partition: &'a Partition) -> Busy<'a> {
+        partition.jobs.fetch_add(1, Ordering::Relaxed);
+        Busy { engine, partition }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.partition.jobs.fetch_sub(1, Ordering::Release);
+        self.engine.scheduler.notify_progress();
+    }
 }
 
 /// Runs a job on this thread. `end` records that the job is over, and its failure. A panic, which

@@ -332,7 +332,8 @@ fn assemble(
         read_mode: options.read_mode,
         memory: memory.clone(),
         stats: stats.clone(),
-        graveyard: Mutex::new(Vec::new()),
+        graveyard: Mutex::default(),
+        removing: Mutex::default(),
     });
     let next = (
         state.next_table.max(1),

@@ -26,6 +26,8 @@ pub(crate) struct TableContext {
     /// The obsolete files that nobody reads any more. The removal of a large file takes too long
     /// for the reader that happens to be the last.
     pub(crate) graveyard: Mutex<Vec<Obsolete>>,
+    /// Held by the thread that removes them.
+    pub(crate) removing: Mutex<()>,
 }
 
 /// A file to be removed, of a table or of a filter over several runs.

@@ -569,8 +569,10 @@ impl Engine {
         self.throttle.set(Pressure::Log, fill);
     }
 
-    /// Removes the files of obsolete tables without readers, and their cached pages.
+    /// Removes the files of obsolete tables without readers, and their cached pages. Waits for
+    /// another thread that does so.
     pub(crate) fn remove_obsolete(&self) {
+        let _one_at_a_time = lock(&self.tables.removing);
         let obsolete = std::mem::take(&mut *lock(&self.tables.graveyard));
         for file in &obsolete {
             // A file that stays behind is removed when the database is opened again.

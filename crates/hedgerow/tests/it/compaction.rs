@@ -4,12 +4,16 @@ use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn};
 use hedgerow::{Compression, Db, Design, ErrorKind, Event, Keyspace, Layout};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::faults::check_no_leftovers;
-use crate::support::{builder, contents, files, key, kind, open, plain, plain_small, small, value};
+use crate::support::{
+    DIR, builder, contents, files, key, kind, open, plain, plain_small, small, value,
+};
+use crate::watched::{Watched, Watcher};
 
 fn filled(db: &Db, count: u64) -> Keyspace {
     let keyspace = plain_small(db);
@@ -142,6 +146,47 @@ fn gets_pay_for_a_merge_if_the_cache_holds_the_tree() {
         keyspace.get(key(100)).unwrap().as_deref(),
         Some(&b"again"[..])
     );
+}
+
+/// A disk that removes files late: 20 ms after it was told to.
+struct LateRemovals(Mutex<mpsc::Receiver<()>>);
+
+impl Watcher for LateRemovals {
+    fn before(&self, call: &str, _: &Path) {
+        if call == "remove" {
+            let never = self.0.lock().unwrap();
+            assert!(never.recv_timeout(Duration::from_millis(20)).is_err());
+        }
+    }
+}
+
+/// The thread of the last merge removes its inputs after the merge has ended.
+#[test]
+fn a_merged_tree_has_no_other_files() {
+    let (_sender, never) = mpsc::channel();
+    let disk = Arc::new(Watched {
+        disk: SimStorage::new(1),
+        watcher: LateRemovals(Mutex::new(never)),
+    });
+    let environment = Environment {
+        storage: disk.clone(),
+        clock: Arc::new(OsClock::new()),
+        spawn: Arc::new(OsSpawn),
+        background: Background::Threads(2),
+    };
+    let db = Db::builder(DIR).environment(environment).open().unwrap();
+    let keyspace = db
+        .keyspace_with("plain", Layout::sorted(), small())
+        .unwrap();
+    for round in 0..4 {
+        (0..300).for_each(|i| keyspace.put(key(i), value(i + round)).unwrap());
+        keyspace.flush().unwrap();
+        keyspace.wait_until_merged().unwrap();
+        let stats = keyspace.stats();
+        let tables = stats.levels.iter().map(|level| level.tables).sum();
+        let files = files(&disk.disk, "tables");
+        assert_eq!(files.len(), tables, "round {round}: {files:?}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A simulated disk that tells a watcher of the calls that find, read or make files.
+//! A simulated disk that tells a watcher of the calls that find, read, make or remove files.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{DirEntry, FileLock, RandomRead, ReadMode, Segment, SequentialWrite, Storage};
 
-/// Learns of calls before they are made: `list`, `size`, `open`, `create` or `segment`.
+/// Learns of calls before they are made: `list`, `size`, `open`, `create`, `segment` or `remove`.
 pub(crate) trait Watcher: Send + Sync + 'static {
     fn before(&self, call: &str, path: &Path);
 }
@@ -37,7 +37,7 @@ impl<W: Watcher> Storage for Watched<W> {
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> { self.before("list", dir).list(dir) }
     fn size(&self, path: &Path) -> io::Result<u64> { self.before("size", path).size(path) }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.rename(from, to) }
-    fn remove(&self, path: &Path) -> io::Result<()> { self.disk.remove(path) }
+    fn remove(&self, path: &Path) -> io::Result<()> { self.before("remove", path).remove(path) }
     fn remove_dir(&self, dir: &Path) -> io::Result<()> { self.disk.remove_dir(dir) }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }

@@ -2,6 +2,7 @@
 //! of its own try.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{flush_all, settle, spawn_flush};
 use crate::base::entry::SeqNo;
@@ -146,7 +147,8 @@ fn is_idle(work: &Work) -> bool {
     work.running.is_empty() && !work.probing
 }
 
-/// Waits until none of these trees needs a merge or a filter: for tests and tools.
+/// Waits until none of these trees needs a merge or a filter, and the files are removed that no
+/// reader holds: for tests and tools.
 pub(crate) fn until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> Result<()> {
     for partition in partitions {
         partition.work().merge_failure = None;
@@ -171,8 +173,12 @@ pub(crate) fn until_idle(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) ->
                 break;
             }
         }
-        // The thread of the last job may not have done this yet.
+        // The thread of the last job may not have done the rest.
         compaction::end_retune(engine, partition);
+        engine.scheduler.wait_until(|| {
+            partition.jobs.load(Ordering::Acquire) == 0 || engine.check_open().is_err()
+        });
     }
+    engine.remove_obsolete();
     engine.check_open()
 }

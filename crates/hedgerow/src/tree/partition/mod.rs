@@ -9,7 +9,7 @@ mod single;
 
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -156,6 +156,8 @@ pub(crate) struct Partition {
     /// True if the partition was dropped or cleared: no new work begins, and its tables are removed
     /// when they have no holders.
     dropped: AtomicBool,
+    /// The number of running jobs that change the tree, until each has let go of its tables.
+    pub(crate) jobs: AtomicUsize,
 }
 
 /// The state of a tree's background jobs.
@@ -211,6 +213,7 @@ impl Partition {
             work: Mutex::default(),
             filters: TreeFilters::default(),
             dropped: AtomicBool::new(false),
+            jobs: AtomicUsize::new(0),
         })
     }
 
