@@ -99,10 +99,10 @@ fn print_record(number: u32, record: &LogRecord, arguments: &Arguments, report: 
         "offset": record.offset,
         "bytes": record.bytes,
         "first_sequence_number": record.first_seqno.0,
-        "known_durable": {
-            "segment": record.known_durable.segment,
-            "offset": record.known_durable.offset,
-        },
+        "known_durable": record.known_durable.map(|durable| json!({
+            "segment": durable.segment,
+            "offset": durable.offset,
+        })),
         "operations": record.operations.len(),
     });
     if arguments.operations {

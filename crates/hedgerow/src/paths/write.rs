@@ -198,16 +198,17 @@ fn reserve(
             return Ok(Err(Outcome::Changed));
         }
         let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
-        let Some(place) = state.tail.reserve(payload.bytes().len()) else {
-            let next = state.next_seqno;
-            if writer
-                .log
-                .roll(&mut state.tail, payload.bytes().len(), next)?
-            {
+        let (bytes, next, durable) = (
+            payload.bytes().len(),
+            state.next_seqno,
+            writer.log.durable(),
+        );
+        let Some(place) = state.tail.reserve(bytes, payload.count(), next, durable) else {
+            if writer.log.roll(&mut state.tail, bytes, next)? {
                 after_roll(engine, writer, &mut state);
             } else {
                 drop(state);
-                writer.log.prepare_spare(payload.bytes().len(), next)?;
+                writer.log.prepare_spare(bytes, next)?;
             }
             continue;
         };

@@ -38,8 +38,10 @@ pub(crate) enum What {
     Footer,
     /// A record's payload.
     Manifest,
-    /// A record with its header, of a numbered segment.
+    /// A full record with its header, of a numbered segment.
     Log(u32),
+    /// A short record with its header, of a numbered segment.
+    ShortLog(u32),
 }
 
 fn checksum(file: u64, offset: usize, parts: &[&[u8]]) -> [u8; 4] {
@@ -80,6 +82,10 @@ impl Sealed {
                 file[at + 8..at + 12].copy_from_slice(&sum);
                 let header = checksum(u64::from(segment), at, &[&file[at + 4..at + 32]]);
                 file[at..at + 4].copy_from_slice(&header);
+            }
+            What::ShortLog(segment) => {
+                let sum = checksum(u64::from(segment), at, &[&file[at + 4..end]]);
+                file[at..at + 4].copy_from_slice(&sum);
             }
         }
         disk.set_contents(&self.path, &file).unwrap();
@@ -126,11 +132,15 @@ pub(crate) fn sealed(disk: &SimStorage) -> Vec<Sealed> {
             let at = record.offset as usize;
             let payload = disk.contents(&path).unwrap()[at + 4..at + 8].to_vec();
             let payload = u32::from_le_bytes(payload.try_into().unwrap());
+            let (what, bytes) = match payload & 0x8000_0000 {
+                0 => (What::Log(number), 32 + payload as usize),
+                _ => (What::ShortLog(number), 12 + (payload & 0xFFFF) as usize),
+            };
             all.push(Sealed {
                 path: path.clone(),
-                what: What::Log(number),
+                what,
                 at,
-                bytes: 32 + payload as usize,
+                bytes,
             });
         }
     }
@@ -345,6 +355,7 @@ fn falsified_fields_give_an_answer_or_corruption() {
             |it: &Sealed| it.what == What::Footer,
             |it: &Sealed| it.what == What::Manifest,
             |it: &Sealed| matches!(it.what, What::Log(_)),
+            |it: &Sealed| matches!(it.what, What::ShortLog(_)),
         ];
         let kind = kinds[random.below(kinds.len())];
         let of_kind: Vec<_> = sealed[subject].iter().filter(|it| kind(it)).collect();

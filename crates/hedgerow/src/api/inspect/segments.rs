@@ -60,8 +60,8 @@ pub struct LogRecord {
     pub bytes: u64,
     /// The number of its first operation; the others follow.
     pub first_seqno: SeqNo,
-    /// The log was durable up to here when the record was written.
-    pub known_durable: LogPosition,
+    /// The log was durable up to here when the record was written. A short record does not say it.
+    pub known_durable: Option<LogPosition>,
     /// The operations. A record without any is the seal of a full segment.
     pub operations: Vec<Operation>,
 }
@@ -181,7 +181,7 @@ fn decoded(record: &Record<'_>) -> Result<LogRecord> {
     });
     Ok(LogRecord {
         offset: u64::from(record.offset),
-        bytes: record.header.record_bytes(),
+        bytes: record.header.end(record.offset) - u64::from(record.offset),
         first_seqno: record.header.first_seqno,
         known_durable: record.header.known_durable,
         operations: operations.collect::<Result<_>>()?,

@@ -33,7 +33,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::stats::Counter;
 
 use super::record;
-use super::record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::record::{Form, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 
 /// The bytes ahead of the records that are prepared in a segment. A sync may write all prepared
 /// bytes, so it is not the whole segment.
@@ -41,6 +41,8 @@ const PREPARED_BYTES: u64 = 1 << 20;
 /// A shorter sync leaves the segment's pages to the writers, since the next records go to the same
 /// pages.
 const WRITTEN_BACK_BYTES_MIN: u64 = 256 << 10;
+/// The part of a segment in which at least one record is full and says what is durable.
+const SAYING_BYTES: u64 = 4 << 10;
 /// The approximate bytes of segments that are prepared ahead. On a system that is busy with the
 /// writes of a flush, a preparation takes some hundred milliseconds, and commits should not wait
 /// for it.
@@ -70,6 +72,8 @@ pub(crate) fn segment_number(name: &str) -> Option<u32> {
 #[derive(Debug)]
 pub(crate) struct LiveSegment {
     number: u32,
+    /// The number from which its records count.
+    first_seqno: SeqNo,
     path: PathBuf,
     file: Arc<dyn Segment>,
     /// `None` until the segment is sealed.
@@ -86,8 +90,12 @@ pub(crate) struct Tail {
     /// Loaded briefly by each commit; a reference count would cost more than the load.
     segment: ArcSwap<LiveSegment>,
     number: u32,
+    first_seqno: SeqNo,
     capacity_bytes: u64,
     offset: u64,
+    /// The durable position that the last full record says at least, and the part of the segment
+    /// where that record is.
+    said: Option<(LogPosition, u64)>,
     /// The partitions that wrote into this segment, with the number of their latest write.
     touched: Vec<(PartitionId, Arc<CachePadded<AtomicU64>>)>,
 }
@@ -96,6 +104,7 @@ pub(crate) struct Tail {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     segment: Guard<Arc<LiveSegment>>,
+    form: Form,
     offset: u64,
     end: u64,
 }
@@ -129,6 +138,8 @@ impl Tail {
     fn new(segment: Arc<LiveSegment>) -> Tail {
         Tail {
             number: segment.number,
+            first_seqno: segment.first_seqno,
+            said: None,
             capacity_bytes: segment.file.capacity_bytes(),
             segment: ArcSwap::new(segment),
             offset: SEGMENT_HEADER_BYTES as u64,
@@ -162,23 +173,40 @@ impl Tail {
             "only the last place can be given back"
         );
         self.offset = place.offset;
+        self.said = None;
     }
 
-    /// Takes the place for a record with this many payload bytes, if the segment has room for it
-    /// and for the seal.
-    pub(crate) fn reserve(&mut self, payload_bytes: usize) -> Option<Reservation> {
-        let bytes = record::record_bytes(payload_bytes as u64);
-        let with_seal = self.offset + bytes + RECORD_HEADER_BYTES as u64;
-        (with_seal <= self.capacity_bytes).then(|| self.take(bytes))
+    /// Takes the place for a record, if the segment has room for it and for the seal. The log is
+    /// durable up to `durable` at least.
+    pub(crate) fn reserve(
+        &mut self,
+        payload_bytes: usize,
+        ops: u32,
+        first_seqno: SeqNo,
+        durable: LogPosition,
+    ) -> Option<Reservation> {
+        let saying = Some((durable, self.offset / SAYING_BYTES));
+        let form = if self.said == saying {
+            Form::shortest(payload_bytes, ops, first_seqno.0 - self.first_seqno.0)
+        } else {
+            Form::Full
+        };
+        let end = form.end(self.offset, payload_bytes as u64);
+        let with_seal = Form::Full.end(end, 0);
+        if with_seal > self.capacity_bytes {
+            return None;
+        }
+        self.said = saying;
+        Some(self.take(form, end))
     }
 
-    fn take(&mut self, bytes: u64) -> Reservation {
-        let offset = self.offset;
-        self.offset += bytes;
+    fn take(&mut self, form: Form, end: u64) -> Reservation {
+        let offset = std::mem::replace(&mut self.offset, end);
         Reservation {
             segment: self.segment.load(),
+            form,
             offset,
-            end: self.offset,
+            end,
         }
     }
 }
@@ -272,7 +300,7 @@ impl Log {
         let Some(segment) = self.take_spare(payload_bytes) else {
             return Ok(false);
         };
-        let seal = tail.take(RECORD_HEADER_BYTES as u64);
+        let seal = tail.take(Form::Full, Form::Full.end(tail.offset, 0));
         // The next sync writes the part that this fills: it is less than a mebibyte.
         let _filled = self.write(&seal, b"", 0, next_seqno)?;
         let highest = tail
@@ -300,20 +328,31 @@ impl Log {
             segment: number,
             offset: place.offset as u32,
         };
-        let header = record::seal(payload, ops, first_seqno, self.durable(), at);
-        let payload_offset = place.offset + RECORD_HEADER_BYTES as u64;
+        let (full, short);
+        let header: &[u8] = match place.form {
+            Form::Full => {
+                full = record::seal(payload, ops, first_seqno, self.durable(), at);
+                &full
+            }
+            Form::Short => {
+                let after = first_seqno.0 - place.segment.first_seqno.0;
+                short = record::seal_short(payload, ops, after, at);
+                &short
+            }
+        };
+        let payload_offset = place.offset + header.len() as u64;
         let padding = place.end - payload_offset - payload.len() as u64;
         // The header comes last, so that a torn write leaves no header over a stale payload.
         let written = (place.segment.file)
             .write_at(payload_offset, payload)
             .and_then(|()| {
-                let zeros = &[0; record::RECORD_ALIGN][..padding as usize];
+                let zeros = &[0; 8][..padding as usize];
                 place
                     .segment
                     .file
                     .write_at(payload_offset + payload.len() as u64, zeros)
             })
-            .and_then(|()| place.segment.file.write_at(place.offset, &header));
+            .and_then(|()| place.segment.file.write_at(place.offset, header));
         written.map_err(|e| self.poison_with(Error::io("write", &place.segment.path, e)))?;
         self.bytes_written.add(place.end - place.offset);
         let passed = |offset| offset / PREPARED_BYTES * PREPARED_BYTES;
@@ -489,6 +528,7 @@ impl Log {
         segments.next_number = number + 1;
         segments.spares.push_back(Arc::new(LiveSegment {
             number,
+            first_seqno: next_seqno,
             path,
             file,
             pins: Mutex::default(),
@@ -607,9 +647,8 @@ impl Log {
 }
 
 fn needed_bytes(payload_bytes: usize) -> u64 {
-    SEGMENT_HEADER_BYTES as u64
-        + record::record_bytes(payload_bytes as u64)
-        + RECORD_HEADER_BYTES as u64
+    let end = Form::Full.end(SEGMENT_HEADER_BYTES as u64, payload_bytes as u64);
+    Form::Full.end(end, 0)
 }
 
 fn fits(segment: &LiveSegment, payload_bytes: usize) -> bool {

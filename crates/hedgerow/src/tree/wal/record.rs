@@ -15,10 +15,12 @@ use crate::base::error::{Error, Result};
 
 /// The size of a segment's header; the first record starts here.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
-/// The size of a record's header; its payload starts there.
+/// The size of a full record's header; its payload starts there.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+/// The size of a short record's header.
+pub(crate) const SHORT_HEADER_BYTES: usize = 12;
 /// Records start at multiples of this.
-pub(crate) const RECORD_ALIGN: usize = 8;
+pub(crate) const RECORD_ALIGN: usize = 4;
 /// The version of the log's format.
 pub(crate) const VERSION: u32 = 0;
 /// The longest encoding of an operation without its key and value: kind and flags, partition, two
@@ -26,6 +28,13 @@ pub(crate) const VERSION: u32 = 0;
 pub(crate) const OP_OVERHEAD_BYTES_MAX: usize = 1 + 5 + 5 + 5;
 
 const MAGIC: [u8; 8] = *b"hedgelog";
+/// This bit in the place of a full record's payload size marks a short record.
+const SHORT: u32 = 1 << 31;
+/// The largest payload of a short record. A reader that looks for records checks that many bytes at
+/// each place that looks like a short one.
+const SHORT_PAYLOAD_BYTES_MAX: usize = 1023;
+/// The most operations of a short record.
+const SHORT_OPS_MAX: u32 = 255;
 
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,48 +99,101 @@ impl SegmentHeader {
     }
 }
 
+/// The two forms of a record's header. A short one says neither what was durable nor its number in
+/// full, and has one checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Full,
+    Short,
+}
+
+impl Form {
+    /// The shortest form for a record that need not say what was durable. `after` is its number
+    /// counted from the segment's.
+    pub(crate) fn shortest(payload_bytes: usize, ops: u32, after: u64) -> Form {
+        let fits = payload_bytes <= SHORT_PAYLOAD_BYTES_MAX
+            && (1..=SHORT_OPS_MAX).contains(&ops)
+            && after <= u64::from(u32::MAX);
+        if fits { Form::Short } else { Form::Full }
+    }
+
+    /// The form of a record, by its first 8 bytes.
+    pub(crate) fn of(front: &[u8]) -> Option<Form> {
+        let word = front.get(4..)?.first_chunk::<4>()?;
+        Some(match u32::from_le_bytes(*word) & SHORT {
+            0 => Form::Full,
+            _ => Form::Short,
+        })
+    }
+
+    pub(crate) fn header_bytes(self) -> usize {
+        match self {
+            Form::Full => RECORD_HEADER_BYTES,
+            Form::Short => SHORT_HEADER_BYTES,
+        }
+    }
+
+    /// The offset behind a record at `offset`, with its padding.
+    pub(crate) fn end(self, offset: u64, payload_bytes: u64) -> u64 {
+        let end = offset + self.header_bytes() as u64 + payload_bytes;
+        match self {
+            Form::Full => end.next_multiple_of(8),
+            Form::Short => end.next_multiple_of(RECORD_ALIGN as u64),
+        }
+    }
+}
+
 /// The header of a record, before its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
+    pub(crate) form: Form,
     /// The size of the payload without padding.
     pub(crate) payload_bytes: u32,
-    pub(crate) payload_checksum: u32,
     /// The number of operations; each has its own sequence number.
     pub(crate) ops: u32,
     /// The number of the first operation.
     pub(crate) first_seqno: SeqNo,
-    /// The log was durable up to here when the record was written.
-    pub(crate) known_durable: LogPosition,
+    /// The log was durable up to here when the record was written. Only full records say it.
+    pub(crate) known_durable: Option<LogPosition>,
 }
 
 impl RecordHeader {
-    /// The size of the whole record with its padding.
-    pub(crate) fn record_bytes(&self) -> u64 {
-        record_bytes(u64::from(self.payload_bytes))
+    /// The offset behind the record, if it is at this one.
+    pub(crate) fn end(&self, offset: u32) -> u64 {
+        self.form
+            .end(u64::from(offset), u64::from(self.payload_bytes))
+    }
+
+    /// The payload among the bytes of the record.
+    pub(crate) fn payload<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        let from = self.form.header_bytes();
+        record.get(from..from + self.payload_bytes as usize)
+    }
+
+    /// Returns true if these bytes, up to its end, are the record with this header, padding
+    /// included.
+    pub(crate) fn verifies(&self, record: &[u8], segment: u32, offset: u32) -> bool {
+        let Some(payload) = self.payload(record) else {
+            return false;
+        };
+        let (header, behind) = record.split_at(self.form.header_bytes());
+        let (at, expected) = match self.form {
+            Form::Full => (8, payload_checksum(payload, segment, offset)),
+            Form::Short => (0, short_checksum(&header[4..], payload, segment, offset)),
+        };
+        let checksum = header[at..].first_chunk::<4>();
+        checksum.is_some_and(|found| agree(u32::from_le_bytes(*found), expected))
+            && behind[payload.len()..].iter().all(|&byte| byte == 0)
     }
 
     /// The number of the last operation. Without operations, the number before the record.
     pub(crate) fn last_seqno(&self) -> SeqNo {
         SeqNo((self.first_seqno.0 + u64::from(self.ops)).saturating_sub(1))
     }
-
-    /// Returns true if these are the header's payload bytes. Padding is not part of them.
-    pub(crate) fn covers(&self, payload: &[u8], segment: u32, offset: u32) -> bool {
-        payload.len() == self.payload_bytes as usize
-            && agree(
-                self.payload_checksum,
-                payload_checksum(payload, segment, offset),
-            )
-    }
 }
 
-/// The size in the log of a record with this much payload: header, payload, padding.
-pub(crate) const fn record_bytes(payload_bytes: u64) -> u64 {
-    (RECORD_HEADER_BYTES as u64 + payload_bytes).next_multiple_of(RECORD_ALIGN as u64)
-}
-
-/// The header for a payload of less than 4 GiB at this place. The caller writes header, payload,
-/// and zeros up to [`record_bytes`].
+/// The header of a full record for a payload of less than 2 GiB at this place. The caller writes
+/// header, payload, and zeros up to [`Form::end`].
 pub(crate) fn seal(
     payload: &[u8],
     ops: u32,
@@ -139,7 +201,7 @@ pub(crate) fn seal(
     known_durable: LogPosition,
     at: LogPosition,
 ) -> [u8; RECORD_HEADER_BYTES] {
-    assert!(payload.len() <= u32::MAX as usize);
+    assert!(payload.len() < SHORT as usize);
     debug_assert!((at.offset as usize).is_multiple_of(RECORD_ALIGN));
     debug_assert!(known_durable <= at);
     let mut header = [0; RECORD_HEADER_BYTES];
@@ -154,26 +216,97 @@ pub(crate) fn seal(
     header
 }
 
-/// Reads the header at an offset of a segment; `None` if no record of this segment starts here.
+/// The header of a short record, if that is the [shortest form](Form::shortest) of the record.
+/// `after` is its number counted from the segment's.
+pub(crate) fn seal_short(
+    payload: &[u8],
+    ops: u32,
+    after: u64,
+    at: LogPosition,
+) -> [u8; SHORT_HEADER_BYTES] {
+    assert!(Form::shortest(payload.len(), ops, after) == Form::Short);
+    let mut header = [0; SHORT_HEADER_BYTES];
+    let front = SHORT | ops << 16 | payload.len() as u32;
+    header[4..8].copy_from_slice(&front.to_le_bytes());
+    header[8..12].copy_from_slice(&(after as u32).to_le_bytes());
+    let checksum = short_checksum(&header[4..], payload, at.segment, at.offset);
+    header[..4].copy_from_slice(&checksum.to_le_bytes());
+    header
+}
+
+/// The payload size of the short record that may begin with these bytes; `None` if none does.
+fn short_payload_bytes(front: u32) -> Option<usize> {
+    let payload_bytes = (front & 0xFFFF) as usize;
+    let ops = (front & !SHORT) >> 16;
+    let is_short = front & SHORT != 0
+        && payload_bytes <= SHORT_PAYLOAD_BYTES_MAX
+        && (1..=SHORT_OPS_MAX).contains(&ops);
+    is_short.then_some(payload_bytes)
+}
+
+/// Returns true if a record may start with these 8 bytes. Rules out, without a checksum, bytes that
+/// were never written and records that would not fit into `left` bytes.
+pub(crate) fn may_start(start: [u8; 8], left: u64) -> bool {
+    let word = u64::from_le_bytes(start);
+    let front = (word >> 32) as u32;
+    let end = match front & SHORT {
+        0 => Form::Full.end(0, u64::from(front)),
+        _ => match short_payload_bytes(front) {
+            Some(payload_bytes) => Form::Short.end(0, payload_bytes as u64),
+            None => return false,
+        },
+    };
+    word != 0 && end <= left
+}
+
+/// Reads the header at an offset of a segment; `None` if no record of this segment starts here. The
+/// checksum of a short record covers its payload, too: [`RecordHeader::verifies`].
 #[inline]
-pub(crate) fn decode_header(bytes: &[u8], segment: u32, offset: u32) -> Option<RecordHeader> {
-    let (checksum, covered) = bytes.get(..RECORD_HEADER_BYTES)?.split_first_chunk::<4>()?;
+pub(crate) fn decode_header(
+    bytes: &[u8],
+    segment: u32,
+    offset: u32,
+    first_seqno: SeqNo,
+) -> Option<RecordHeader> {
+    let header = match Form::of(bytes)? {
+        Form::Full => decode_full(bytes.get(..RECORD_HEADER_BYTES)?, segment, offset)?,
+        Form::Short => decode_short(bytes.get(..SHORT_HEADER_BYTES)?, first_seqno)?,
+    };
+    let plausible = header.first_seqno <= SeqNo::MAX
+        && header.last_seqno() <= SeqNo::MAX
+        && header.known_durable <= Some(LogPosition { segment, offset });
+    plausible.then_some(header)
+}
+
+fn decode_full(bytes: &[u8], segment: u32, offset: u32) -> Option<RecordHeader> {
+    let (checksum, covered) = bytes.split_first_chunk::<4>()?;
     let expected = seeded(seed(segment, offset), covered);
     if !agree(u32::from_le_bytes(*checksum), expected) {
         return None;
     }
     let mut reader = ByteReader::new(covered);
-    let header = RecordHeader {
-        payload_bytes: reader.u32("payload size").ok()?,
-        payload_checksum: reader.u32("payload checksum").ok()?,
+    let payload_bytes = reader.u32("payload size").ok()?;
+    let _payload_checksum = reader.u32("payload checksum").ok()?;
+    Some(RecordHeader {
+        form: Form::Full,
+        payload_bytes,
         ops: reader.u32("operation count").ok()?,
         first_seqno: SeqNo(reader.u64("first sequence number").ok()?),
-        known_durable: position(&mut reader).ok()?,
-    };
-    let plausible = header.first_seqno <= SeqNo::MAX
-        && header.last_seqno() <= SeqNo::MAX
-        && header.known_durable <= LogPosition { segment, offset };
-    plausible.then_some(header)
+        known_durable: Some(position(&mut reader).ok()?),
+    })
+}
+
+fn decode_short(bytes: &[u8], first_seqno: SeqNo) -> Option<RecordHeader> {
+    let mut reader = ByteReader::new(bytes.get(4..)?);
+    let front = reader.u32("sizes").ok()?;
+    let after = reader.u32("sequence number").ok()?;
+    Some(RecordHeader {
+        form: Form::Short,
+        payload_bytes: short_payload_bytes(front)? as u32,
+        ops: (front & !SHORT) >> 16,
+        first_seqno: SeqNo(first_seqno.0.saturating_add(u64::from(after))),
+        known_durable: None,
+    })
 }
 
 /// The seed of a record's checksums.
@@ -185,6 +318,11 @@ fn seed(segment: u32, offset: u32) -> u64 {
 /// payload cannot pass for a header.
 fn payload_checksum(payload: &[u8], segment: u32, offset: u32) -> u32 {
     extend(seeded(seed(segment, offset), b"p"), payload)
+}
+
+/// The checksum of a short record, over its header after the checksum and its payload.
+fn short_checksum(header: &[u8], payload: &[u8], segment: u32, offset: u32) -> u32 {
+    extend(seeded(seed(segment, offset), header), payload)
 }
 
 fn put_position(out: &mut Vec<u8>, position: LogPosition) {

@@ -12,10 +12,50 @@ fn a_segment_of_a_dropped_partition_is_needed_until_its_commits_are_published() 
     let (log, mut tail) = Log::create(storage, dir, 4 << 10, 1, SeqNo(1), Vec::new()).unwrap();
     let latest = Arc::new(CachePadded(AtomicU64::new(7)));
     tail.touch(PartitionId(3), &latest);
-    let _being_copied = tail.reserve(100).unwrap();
+    let durable = log.durable();
+    let _being_copied = tail.reserve(100, 1, SeqNo(7), durable).unwrap();
     log.prepare_spare(0, SeqNo(8)).unwrap();
     assert!(log.roll(&mut tail, 0, SeqNo(8)).unwrap());
     let is_dropped = |_: PartitionId| None;
     assert_eq!(log.first_needed(SeqNo(6), is_dropped), 1);
     assert_eq!(log.first_needed(SeqNo(7), is_dropped), 2);
+}
+
+/// A small record says what is durable only if that changed, or none did in its 4 KiB.
+#[test]
+fn records_say_what_is_durable_once() {
+    let storage = Arc::new(SimStorage::new(1));
+    let dir = Path::new("log");
+    storage.create_dir_all(dir).unwrap();
+    let (log, mut tail) = Log::create(storage, dir, 64 << 10, 1, SeqNo(1), Vec::new()).unwrap();
+    let mut seqno = 1;
+    let mut durable = log.durable();
+    let mut reserve = |tail: &mut Tail, durable| {
+        let place = tail.reserve(100, 1, SeqNo(seqno), durable).unwrap();
+        seqno += 1;
+        place
+    };
+    let first = reserve(&mut tail, durable);
+    assert_eq!((first.form, first.end - first.offset), (Form::Full, 136));
+    let second = reserve(&mut tail, durable);
+    assert_eq!(
+        (second.form, second.end - second.offset),
+        (Form::Short, 112)
+    );
+    durable.offset += 8;
+    let told = reserve(&mut tail, durable);
+    assert_eq!(told.form, Form::Full);
+    tail.give_back(told);
+    assert_eq!(
+        reserve(&mut tail, durable).form,
+        Form::Full,
+        "nobody wrote it"
+    );
+    let places: Vec<_> = (0..72).map(|_| reserve(&mut tail, durable)).collect();
+    let full = places.iter().filter(|place| place.form == Form::Full);
+    let offsets: Vec<u64> = full.map(|place| place.offset).collect();
+    assert!(
+        matches!(offsets[..], [4096..4208, 8192..8304]),
+        "{offsets:?}"
+    );
 }

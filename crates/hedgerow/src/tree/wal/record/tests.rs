@@ -62,8 +62,9 @@ proptest! {
     }
 
     #[test]
-    fn garbage_headers_are_no_headers(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-        prop_assert_eq!(decode_header(&bytes, 1, 64), None);
+    fn garbage_is_no_record(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let header = decode_header(&bytes, 1, 64, SeqNo(1));
+        prop_assert!(header.is_none_or(|header| !header.verifies(&bytes, 1, 64)));
         prop_assert_eq!(SegmentHeader::decode(&bytes, 1).unwrap(), None);
     }
 }
@@ -79,32 +80,51 @@ fn a_wrong_operation_count_is_corruption() {
     }
 }
 
-#[test]
-fn a_header_is_valid_only_in_its_place() {
-    let header = seal(b"payload", 1, SeqNo(9), DURABLE, AT);
-    let decoded = decode_header(&header, AT.segment, AT.offset).unwrap();
-    assert_eq!(decoded.payload_bytes, 7);
-    assert_eq!((decoded.ops, decoded.first_seqno), (1, SeqNo(9)));
-    assert_eq!(decoded.last_seqno(), SeqNo(9));
-    assert_eq!(decoded.known_durable, DURABLE);
-    assert_eq!(decoded.record_bytes(), 40);
-    assert!(decoded.covers(b"payload", AT.segment, AT.offset));
-    assert!(!decoded.covers(b"payload", AT.segment + 1, AT.offset));
-    assert!(!decoded.covers(b"payloae", AT.segment, AT.offset));
-    assert!(!decoded.covers(b"payloa", AT.segment, AT.offset));
-    assert_eq!(decode_header(&header, AT.segment + 1, AT.offset), None);
-    assert_eq!(decode_header(&header, AT.segment, AT.offset + 8), None);
+/// The bytes of a record of one operation in each form, numbered 9 in a segment that counts from 3.
+fn records() -> [Vec<u8>; 2] {
+    let full = seal(b"payload", 1, SeqNo(9), DURABLE, AT);
+    let short = seal_short(b"payload", 1, 6, AT);
+    [(Form::Full, &full[..]), (Form::Short, &short[..])].map(|(form, header)| {
+        let mut record = [header, b"payload"].concat();
+        record.resize((form.end(4096, 7) - 4096) as usize, 0);
+        record
+    })
+}
+
+fn decoded(record: &[u8], segment: u32, offset: u32) -> Option<RecordHeader> {
+    let header = decode_header(record, segment, offset, SeqNo(3))?;
+    header.verifies(record, segment, offset).then_some(header)
 }
 
 #[test]
-fn every_flipped_bit_of_a_header_shows() {
-    let record = seal(b"payload", 1, SeqNo(9), DURABLE, AT);
-    let segment = SegmentHeader::new(7, DURABLE, SeqNo(3)).encode();
-    for bit in 0..RECORD_HEADER_BYTES * 8 {
-        let mut damaged = record;
-        damaged[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(decode_header(&damaged, AT.segment, AT.offset), None);
+fn a_record_is_valid_only_in_its_place() {
+    for (record, bytes) in records().iter().zip([40, 20]) {
+        let header = decoded(record, AT.segment, AT.offset).unwrap();
+        assert_eq!(record.len(), bytes);
+        assert_eq!(header.end(AT.offset) - 4096, bytes as u64);
+        assert_eq!(header.payload(record), Some(&b"payload"[..]));
+        assert_eq!((header.ops, header.first_seqno), (1, SeqNo(9)));
+        assert_eq!(header.last_seqno(), SeqNo(9));
+        let says = (header.form == Form::Full).then_some(DURABLE);
+        assert_eq!(header.known_durable, says);
+        assert_eq!(decoded(record, AT.segment + 1, AT.offset), None);
+        assert_eq!(decoded(record, AT.segment, AT.offset + 8), None);
+        for cut in 0..bytes - 1 {
+            assert_eq!(decoded(&record[..cut], AT.segment, AT.offset), None);
+        }
     }
+}
+
+#[test]
+fn every_flipped_bit_of_a_record_shows() {
+    for record in records() {
+        for bit in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decoded(&damaged, AT.segment, AT.offset), None, "bit {bit}");
+        }
+    }
+    let segment = SegmentHeader::new(7, DURABLE, SeqNo(3)).encode();
     for bit in 0..SEGMENT_HEADER_BYTES * 8 {
         let mut damaged = segment;
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -113,13 +133,23 @@ fn every_flipped_bit_of_a_header_shows() {
 }
 
 #[test]
+fn only_small_records_are_short() {
+    assert_eq!(Form::shortest(1023, 255, u64::from(u32::MAX)), Form::Short);
+    assert_eq!(Form::shortest(1024, 1, 0), Form::Full);
+    assert_eq!(Form::shortest(100, 256, 0), Form::Full);
+    assert_eq!(Form::shortest(0, 0, 0), Form::Full, "a seal");
+    assert_eq!(Form::shortest(100, 1, 1 << 32), Form::Full);
+}
+
+#[test]
 fn a_record_cannot_know_more_than_came_before_it() {
     let mut header = seal(b"", 0, SeqNo(9), AT, AT);
-    assert!(decode_header(&header, AT.segment, AT.offset).is_some());
+    assert!(decode_header(&header, AT.segment, AT.offset, SeqNo(3)).is_some());
     header[28..32].copy_from_slice(&(AT.offset + 8).to_le_bytes());
     let checksum = seeded(seed(AT.segment, AT.offset), &header[4..]);
     header[..4].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(decode_header(&header, AT.segment, AT.offset), None);
+    let found = decode_header(&header, AT.segment, AT.offset, SeqNo(3));
+    assert_eq!(found, None);
 }
 
 #[test]
@@ -163,6 +193,19 @@ fn the_documented_bytes_are_the_bytes() {
         at,
     ));
     bytes.extend_from_slice(payload.bytes());
-    bytes.resize(64 + record_bytes(payload.bytes().len() as u64) as usize, 0);
+    let end = Form::Full.end(64, payload.bytes().len() as u64);
+    bytes.resize(end as usize, 0);
+    let at = LogPosition {
+        segment: 2,
+        offset: end as u32,
+    };
+    payload.clear();
+    payload.put(PartitionId(3), b"ash", b"tree");
+    bytes.extend_from_slice(&seal_short(payload.bytes(), 1, 2, at));
+    bytes.extend_from_slice(payload.bytes());
+    bytes.resize(
+        Form::Short.end(end, payload.bytes().len() as u64) as usize,
+        0,
+    );
     crate::base::codec::hex::check_documented("wal.md", &bytes);
 }

@@ -1,7 +1,7 @@
 use hedgerow_io::sim::SimStorage;
 use proptest::prelude::*;
 
-use super::super::record::{Payload, seal};
+use super::super::record::{Payload, seal, seal_short};
 use super::*;
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::ErrorKind;
@@ -43,19 +43,33 @@ impl Image {
         self.starts.clear();
     }
 
+    /// Appends a full record that says that the log is durable up to `durable`.
     fn append(&mut self, value_bytes: usize, durable: LogPosition) {
+        self.append_as(Form::Full, value_bytes, durable);
+    }
+
+    fn append_short(&mut self, value_bytes: usize) {
+        self.append_as(Form::Short, value_bytes, at(0, 0));
+    }
+
+    fn append_as(&mut self, form: Form, value_bytes: usize, durable: LogPosition) {
         let mut payload = Payload::new();
         let number = self.starts.len() as u8;
         payload.put(PartitionId(1), &[b'k', number], &vec![number; value_bytes]);
+        let payload = payload.bytes();
         let here = at(self.segment, self.end as u32);
-        let header = seal(payload.bytes(), 1, SeqNo(u64::from(number)), durable, here);
-        let size = record_bytes(payload.bytes().len() as u64) as usize;
-        let record = &mut self.bytes[self.end..self.end + size];
+        let seqno = SeqNo(1 + u64::from(number));
+        let header = match form {
+            Form::Full => seal(payload, 1, seqno, durable, here).to_vec(),
+            Form::Short => seal_short(payload, 1, u64::from(number), here).to_vec(),
+        };
+        let end = form.end(self.end as u64, payload.len() as u64) as usize;
+        let record = &mut self.bytes[self.end..end];
         record.fill(0);
-        record[..RECORD_HEADER_BYTES].copy_from_slice(&header);
-        record[RECORD_HEADER_BYTES..][..payload.bytes().len()].copy_from_slice(payload.bytes());
+        record[..header.len()].copy_from_slice(&header);
+        record[header.len()..][..payload.len()].copy_from_slice(payload);
         self.starts.push(self.end as u32);
-        self.end += size;
+        self.end = end;
     }
 
     fn reader(&self) -> SegmentReader {
@@ -89,15 +103,34 @@ fn three_records() -> Image {
     image
 }
 
+/// Short records of odd sizes among full ones.
+fn mixed_records() -> Image {
+    let mut image = Image::new(SEGMENT, 4096);
+    image.append(10, at(SEGMENT, 64));
+    for value_bytes in [1, 2, 3, 100] {
+        image.append_short(value_bytes);
+    }
+    image.append(7, at(SEGMENT, 120));
+    image.append_short(9);
+    image
+}
+
 #[test]
 fn records_come_back_in_order() {
-    let image = three_records();
-    let mut reader = image.reader();
-    assert_eq!(reader.header().unwrap().known_durable, at(SEGMENT - 1, 64));
-    assert_eq!(read_all(&mut reader), image.starts);
-    assert_eq!(reader.position(), at(SEGMENT, image.end as u32));
-    assert!(reader.next().unwrap().is_none());
-    assert_eq!(reader.scan_for_valid(image.end as u32).unwrap(), None);
+    for image in [three_records(), mixed_records()] {
+        let mut reader = image.reader();
+        assert_eq!(reader.header().unwrap().known_durable, at(SEGMENT - 1, 64));
+        assert_eq!(read_all(&mut reader), image.starts);
+        assert_eq!(reader.position(), at(SEGMENT, image.end as u32));
+        assert!(reader.next().unwrap().is_none());
+        assert_eq!(reader.scan_for_valid(image.end as u32).unwrap(), None);
+    }
+    let mut reader = mixed_records().reader();
+    let mut numbers = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        numbers.push(record.header.first_seqno.0);
+    }
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]
@@ -119,7 +152,12 @@ fn a_record_may_end_where_the_segment_ends() {
 /// A file cut anywhere holds exactly the records that are whole.
 #[test]
 fn a_cut_segment_ends_at_the_last_whole_record() {
-    let image = three_records();
+    for image in [three_records(), mixed_records()] {
+        is_cut_anywhere(&image);
+    }
+}
+
+fn is_cut_anywhere(image: &Image) {
     for cut in 0..image.end {
         let mut reader = reader_of(&image.bytes[..cut], SEGMENT).unwrap();
         let mut ends = image.starts[1..].to_vec();
@@ -160,6 +198,22 @@ fn damage_in_the_middle_shows_what_was_durable_behind_it() {
             Some(at(SEGMENT, 120)),
             "bit {bit}"
         );
+    }
+}
+
+#[test]
+fn damage_of_a_short_record_shows_what_was_durable_behind_it() {
+    let image = mixed_records();
+    let (from, to) = (image.starts[2], image.starts[5]);
+    for bit in from * 8..to * 8 {
+        let mut damaged = mixed_records();
+        damaged.bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+        let hit = image.starts.partition_point(|&start| start <= bit / 8) - 1;
+        let mut reader = damaged.reader();
+        assert_eq!(read_all(&mut reader), image.starts[..hit], "bit {bit}");
+        let end = reader.position().offset;
+        let durable = reader.scan_for_valid(end).unwrap();
+        assert_eq!(durable, Some(at(SEGMENT, 120)), "bit {bit}");
     }
 }
 
@@ -216,18 +270,24 @@ proptest! {
 fn scan_speed() {
     use hedgerow_io::Clock;
     let clock = hedgerow_io::os::OsClock::new();
-    for (what, value) in [("random", None), ("small", Some(1u8)), ("zero", Some(0))] {
+    for (what, value) in [
+        ("random", None),
+        ("small", Some(1)),
+        ("short", Some(1)),
+        ("zero", Some(0u8)),
+    ] {
         let mut image = Image::new(SEGMENT, 64 << 20);
         let mut state = 1u64;
         for byte in &mut image.bytes[SEGMENT_HEADER_BYTES..] {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
             *byte = value.unwrap_or((state >> 33) as u8);
         }
-        if value == Some(1) {
+        let words = image.bytes[SEGMENT_HEADER_BYTES..].chunks_exact_mut(4);
+        match what {
             // Sizes that fit: every offset needs a checksum.
-            for word in image.bytes[SEGMENT_HEADER_BYTES..].chunks_exact_mut(4) {
-                word[1..].fill(0);
-            }
+            "small" => words.for_each(|word| word[1..].fill(0)),
+            "short" => words.for_each(|word| word.copy_from_slice(&[0xFF, 3, 1, 0x80])),
+            _ => {}
         }
         let mut reader = image.reader();
         let start = clock.now();
