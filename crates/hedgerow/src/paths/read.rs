@@ -132,7 +132,7 @@ pub(crate) fn get_observed(
                             Asked::Table(table) => observer.page(table, id),
                             Asked::Probe(probe) => observer.probe_page(probe, id),
                         }
-                        page = lookup.fetch(id)?;
+                        page = lookup.accept(asked, asked.page(id))?;
                     }
                     Step::Done(answer) => break read_value(engine, answer, want, observer)?,
                 }
@@ -502,6 +502,9 @@ impl<'a> TableLookup<'a> {
         let Query { key, hash, .. } = self.query;
         // Large levels, whose filters are seldom in a cache, have the most time to come.
         for level in self.version.levels.iter().rev() {
+            if level.is_empty() {
+                continue;
+            }
             let group = &level.groups[level.group_for(key)];
             group.filters.touch(hash);
             // Tables under a filter over several runs have no filters of their own.
@@ -516,15 +519,11 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// Reads the page that is needed. If the page of a filter over several runs is damaged, the
+    /// Accepts the page that is needed. If the page of a filter over several runs is damaged, the
     /// lookup skips the filter: the filter is rebuilt from the tables, and they know the answer.
-    fn fetch(&mut self, id: PageId) -> Result<Option<Page>> {
-        let page = self.asked().page(id);
-        self.accept(page)
-    }
-
-    fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
-        match (self.asked(), page) {
+    #[inline]
+    fn accept(&mut self, asked: Asked<'a>, page: Result<Page>) -> Result<Option<Page>> {
+        match (asked, page) {
             (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
                 probe.pages.note_damage(&error);
                 self.at.asked = None;
@@ -649,6 +648,10 @@ impl<'a> TableLookup<'a> {
     fn next(&mut self, observer: &mut impl Observer) -> Option<AskedAt> {
         let (key, position) = (self.query.key, &mut *self.at);
         while let Some(level) = self.version.levels.get(position.level) {
+            if level.is_empty() {
+                position.level += 1;
+                continue;
+            }
             let at = position.group.get_or_insert_with(|| {
                 let number = level.group_for(key);
                 GroupPosition {

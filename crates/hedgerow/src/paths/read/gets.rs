@@ -265,7 +265,10 @@ impl<T> Get<'_, T> {
     fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
         match self.answer {
             Some(_) => page.map(Some),
-            None => self.lookup().accept(page),
+            None => {
+                let mut lookup = self.lookup();
+                lookup.accept(lookup.asked(), page)
+            }
         }
     }
 

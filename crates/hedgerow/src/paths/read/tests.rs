@@ -182,7 +182,10 @@ impl Fixture {
         let mut page = None;
         loop {
             match lookup.step(&stats, page.take(), &mut asks).unwrap() {
-                Step::Read(id) => page = lookup.fetch(id).unwrap(),
+                Step::Read(id) => {
+                    let asked = lookup.asked();
+                    page = lookup.accept(asked, asked.page(id)).unwrap();
+                }
                 Step::Done(answer) => return (answer.map(|it| it.seqno), asks),
             }
         }
