@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use hedgerow::{Cursor, KeyOrder, Keyspace, Slice};
 
 use crate::encoding::Encoding;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RangeArguments {
@@ -36,15 +36,11 @@ pub(crate) struct Range {
 
 impl RangeArguments {
     pub(crate) fn range(&self, encoding: Encoding) -> Result<Range, Failure> {
-        let key = |flag: &str, argument: &Option<OsString>| match argument {
-            Some(text) if text.is_empty() => {
-                let message = format!("expected a key after --{flag}, found an empty one");
-                Err(Failure::new(Exit::Usage, message))
-            }
-            Some(text) => encoding.argument(text).map(Some),
-            None => Ok(None),
+        let key = |argument: &Option<OsString>| {
+            let key = argument.as_ref().map(|text| encoding.argument(text));
+            key.transpose()
         };
-        if let Some(prefix) = key("prefix", &self.prefix)? {
+        if let Some(prefix) = key(&self.prefix)? {
             return Ok(Range {
                 to: successor(&prefix),
                 from: Some(prefix.clone()),
@@ -52,8 +48,8 @@ impl RangeArguments {
             });
         }
         Ok(Range {
-            from: key("from", &self.from)?,
-            to: key("to", &self.to)?,
+            from: key(&self.from)?,
+            to: key(&self.to)?,
             prefix: None,
         })
     }

@@ -125,9 +125,10 @@ fn the_malformed_line_is_named_and_what_came_before_it_stays() {
     fails_saying(&place.run("load", &["pairs.jsonl"]), 1, &parts);
     assert_eq!(contents(&place).len(), 4000);
 
-    let empty_key = place.run_with_input("load", &["--format", "csv"], b"key,value\na,b\n,c\n");
+    let long = format!("key,value\na,b\n{},c\n", "k".repeat((64 << 10) + 1));
+    let long_key = place.run_with_input("load", &["--format", "csv"], long.as_bytes());
     fails_saying(
-        &empty_key,
+        &long_key,
         1,
         &["standard input, line 3", "loaded 1 entry before it"],
     );

@@ -25,12 +25,13 @@ use std::sync::Arc;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace, Partitioning};
+use hedgerow::{Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Partitioning};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
 use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers, designs};
 use crate::model::Map;
+use crate::order::{ANY_KEY, takes};
 use crate::random::{Random, mix};
 use crate::run::ask_often;
 use crate::setup::{Setup, suited};
@@ -432,6 +433,10 @@ impl Harness {
         Some((name, round.db.existing_keyspace(name)?))
     }
 
+    fn key(&mut self) -> Vec<u8> {
+        any_key(&mut self.random, self.keys, self.setup.order)
+    }
+
     fn value(&mut self) -> Arc<[u8]> {
         self.written += 1;
         let bytes = match self.random.below(30) {
@@ -456,7 +461,7 @@ impl Harness {
             let Some((name, keyspace)) = self.keyspace(round) else {
                 continue;
             };
-            let key = key(self.random.skewed(self.keys)).bytes();
+            let key = self.key();
             let value = (puts && !self.random.one_in(8)).then(|| self.value());
             let added = match &value {
                 Some(value) => batch.put(&keyspace, &key, value),
@@ -499,7 +504,7 @@ impl Harness {
         };
         let mut entries = Map::new();
         for _ in 0..=self.random.skewed(60) {
-            let key = key(self.random.skewed(self.keys)).bytes();
+            let key = self.key();
             entries.insert(key, self.value());
         }
         let result = keyspace.bulk_load(entries.iter().map(Ok::<_, Error>));
@@ -515,7 +520,7 @@ impl Harness {
         let Some((name, keyspace)) = self.keyspace(round) else {
             return Ok(());
         };
-        let key = key(self.random.skewed(self.keys)).bytes();
+        let key = self.key();
         let more = self.value();
         let mut seen = None;
         let result = keyspace.update(&key, |old| {
@@ -745,5 +750,14 @@ impl Harness {
             ));
         }
         Ok(Ended::NotDone)
+    }
+}
+
+/// Draws a key that keyspaces of this order take.
+fn any_key(random: &mut Random, keys: u64, order: KeyOrder) -> Vec<u8> {
+    let key = key(random.skewed(keys)).bytes();
+    match takes(order, &key) {
+        true => key,
+        false => ANY_KEY.to_vec(),
     }
 }

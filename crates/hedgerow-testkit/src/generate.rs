@@ -22,15 +22,18 @@ pub struct Mix {
     /// The frequency of openings, kills and copies of the database, in thousandths of all
     /// operations.
     pub upheaval_permille: u32,
+    /// True if the empty key is among the keys. Semi-sorted keyspaces refuse it.
+    pub empty_key: bool,
 }
 
 /// A script of some hundred operations. The seed also determines its size.
-pub fn script(seed: u64) -> Vec<Op> {
+pub fn script(seed: u64, empty_key: bool) -> Vec<Op> {
     let mut random = Random::new(seed);
     let mix = Mix {
         ops: *random.pick(&[40, 150, 400, 800]),
         keys: *random.pick(&[6, 30, 150, 600]),
         upheaval_permille: *random.pick(&[5, 20, 60]),
+        empty_key,
     };
     script_of(seed, mix)
 }
@@ -48,8 +51,14 @@ pub fn script_of(seed: u64, mix: Mix) -> Vec<Op> {
     (0..mix.ops).map(|_| generator.op()).collect()
 }
 
+/// The number of the empty key.
+const EMPTY_KEY: u64 = 2;
+
 /// The key of a number. Neighbours share a beginning.
 pub fn key(index: u64) -> Blob {
+    if index == EMPTY_KEY {
+        return Blob::of("");
+    }
     let shape = mix(index ^ 0x4b45_5953);
     match shape % 16 {
         0 if shape & 0x1000 != 0 => Blob::of([(index % 251) as u8]),
@@ -137,7 +146,10 @@ impl Generator {
     }
 
     fn key(&mut self) -> Blob {
-        key(self.random.skewed(self.mix.keys))
+        match self.random.skewed(self.mix.keys) {
+            EMPTY_KEY if !self.mix.empty_key => key(0),
+            index => key(index),
+        }
     }
 
     /// Draws a key, and rarely an invalid one.
@@ -145,7 +157,6 @@ impl Generator {
         let bad = self.dropped.is_empty() && self.random.one_in(400);
         match bad {
             false => self.key(),
-            true if self.random.one_in(2) => Blob::of(""),
             true => Blob {
                 head: b"over".to_vec(),
                 filler: Filler::Repeated(KEY_BYTES_MAX as u32 + 1),

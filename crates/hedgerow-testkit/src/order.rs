@@ -4,8 +4,8 @@
 use std::ops::{Bound, RangeBounds};
 
 use hedgerow::{
-    BulkLoadReport, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KEY_BYTES_MIN, KeyOrder, Keyspace,
-    PrefixRule, Result, ScanToken, Slice, Snapshot, UnorderedScan,
+    BulkLoadReport, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KeyOrder, Keyspace, PrefixRule,
+    Result, ScanToken, Slice, Snapshot, UnorderedScan,
 };
 
 use crate::ops::Move;
@@ -33,7 +33,7 @@ pub(crate) fn fragment(order: KeyOrder, key: &[u8]) -> Option<&[u8]> {
 
 /// Returns true if a keyspace of this order takes the key.
 pub(crate) fn takes(order: KeyOrder, key: &[u8]) -> bool {
-    (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) && fragment(order, key).is_some()
+    key.len() <= KEY_BYTES_MAX && fragment(order, key).is_some()
 }
 
 type Items = Box<dyn DoubleEndedIterator<Item = Result<(Slice, Slice)>>>;

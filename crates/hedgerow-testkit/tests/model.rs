@@ -47,7 +47,7 @@ fn explain(failure: &Failure) -> String {
 #[test]
 fn scripts_are_answered_like_the_model() {
     for_seeds("scripts_are_answered_like_the_model", 500, |seed| {
-        let script = generate::script(seed);
+        let script = generate::script(seed, true);
         match check(&setup(seed), &script) {
             Ok(_) => Ok(()),
             Err(failure) => Err(explain(&failure)),
@@ -58,7 +58,7 @@ fn scripts_are_answered_like_the_model() {
 #[test]
 fn scripts_survive_being_printed() {
     for seed in 0..40 {
-        let script = generate::script(seed);
+        let script = generate::script(seed, true);
         assert_eq!(ops::parse(&ops::print(&script)), Ok(script));
         let setup = setup(seed);
         assert_eq!(setup.to_string().parse(), Ok(setup));

@@ -55,7 +55,7 @@ pub use api::db::{Builder, Db};
 pub use api::keyspace::Keyspace;
 pub use api::repair::{Missing, RepairReport, repair, repair_with};
 pub use api::snapshot::Snapshot;
-pub use base::entry::{KEY_BYTES_MAX, KEY_BYTES_MIN, Kind as EntryKind, VALUE_BYTES_MAX};
+pub use base::entry::{KEY_BYTES_MAX, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelPaths,

@@ -32,7 +32,7 @@ pub(super) fn put(
 ) -> Result<()> {
     let mut sorted = Sorted {
         pairs,
-        last_key: Vec::new(),
+        last_key: None,
         unsorted: None,
     };
     let mut beginning = Vec::new();
@@ -54,8 +54,8 @@ pub(super) fn put(
 /// that pair.
 struct Sorted<I> {
     pairs: I,
-    /// Empty before the first pair; no key is empty.
-    last_key: Vec<u8>,
+    /// `None` before the first pair.
+    last_key: Option<Vec<u8>>,
     unsorted: Option<Pair>,
 }
 
@@ -67,11 +67,12 @@ impl<I: Iterator<Item = Pair>> Iterator for Sorted<I> {
             return None;
         }
         let pair = self.pairs.next()?;
-        if pair.0 <= self.last_key {
+        if self.last_key.as_ref().is_some_and(|last| pair.0 <= *last) {
             self.unsorted = Some(pair);
             return None;
         }
-        self.last_key.clone_from(&pair.0);
+        let last_key = self.last_key.get_or_insert_default();
+        last_key.clone_from(&pair.0);
         Some(pair)
     }
 }

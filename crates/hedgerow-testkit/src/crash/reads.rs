@@ -6,12 +6,11 @@ use std::sync::Arc;
 use hedgerow::{Db, Keyspace};
 
 use crate::blob::show;
-use crate::generate::key;
 use crate::model::Map;
 use crate::order;
 
 use super::oracle::{Contents, Oracle};
-use super::{Harness, Round};
+use super::{Harness, Round, any_key};
 
 impl Harness {
     /// Makes a read. It may fail, but must not be wrong.
@@ -25,7 +24,7 @@ impl Harness {
         }
         let empty = Map::new();
         let map = self.live.get(name).unwrap_or(&empty);
-        let key_bytes = key(self.random.skewed(self.keys)).bytes();
+        let key_bytes = any_key(&mut self.random, self.keys, self.setup.order);
         let wrong = match self.random.below(4) {
             0..=1 => keyspace.get(&key_bytes).map(|found| {
                 (found.as_deref() != map.get(&key_bytes).map(|v| &**v))
@@ -33,7 +32,7 @@ impl Harness {
             }),
             2 => {
                 let keys: Vec<_> = (0..self.random.below(20))
-                    .map(|_| key(self.random.skewed(self.keys)).bytes())
+                    .map(|_| any_key(&mut self.random, self.keys, self.setup.order))
                     .collect();
                 keyspace.multi_get(&keys).map(|found| {
                     let pairs = keys.iter().zip(&found);
@@ -73,7 +72,7 @@ impl Harness {
         for (name, map) in &self.live {
             let keyspace = db.existing_keyspace(name).ok_or("a keyspace is gone")?;
             for _ in 0..20 {
-                let key = key(self.random.skewed(self.keys)).bytes();
+                let key = any_key(&mut self.random, self.keys, self.setup.order);
                 let found = keyspace.get(&key);
                 let found = found.map_err(|e| format!("expected to read, found {e}"))?;
                 if found.as_deref() != map.get(&key).map(|v| &**v) {

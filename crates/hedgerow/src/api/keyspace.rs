@@ -52,7 +52,7 @@ const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// A handle of a keyspace. Cheap to clone, `Send + Sync`; keeps the database open.
 ///
-/// Every operation may be called from any thread. Keys have 1 byte to 64 KiB, values up to 64 MiB;
+/// Every operation may be called from any thread. Keys have up to 64 KiB, values up to 64 MiB; both may be empty;
 /// others are `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace was
 /// dropped, every operation is `Closed`.
 ///

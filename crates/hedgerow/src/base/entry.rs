@@ -7,9 +7,7 @@
 
 use crate::base::error::{Error, Result};
 
-/// The shortest user key, in bytes.
-pub const KEY_BYTES_MIN: usize = 1;
-/// The longest user key, in bytes.
+/// The longest user key, in bytes. The empty key is a key like any other.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -194,9 +192,9 @@ impl KeyHash {
 }
 
 pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    if key.len() < KEY_BYTES_MIN || key.len() > KEY_BYTES_MAX {
+    if key.len() > KEY_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "expected a key of {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, found {} bytes",
+            "expected a key of at most {KEY_BYTES_MAX} bytes, found {} bytes",
             key.len()
         )));
     }

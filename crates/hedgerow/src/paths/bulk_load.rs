@@ -60,7 +60,7 @@ pub(crate) struct BulkLoad<'a> {
     outputs: Vec<OutputTables<'a>>,
     /// One for each partition, if entries come in another order than order keys.
     sorting: Vec<Sorting<'a>>,
-    /// The order key of the last entry. Empty before the first.
+    /// The order key of the last entry.
     last_key: Vec<u8>,
     scratch: Vec<u8>,
     entries: u64,
@@ -102,12 +102,13 @@ impl<'a> BulkLoad<'a> {
         let key = facts.order.borrow(user_key, &mut self.scratch);
         let hash = KeyHash::of(user_key, facts.seed);
         let partition = facts.router.route(user_key, hash);
+        let is_first = self.entries == 0;
         self.entries += 1;
         self.user_bytes += (user_key.len() + value.len()) as u64;
         if let Some(sorting) = self.sorting.get_mut(partition) {
             return sorting.add(key, value);
         }
-        if key <= self.last_key.as_slice() {
+        if !is_first && key <= self.last_key.as_slice() {
             return Err(Error::invalid(format!(
                 "expected keys in ascending order, each once, found `{}` after `{}`",
                 user_key.escape_ascii(),

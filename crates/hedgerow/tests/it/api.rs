@@ -13,14 +13,14 @@ use crate::support::{
 };
 
 #[test]
-fn keys_have_1_byte_to_64_kib() {
+fn keys_have_up_to_64_kib() {
     let disk = SimStorage::new(1);
     let db = open(&disk);
     let keyspace = plain(&db);
     let longest = vec![7; 64 << 10];
     keyspace.put(&longest, b"v").unwrap();
-    keyspace.put([0], b"v").unwrap();
-    for refused in [vec![], vec![7; (64 << 10) + 1]] {
+    keyspace.put([], b"v").unwrap();
+    for refused in [vec![7; (64 << 10) + 1]] {
         let mut batch = db.batch();
         let snapshot = db.snapshot().unwrap();
         for error in [
@@ -37,8 +37,7 @@ fn keys_have_1_byte_to_64_kib() {
             snapshot.get(&keyspace, &refused).unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            let bound = if refused.is_empty() { "1" } else { "65536" };
-            assert!(error.to_string().contains(bound), "{error}");
+            assert!(error.to_string().contains("65536"), "{error}");
         }
         assert!(batch.is_empty());
     }

@@ -23,6 +23,7 @@ mod compaction;
 mod concurrency;
 mod corruption;
 mod crafted;
+mod empty_key;
 mod events;
 mod explain;
 mod faults;

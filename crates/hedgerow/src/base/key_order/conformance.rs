@@ -24,6 +24,7 @@ fn encode(order: &dyn Order, key: &[u8]) -> Vec<u8> {
 /// Keys at the bounds: bytes 0 and 255, prefixes of one another, the shortest and the longest.
 fn keys() -> Vec<Vec<u8>> {
     let mut keys = vec![
+        vec![],
         vec![0],
         vec![255],
         vec![0, 0],
@@ -77,14 +78,12 @@ fn different_keys_have_different_order_keys() {
 #[test]
 fn keys_out_of_bounds_are_refused() {
     for order in orders() {
-        for key in [vec![], vec![7; (64 << 10) + 1]] {
-            let error = order.check(&key).unwrap_err();
-            assert_eq!(
-                error.kind(),
-                crate::base::error::ErrorKind::InvalidArgument,
-                "{order:?}"
-            );
-        }
+        let error = order.check(&[7; (64 << 10) + 1]).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            crate::base::error::ErrorKind::InvalidArgument,
+            "{order:?}"
+        );
     }
 }
 

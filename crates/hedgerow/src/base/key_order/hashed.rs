@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! order key   bits 64..112   bits 112..128   bits 0..64 of the key hash   the user key
-//! bytes       6              2               8                            1 or more
+//! bytes       6              2               8                            0 or more
 //! ```
 //!
 //! The bits that choose the partition come after the bits that order the keys within it. So the

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! order key   XXH3-64 of the prefix, big-endian   XXH3-64 of the suffix, big-endian   the user key
-//! bytes       8                                   8                                   1 or more
+//! bytes       8                                   8                                   0 or more
 //! ```
 //!
 //! The user key breaks ties between equal hashes, so collisions cost time and nothing else. The

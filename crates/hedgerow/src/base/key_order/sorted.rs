@@ -27,9 +27,7 @@ impl Order for Sorted {
 
     /// Every beginning of a key is a prefix, also the empty one.
     fn group(&self, prefix: &[u8]) -> Result<Vec<u8>> {
-        if !prefix.is_empty() {
-            check_key(prefix)?;
-        }
+        check_key(prefix)?;
         Ok(prefix.to_vec())
     }
 

@@ -205,10 +205,11 @@ impl Extent {
         })
     }
 
-    /// All keys behind an order key.
-    pub(super) fn behind(order_key: Vec<u8>) -> Extent {
+    /// All keys behind an order key; all keys for `None`.
+    pub(super) fn behind(order_key: Option<Vec<u8>>) -> Extent {
+        let lower = order_key.map_or(Bound::Unbounded, Bound::Excluded);
         Extent {
-            bounds: (Bound::Excluded(order_key), Bound::Unbounded),
+            bounds: (lower, Bound::Unbounded),
             prefix: None,
         }
     }
@@ -224,10 +225,7 @@ pub(crate) fn range_bounds<K: AsRef<[u8]>>(
         let bound = bound.map(AsRef::as_ref);
         if let Bound::Included(key) | Bound::Excluded(key) = bound {
             order.check_ranges()?;
-            // A bound may be empty, a key may not.
-            if !key.is_empty() {
-                order.check(key)?;
-            }
+            order.check(key)?;
         }
         Ok(bound.map(|key| {
             let mut order_key = Vec::with_capacity(key.len());

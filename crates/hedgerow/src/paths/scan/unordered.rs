@@ -31,11 +31,10 @@ impl ScanToken {
         ScanToken(bytes)
     }
 
-    /// The order key of the last key visited; empty at the beginning.
-    fn order_key(&self, facts: &KeyspaceFacts) -> Result<Vec<u8>> {
-        let mut order_key = Vec::new();
+    /// The order key of the last key visited; `None` at the beginning.
+    fn order_key(&self, facts: &KeyspaceFacts) -> Result<Option<Vec<u8>>> {
         if self.0.is_empty() {
-            return Ok(order_key);
+            return Ok(None);
         }
         let parts = self.0.split_first_chunk();
         let parts = parts.filter(|(check, _)| u32::from_le_bytes(**check) == check_of(facts));
@@ -46,8 +45,9 @@ impl ScanToken {
             ))
         })?;
         facts.order.check(user_key)?;
+        let mut order_key = Vec::new();
         facts.order.encode(user_key, &mut order_key);
-        Ok(order_key)
+        Ok(Some(order_key))
     }
 }
 
@@ -71,8 +71,8 @@ impl From<Vec<u8>> for ScanToken {
 pub struct UnorderedScan {
     scan: Scan,
     view: Arc<View>,
-    /// The last key visited; empty before the first.
-    last: Vec<u8>,
+    /// The last key visited; `None` before the first.
+    last: Option<Vec<u8>>,
     begin: ScanToken,
 }
 
@@ -82,7 +82,7 @@ impl UnorderedScan {
         Ok(UnorderedScan {
             scan: Scan::new(view.clone(), Extent::behind(order_key)),
             view,
-            last: Vec::new(),
+            last: None,
             begin: begin.clone(),
         })
     }
@@ -90,10 +90,10 @@ impl UnorderedScan {
     /// The position of this scan: a scan resumed there visits the keys behind the last one
     /// returned.
     pub fn token(&self) -> ScanToken {
-        if self.last.is_empty() {
-            return self.begin.clone();
+        match &self.last {
+            Some(key) => ScanToken::after(key, &self.view.state.facts),
+            None => self.begin.clone(),
         }
-        ScanToken::after(&self.last, &self.view.state.facts)
     }
 }
 
@@ -111,8 +111,9 @@ impl Iterator for UnorderedScan {
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.scan.next()?;
         if let Ok((key, _)) = &item {
-            self.last.clear();
-            self.last.extend_from_slice(key);
+            let last = self.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
         }
         Some(item)
     }

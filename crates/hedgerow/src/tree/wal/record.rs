@@ -8,8 +8,7 @@ use crate::base::codec::checksum::{agree, extend, place, seeded};
 use crate::base::codec::features::Features;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{
-    Flags, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, LogPosition, PartitionId, SeqNo, Tag,
-    VALUE_BYTES_MAX,
+    Flags, KEY_BYTES_MAX, Kind, LogPosition, PartitionId, SeqNo, Tag, VALUE_BYTES_MAX,
 };
 use crate::base::error::{Error, Result};
 
@@ -362,7 +361,7 @@ impl Payload {
 
     /// Appends an operation. Deletes have no value. The caller has checked key and value.
     pub(crate) fn push(&mut self, partition: PartitionId, tag: Tag, user_key: &[u8], value: &[u8]) {
-        debug_assert!((KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&user_key.len()));
+        debug_assert!(user_key.len() <= KEY_BYTES_MAX);
         debug_assert!(value.len() <= VALUE_BYTES_MAX);
         self.bytes
             .reserve(OP_OVERHEAD_BYTES_MAX + user_key.len() + value.len());
@@ -458,9 +457,7 @@ impl<'a> Ops<'a> {
         } else {
             b""
         };
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&user_key.len())
-            || value.len() > VALUE_BYTES_MAX
-        {
+        if user_key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(Error::corruption(format!(
                 "a key of {} bytes or a value of {} bytes is out of bounds",
                 user_key.len(),

@@ -27,7 +27,8 @@ pub(in super::super) struct BlockBuilder {
     keys: Vec<u8>,
     values: Vec<u8>,
     last_key: Vec<u8>,
-    last_seqno: SeqNo,
+    /// `None` before the first entry of all blocks.
+    last_seqno: Option<SeqNo>,
     base: Option<SeqNo>,
     largest_seqno: SeqNo,
     /// The bytes of the lengths.
@@ -41,16 +42,18 @@ impl BlockBuilder {
     /// Checks that `(key, seqno)` comes after the last entry. Returns true if the key equals the
     /// last one. A table out of order would answer wrong, so this is always checked.
     pub(in super::super) fn check_order(&self, key: &[u8], seqno: SeqNo) -> bool {
+        let Some(last_seqno) = self.last_seqno else {
+            return false;
+        };
         let same_key = *key == self.last_key[..];
         assert!(
-            self.last_key.is_empty() || same_key || *key > self.last_key[..],
+            same_key || *key > self.last_key[..],
             "entries are added in order: {key:?} after {:?}",
             self.last_key
         );
         assert!(
-            !same_key || seqno < self.last_seqno,
-            "versions are added newest first: {seqno:?} after {:?}",
-            self.last_seqno
+            !same_key || seqno < last_seqno,
+            "versions are added newest first: {seqno:?} after {last_seqno:?}"
         );
         same_key
     }
@@ -89,7 +92,7 @@ impl BlockBuilder {
         self.keys.extend_from_slice(&key[shared..]);
         self.last_key.truncate(same);
         self.last_key.extend_from_slice(&key[same..]);
-        self.last_seqno = seqno;
+        self.last_seqno = Some(seqno);
         self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
         self.largest_seqno = self.largest_seqno.max(seqno);
         self.pending.push(Pending {
