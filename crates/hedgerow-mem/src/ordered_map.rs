@@ -56,6 +56,16 @@ impl OrderedMap {
         Approach(tree::Approach::new(&self.tree, Position { key, seqno }))
     }
 
+    /// Estimates the part of all entries that lies before (`key`, `seqno_max`): 0.0 to 1.0. Cost: a
+    /// `get` that looks at the children of each node on its way.
+    #[must_use]
+    pub fn share_before(&self, key: &[u8], seqno_max: u64) -> f64 {
+        self.tree.share_before(&Position {
+            key,
+            seqno: seqno_max,
+        })
+    }
+
     /// The bytes of the map's chunks. They count against a memory budget.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

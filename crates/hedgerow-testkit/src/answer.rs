@@ -47,6 +47,14 @@ pub(crate) fn entry(key: &[u8], value: &[u8]) -> String {
     format!("{}={}", show(key), show(value))
 }
 
+/// Line: the first and the last entry, and the number of keys.
+pub(crate) fn ends<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    ends: [Option<(K, V)>; 2],
+    count: usize,
+) -> String {
+    format!("{} of {count}", moves(ends.into_iter()))
+}
+
 /// Line: the target of each move of a cursor.
 pub(crate) fn moves<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     places: impl Iterator<Item = Option<(K, V)>>,

@@ -375,7 +375,7 @@ impl Harness {
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
         match self
             .random
-            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4])
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4, 12])
         {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
@@ -424,6 +424,7 @@ impl Harness {
             11 => self.load(round),
             12 => self.retune(round),
             13 => self.move_all(round),
+            14 => self.pop(round),
             _ => self.copy(round),
         }
     }
@@ -551,6 +552,39 @@ impl Harness {
         let commit = vec![(name.to_owned(), key, new)];
         let ended = self.ended(round, &what, result.map(drop))?;
         self.conclude(ended, commit, false);
+        Ok(())
+    }
+
+    /// Takes the first or the last entry of a sorted keyspace.
+    fn pop(&mut self, round: &mut Round) -> Result<(), String> {
+        let Some((name, keyspace)) = self.keyspace(round) else {
+            return Ok(());
+        };
+        let last = self.random.one_in(3);
+        let map = self.live.get(name).filter(|map| !map.is_empty());
+        let Some(map) = map.filter(|_| self.setup.order == KeyOrder::Sorted) else {
+            return Ok(());
+        };
+        let expected = match last {
+            true => map.last_key_value(),
+            false => map.first_key_value(),
+        };
+        let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
+        let result = match last {
+            true => keyspace.pop_last(),
+            false => keyspace.pop_first(),
+        };
+        if let Ok(found) = &result
+            && !round.poisoned
+            && found.as_ref().map(|(k, v)| (&**k, &**v))
+                != expected.as_ref().map(|(k, v)| (&**k, &**v))
+        {
+            return Err(format!("pop of {name} found {found:?}"));
+        }
+        let what = format!("{} pop {name}", self.oracle.commits.len() + 1);
+        let gone = expected.map(|(key, _)| (name.to_owned(), key, None));
+        let ended = self.ended(round, &what, result.map(drop))?;
+        self.conclude(ended, gone.into_iter().collect(), false);
         Ok(())
     }
 

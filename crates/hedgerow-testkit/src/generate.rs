@@ -101,7 +101,7 @@ impl Generator {
         }
         match self
             .random
-            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15])
+            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15])
         {
             0 => Op::Put {
                 keyspace: self.keyspace().into(),
@@ -121,7 +121,14 @@ impl Generator {
             6 => self.cursor(),
             7 => self.snapshot(),
             8 => self.maintenance(),
-            _ => self.load(),
+            9 => self.load(),
+            10 => Op::Pop {
+                keyspace: self.keyspace().into(),
+                last: self.random.one_in(3),
+            },
+            _ => Op::Ends {
+                source: self.live_source(),
+            },
         }
     }
 

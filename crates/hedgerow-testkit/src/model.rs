@@ -91,6 +91,53 @@ impl Model {
             }
             Op::Batch { writes, .. } => self.batch(writes),
             Op::Load { keyspace, entries } => self.load(keyspace, entries),
+            Op::Pop { keyspace, last } => {
+                let map = self.map(keyspace)?;
+                let popped = if *last {
+                    map.pop_last()
+                } else {
+                    map.pop_first()
+                };
+                Ok(answer::moves(std::iter::once(popped)))
+            }
+            Op::Ends { .. }
+            | Op::Get { .. }
+            | Op::Has { .. }
+            | Op::Gets { .. }
+            | Op::Scan { .. }
+            | Op::Prefix { .. } => self.look(op),
+            Op::OpenCursor { slot, source } => {
+                let map = self.read(source)?;
+                self.cursors.insert(*slot, Cursor { map, at: None });
+                Ok(answer::done())
+            }
+            Op::MoveCursor { slot, moves } => match self.cursors.get_mut(slot) {
+                None => Ok(answer::nothing()),
+                Some(cursor) => Ok(answer::moves(moves.iter().map(|m| cursor.go(m)))),
+            },
+            Op::CloseCursor { slot } => {
+                self.cursors.remove(slot);
+                Ok(answer::done())
+            }
+            Op::Snapshot { slot } => {
+                self.snapshots.insert(*slot, self.live.clone());
+                Ok(answer::done())
+            }
+            Op::Release { slot } => {
+                self.snapshots.remove(slot);
+                Ok(answer::done())
+            }
+            other => self.maintain(other),
+        }
+    }
+
+    fn look(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Ends { source } => {
+                let map = self.read(source)?;
+                let ends = [map.first_key_value(), map.last_key_value()];
+                Ok(answer::ends(ends, map.len()))
+            }
             Op::Get { source, key } => {
                 let (map, key) = (self.read(source)?, self.checked(key)?);
                 Ok(answer::value(map.get(&key).map(|v| &**v)))
@@ -130,28 +177,7 @@ impl Model {
                 let found: Map = found.map(|(k, v)| (k.clone(), v.clone())).collect();
                 Ok(scan(&found, &Bound::Unbounded, &Bound::Unbounded, steps))
             }
-            Op::OpenCursor { slot, source } => {
-                let map = self.read(source)?;
-                self.cursors.insert(*slot, Cursor { map, at: None });
-                Ok(answer::done())
-            }
-            Op::MoveCursor { slot, moves } => match self.cursors.get_mut(slot) {
-                None => Ok(answer::nothing()),
-                Some(cursor) => Ok(answer::moves(moves.iter().map(|m| cursor.go(m)))),
-            },
-            Op::CloseCursor { slot } => {
-                self.cursors.remove(slot);
-                Ok(answer::done())
-            }
-            Op::Snapshot { slot } => {
-                self.snapshots.insert(*slot, self.live.clone());
-                Ok(answer::done())
-            }
-            Op::Release { slot } => {
-                self.snapshots.remove(slot);
-                Ok(answer::done())
-            }
-            other => self.maintain(other),
+            other => unreachable!("{other} is no read"),
         }
     }
 

@@ -7,8 +7,10 @@
 //! update a k1 append x                  # or: toggle VALUE, remove, keep
 //! batch sync put a k1 v ; del b k2      # over several keyspaces, all or nothing
 //! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
+//! pop a first                           # takes the first entry; or: last
 //! get a k1                              # `a@3` reads at snapshot 3; also `has`
 //! gets a k1 k2                          # several keys
+//! ends a@3                              # the first and the last entry, and the number of keys
 //! scan a [k1 k9) f3,b1,f*               # bounds (`-` is none); 3 forward, 1 back, rest
 //! prefix a user/ f*                     # keys with a prefix
 //! cursor 1 open a@3                     # then: cursor 1 go seek:k1 upto:k1 first last next prev
@@ -76,6 +78,18 @@ pub enum Op {
         keyspace: String,
         /// Keys and values.
         entries: Vec<(Blob, Blob)>,
+    },
+    /// Takes the first or the last entry.
+    Pop {
+        /// The keyspace.
+        keyspace: String,
+        /// True for the last entry.
+        last: bool,
+    },
+    /// Reads the first and the last entry, and counts the keys.
+    Ends {
+        /// The keyspace to read.
+        source: Source,
     },
     /// Reads the value of a key.
     Get {
@@ -390,6 +404,11 @@ impl fmt::Display for Op {
                 let mut entries = entries.iter();
                 entries.try_for_each(|(key, value)| write!(f, " {key} {value}"))
             }
+            Op::Pop { keyspace, last } => {
+                let end = if *last { "last" } else { "first" };
+                write!(f, "pop {keyspace} {end}")
+            }
+            Op::Ends { source } => write!(f, "ends {source}"),
             Op::Get { source, key } => write!(f, "get {source} {key}"),
             Op::Has { source, key } => write!(f, "has {source} {key}"),
             Op::Gets { source, keys } => write!(f, "gets {source} {}", List(keys, " ")),
@@ -612,6 +631,17 @@ impl<'a> Words<'a> {
         Ok(match first {
             "put" | "del" | "update" | "batch" => self.write_op(first)?,
             "load" => self.load()?,
+            "pop" => Op::Pop {
+                keyspace: self.name()?,
+                last: match self.next()? {
+                    "first" => false,
+                    "last" => true,
+                    other => return Err(format!("expected `first` or `last`, found `{other}`")),
+                },
+            },
+            "ends" => Op::Ends {
+                source: self.parse()?,
+            },
             "get" | "has" | "gets" | "scan" | "prefix" => self.read_op(first)?,
             "cursor" => self.cursor()?,
             "snapshot" => Op::Snapshot {

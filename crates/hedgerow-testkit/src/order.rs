@@ -36,6 +36,7 @@ pub(crate) fn takes(order: KeyOrder, key: &[u8]) -> bool {
     key.len() <= KEY_BYTES_MAX && fragment(order, key).is_some()
 }
 
+type Pair = (Slice, Slice);
 type Items = Box<dyn DoubleEndedIterator<Item = Result<(Slice, Slice)>>>;
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -84,6 +85,63 @@ pub(crate) fn scan_prefix(keyspace: &Keyspace, beginning: &[u8]) -> Result<Items
     }
     items.retain(|(key, _)| key.starts_with(beginning));
     Ok(Box::new(items.into_iter().map(Ok)))
+}
+
+/// Takes the first or the last entry.
+pub(crate) fn pop(keyspace: &Keyspace, last: bool) -> Result<Option<(Slice, Slice)>> {
+    if keyspace.layout().order != KeyOrder::Sorted {
+        let mut items = everything(keyspace, None)?.into_iter();
+        let item = if last {
+            items.next_back()
+        } else {
+            items.next()
+        };
+        if let Some((key, _)) = &item {
+            keyspace.delete(key)?;
+        }
+        return Ok(item);
+    }
+    match last {
+        true => keyspace.pop_last(),
+        false => keyspace.pop_first(),
+    }
+}
+
+/// The first and the last entry, and the number of keys.
+pub(crate) fn ends(
+    keyspace: &Keyspace,
+    snapshot: Option<&Snapshot>,
+) -> Result<([Option<Pair>; 2], usize)> {
+    let is_empty = match snapshot {
+        None => keyspace.is_empty()?,
+        Some(snapshot) => snapshot.is_empty(keyspace)?,
+    };
+    let unordered = match snapshot {
+        None => keyspace.scan_unordered()?,
+        Some(snapshot) => snapshot.scan_unordered(keyspace)?,
+    };
+    let count = unordered.keys().try_fold(0, |n, key| key.map(|_| n + 1))?;
+    if is_empty != (count == 0) {
+        return Err(conflict("a keyspace is empty and has keys"));
+    }
+    if keyspace.layout().order != KeyOrder::Sorted {
+        let items = everything(keyspace, snapshot)?;
+        return Ok(([items.first().cloned(), items.last().cloned()], count));
+    }
+    let all = || match snapshot {
+        None => keyspace.scan_all(),
+        Some(snapshot) => snapshot.scan_all(keyspace),
+    };
+    let forward = all()?.keys().collect::<Result<Vec<_>>>()?;
+    let backward = all()?.keys().rev().collect::<Result<Vec<_>>>()?;
+    if !forward.iter().eq(backward.iter().rev()) || forward.len() != count {
+        return Err(conflict("a scan of keys differs when read from its end"));
+    }
+    let ends = match snapshot {
+        None => [keyspace.first()?, keyspace.last()?],
+        Some(snapshot) => [snapshot.first(keyspace)?, snapshot.last(keyspace)?],
+    };
+    Ok((ends, count))
 }
 
 /// Loads entries whose keys ascend. Keys without an order would be loaded in any order, so this

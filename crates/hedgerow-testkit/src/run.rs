@@ -289,8 +289,10 @@ impl Runner {
             | Op::Delete { .. }
             | Op::Update { .. }
             | Op::Batch { .. }
-            | Op::Load { .. } => self.write(op),
-            Op::Get { .. }
+            | Op::Load { .. }
+            | Op::Pop { .. } => self.write(op),
+            Op::Ends { .. }
+            | Op::Get { .. }
             | Op::Has { .. }
             | Op::Gets { .. }
             | Op::Scan { .. }
@@ -364,6 +366,10 @@ impl Runner {
                 let report = order::load(keyspace, entries.collect())?;
                 return Ok(answer::added(report.entries as u32));
             }
+            Op::Pop { keyspace, last } => {
+                let popped = order::pop(self.keyspace(keyspace)?, *last)?;
+                return Ok(answer::moves(std::iter::once(popped)));
+            }
             _ => unreachable!("{op} is no write"),
         }
         Ok(answer::done())
@@ -389,6 +395,11 @@ impl Runner {
 
     fn read(&self, op: &Op) -> Result<String> {
         match op {
+            Op::Ends { source } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let (ends, count) = order::ends(keyspace, self.snapshot(source)?)?;
+                Ok(answer::ends(ends, count))
+            }
             Op::Get { source, key } => {
                 let keyspace = self.keyspace(&source.keyspace)?;
                 let value = match self.snapshot(source)? {

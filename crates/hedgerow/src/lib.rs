@@ -50,7 +50,7 @@ pub use api::internals;
 pub use design::advisor;
 
 pub use api::asynchronous::Pending;
-pub use api::batch::Batch;
+pub use api::batch::{Batch, BatchOp};
 pub use api::db::{Builder, Db};
 pub use api::keyspace::Keyspace;
 pub use api::repair::{Missing, RepairReport, repair, repair_with};
@@ -71,7 +71,7 @@ pub use hedgerow_io as io;
 pub use paths::bulk_load::BulkLoadReport;
 pub use paths::compact::CompactProgress;
 pub use paths::read::MemoryAnswer;
-pub use paths::scan::{Cursor, Scan, ScanToken, UnorderedScan};
+pub use paths::scan::{Cursor, Keys, Scan, ScanToken, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};
 
 /// The steps of a lookup, as [`Keyspace::explain`] reports them.

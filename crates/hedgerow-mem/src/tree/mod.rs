@@ -190,6 +190,26 @@ impl Tree {
         }
     }
 
+    /// Estimates the part of the entries before a position. On each level the children of the node
+    /// count by the number of their own entries, and these as equal.
+    pub(crate) fn share_before(&self, position: &Position<'_>) -> f64 {
+        let (mut share, mut width) = (0.0, 1.0);
+        let leaf = self.descend(position, 0, Side::Behind, |view| {
+            let parts = (0..=view.order.count()).map(|rank| {
+                let child = view.node.child(view.order, rank);
+                (child.order().count() + usize::from(child.level() > 0)) as f64
+            });
+            let (all, rank) = (
+                parts.clone().sum::<f64>(),
+                view.rank(position, Side::Behind),
+            );
+            share += width * parts.clone().take(rank).sum::<f64>() / all.max(1.0);
+            width *= parts.clone().nth(rank).unwrap_or(0.0) / all.max(1.0);
+        });
+        let rank = leaf.rank(position, Side::At) as f64;
+        share + width * rank / leaf.order.count().max(1) as f64
+    }
+
     pub(crate) fn seek_first<'a>(&'a self, run: &mut Run<'a>) {
         // SAFETY: the first leaf is a node of this tree's arena and was written before the tree
         // existed.

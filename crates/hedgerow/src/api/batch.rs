@@ -9,12 +9,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
-use crate::tree::engine::{Engine, Handle, KeyspaceCell};
+use crate::tree::engine::{Handle, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::wal::record::Payload;
 
 /// Writes that become visible and durable together. The operations take effect in their order, so
-/// that the last write of a key wins.
+/// that the last write of a key wins. `Send`: any thread may fill and commit it.
 ///
 /// ```
 /// # use hedgerow::{Db, Durability, Layout};
@@ -36,6 +36,28 @@ pub struct Batch {
     routes: Vec<Route>,
     /// The keyspaces in the order of the operations; equal neighbours appear once.
     keyspaces: Vec<Arc<KeyspaceCell>>,
+}
+
+/// An operation of a batch, as [`Batch::iter`] shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchOp<'a> {
+    /// A put.
+    Put {
+        /// The name of the keyspace.
+        keyspace: &'a str,
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// A delete.
+    Delete {
+        /// The name of the keyspace.
+        keyspace: &'a str,
+        /// The key.
+        key: &'a [u8],
+    },
 }
 
 struct Route {
@@ -94,17 +116,70 @@ impl Batch {
         self.payload.bytes().len()
     }
 
+    /// The operations, in their order.
+    ///
+    /// ```
+    /// # use hedgerow::{BatchOp, Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let users = db.keyspace("users", Layout::sorted())?;
+    /// let mut batch = db.batch();
+    /// batch.put(&users, "ada", "1815")?.delete(&users, "alan")?;
+    /// let deletes = batch.iter().filter(|op| matches!(op, BatchOp::Delete { .. }));
+    /// assert_eq!(deletes.count(), 1);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = BatchOp<'_>> {
+        let ops = self.payload.iter().zip(&self.routes);
+        ops.filter_map(|(op, route)| {
+            let op = op.ok()?;
+            let keyspace = self.keyspaces[route.keyspace].facts.name.as_str();
+            let key = op.user_key;
+            Some(match op.tag.kind {
+                Kind::Delete => BatchOp::Delete { keyspace, key },
+                _ => BatchOp::Put {
+                    keyspace,
+                    key,
+                    value: op.value,
+                },
+            })
+        })
+    }
+
+    /// Removes all operations and keeps their memory for the next ones.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.routes.clear();
+        self.keyspaces.clear();
+        self.routing_epoch = self.engine.routing_epoch();
+    }
+
     /// Commits all operations or none.
     ///
     /// # Errors
     /// `InvalidArgument` if it is too large, `Closed` if one of its keyspaces was dropped,
     /// `NoSpace`, `Io`; `Poisoned` after a failed write of the log.
     pub fn commit(mut self, durability: Durability) -> Result<()> {
+        self.write(durability)
+    }
+
+    /// Commits as [`Batch::commit`] does, then clears the batch for the next operations. After an
+    /// error it keeps its operations.
+    ///
+    /// # Errors
+    /// As [`Batch::commit`].
+    pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
+        self.write(durability)?;
+        self.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, durability: Durability) -> Result<()> {
         self.engine.writer()?;
         if self.is_empty() {
             return match durability {
                 Durability::Buffered => Ok(()),
-                Durability::Synced => sync(&self.engine),
+                Durability::Synced => write::sync(&self.engine),
             };
         }
         loop {
@@ -194,34 +269,12 @@ impl Batch {
     }
 }
 
-/// Makes everything committed so far durable.
-pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
-    let writer = engine.writer()?;
-    let (end, last) = {
-        let state = writer.commit();
-        (state.tail.position(), state.next_seqno.0 - 1)
-    };
-    engine.publisher.wait(last);
-    writer.log.sync_through(end)
-}
-
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deletes = |op: &Result<_>| {
-            matches!(
-                op,
-                Ok(crate::tree::wal::record::Op {
-                    tag: Tag {
-                        kind: Kind::Delete,
-                        ..
-                    },
-                    ..
-                })
-            )
-        };
+        let deletes = |op: &BatchOp<'_>| matches!(op, BatchOp::Delete { .. });
         f.debug_struct("Batch")
             .field("operations", &self.len())
-            .field("deletes", &self.payload.iter().filter(deletes).count())
+            .field("deletes", &self.iter().filter(deletes).count())
             .field("bytes", &self.bytes())
             .finish()
     }

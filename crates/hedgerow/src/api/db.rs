@@ -11,7 +11,6 @@ use hedgerow_io::{Environment, ReadMode};
 
 use crate::api::asynchronous;
 use crate::api::asynchronous::Pending;
-use crate::api::batch;
 use crate::api::batch::Batch;
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
@@ -409,7 +408,7 @@ impl Db {
     /// # Errors
     /// `Io`, `Poisoned`, `Closed`, `Unsupported` when opened for reading only.
     pub fn sync(&self) -> Result<()> {
-        batch::sync(&self.engine)
+        write::sync(&self.engine)
     }
 
     /// Becomes ready when every asynchronous call made before it has ended. Its result is the first

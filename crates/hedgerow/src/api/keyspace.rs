@@ -1,5 +1,7 @@
 //! A keyspace: a named map from keys to values, with a layout and a design of its own.
 
+mod end_entries;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -17,6 +19,8 @@ use crate::paths::background::wait;
 use crate::paths::bulk_load::{BulkLoad, BulkLoadReport};
 use crate::paths::compact;
 use crate::paths::compact::CompactProgress;
+use crate::paths::estimate;
+use crate::paths::estimate::Estimate;
 use crate::paths::explain;
 use crate::paths::explain::Explanation;
 use crate::paths::keyspaces;
@@ -28,7 +32,7 @@ use crate::paths::scan::{
 use crate::paths::self_tuning;
 use crate::paths::statistics;
 use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, WriteOp};
+use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::KeyBounds;
 use crate::tree::wal::record::Payload;
@@ -38,23 +42,14 @@ thread_local! {
     static PAYLOAD: RefCell<Payload> = RefCell::new(Payload::new());
 }
 
-/// The facts that an update has seen and must find unchanged when it writes.
-#[derive(Debug, Clone, Copy)]
-struct UpdateBasis {
-    routing_epoch: u64,
-    stripe: usize,
-    /// The number of the last write to the stripe.
-    seen: SeqNo,
-}
-
 /// A payload that grew beyond this is not kept.
 const KEPT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// A handle of a keyspace. Cheap to clone, `Send + Sync`; keeps the database open.
 ///
-/// Every operation may be called from any thread. Keys have up to 64 KiB, values up to 64 MiB; both may be empty;
-/// others are `InvalidArgument`. After [`Db::close`](crate::Db::close), or when the keyspace was
-/// dropped, every operation is `Closed`.
+/// Every operation may be called from any thread. Keys have up to 64 KiB, values up to 64 MiB, and
+/// both may be empty; longer ones are `InvalidArgument`. After [`Db::close`](crate::Db::close), or
+/// when the keyspace was dropped, every operation is `Closed`.
 ///
 /// ```
 /// # use hedgerow::{Db, Layout};
@@ -133,7 +128,8 @@ impl Keyspace {
 
     /// Replaces a key's value atomically: no other write to the key comes between reading the old
     /// value and writing the new one. `new` receives the old value and returns the new one; `None`
-    /// is no value. `new` may be called several times. Returns the new value.
+    /// is no value. `new` may be called several times. Returns the new value. Writes nothing if the
+    /// new value is the old one.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -167,6 +163,50 @@ impl Keyspace {
         mut new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
         durability: Durability,
     ) -> Result<Option<Slice>> {
+        self.try_update_with(key, |old| Ok::<_, Error>(new(old)), durability)
+    }
+
+    /// Updates as [`Keyspace::update`] does, with a function that may fail: then nothing is
+    /// written, and its error is returned.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Error, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let stock = db.keyspace("stock", Layout::sorted())?;
+    /// stock.put("apples", [3])?;
+    /// let sell = |count| {
+    ///     stock.try_update("apples", |old| match old {
+    ///         Some([left]) if *left >= count => Ok(Some(vec![left - count])),
+    ///         _ => Err(Box::<dyn std::error::Error>::from("sold out")),
+    ///     })
+    /// };
+    /// sell(2).unwrap();
+    /// assert_eq!(sell(2).unwrap_err().to_string(), "sold out");
+    /// assert_eq!(stock.get("apples")?.as_deref(), Some(&[1][..]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `new`; as [`Keyspace::update`].
+    pub fn try_update<E: From<Error>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        new: impl FnMut(Option<&[u8]>) -> std::result::Result<Option<Vec<u8>>, E>,
+    ) -> std::result::Result<Option<Slice>, E> {
+        self.try_update_with(key, new, Durability::Buffered)
+    }
+
+    /// Updates as [`Keyspace::try_update`] does, at this durability.
+    ///
+    /// # Errors
+    /// As [`Keyspace::try_update`].
+    pub fn try_update_with<E: From<Error>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut new: impl FnMut(Option<&[u8]>) -> std::result::Result<Option<Vec<u8>>, E>,
+        durability: Durability,
+    ) -> std::result::Result<Option<Slice>, E> {
         let key = key.as_ref();
         self.cell.facts.order.check(key)?;
         let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
@@ -176,18 +216,26 @@ impl Keyspace {
             let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
             self.engine.publisher.wait(seen);
             let old = self.get(key)?;
-            let replacement = new(old.as_deref());
+            let replacement = new(old.as_deref())?;
+            if replacement.as_deref() == old.as_deref() {
+                if durability == Durability::Synced {
+                    write::sync(&self.engine)?;
+                }
+                return Ok(old);
+            }
             let (tag, value) = match &replacement {
                 Some(value) => (Tag::PUT, value.as_slice()),
-                None if old.is_none() => return Ok(None),
                 None => (Tag::DELETE, &b""[..]),
             };
-            let unchanged = UpdateBasis {
+            let basis = Condition {
                 routing_epoch,
-                stripe,
-                seen: SeqNo(seen),
+                unchanged: Some(Unchanged {
+                    stripe,
+                    seen: SeqNo(seen),
+                    nearest_to: None,
+                }),
             };
-            if self.write(tag, key, value, Some(unchanged), durability)? {
+            if self.write(tag, key, value, Some(basis), durability)? {
                 return Ok(replacement.map(|value| Slice::copy_from(&value)));
             }
             self.engine.stats.update_retries.add(1);
@@ -250,13 +298,13 @@ impl Keyspace {
         Ok(load.finish()?)
     }
 
-    /// Makes one write. Returns false if something changed that had to be unchanged.
+    /// Makes one write, on a condition if there is one. Returns false if it does not hold.
     fn write(
         &self,
         tag: Tag,
         key: &[u8],
         value: &[u8],
-        unchanged: Option<UpdateBasis>,
+        condition: Option<Condition>,
         durability: Durability,
     ) -> Result<bool> {
         self.cell.facts.order.check(key)?;
@@ -266,10 +314,11 @@ impl Keyspace {
         let mut payload = PAYLOAD.take();
         let result = loop {
             self.check_not_dropped()?;
-            let routing_epoch = match &unchanged {
-                None => self.engine.routing_epoch(),
-                Some(unchanged) => unchanged.routing_epoch,
+            let present = || Condition {
+                routing_epoch: self.engine.routing_epoch(),
+                unchanged: None,
             };
+            let at = condition.unwrap_or_else(present);
             let state = self.cell.state.load();
             let partition = state.route(key, hash);
             payload.clear();
@@ -281,12 +330,8 @@ impl Keyspace {
                 user_key: key,
                 value,
             };
-            let condition = Condition {
-                routing_epoch,
-                unchanged: unchanged.map(|u| (u.stripe, u.seen)),
-            };
-            match write::commit(&self.engine, &[op], &payload, condition, durability) {
-                Ok(Outcome::Rerouted) if unchanged.is_none() => {}
+            match write::commit(&self.engine, &[op], &payload, at, durability) {
+                Ok(Outcome::Rerouted) if condition.is_none() => {}
                 Ok(outcome) => break Ok(outcome == Outcome::Committed),
                 Err(error) => break Err(error),
             }
@@ -390,6 +435,27 @@ impl Keyspace {
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
         let extent = Extent::of_range(&*self.cell.facts.order, &range)?;
         Ok(Scan::new(self.view(&extent.bounds)?, extent))
+    }
+
+    /// Scans all keys with their values, in order, from both ends, as they are now.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let fruit = db.keyspace("fruit", Layout::sorted())?;
+    /// fruit.put("fig", "2")?;
+    /// for item in fruit.scan_all()? {
+    ///     let (name, count) = item?;
+    ///     println!("{name:?}: {count:?}");
+    /// }
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
+    pub fn scan_all(&self) -> Result<Scan> {
+        self.scan::<&[u8]>(..)
     }
 
     /// Scans the keys with a prefix and their values, from both ends. In a sorted keyspace these
@@ -609,6 +675,45 @@ impl Keyspace {
             .iter()
             .map(|p| print_shape(&p.tree().version));
         trees.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Estimates the number of entries in a range, memtables included. Tombstones and versions that
+    /// no merge has dropped yet count, too. The estimate is off by at most a block in each run if
+    /// indexes are in memory.
+    /// Cost: reads no block; opens the tables at both ends of the range.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`]; a keyspace that is not sorted has no ranges but `..`.
+    pub fn approximate_entries<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.estimate(&range).map(|it| it.entries as u64)
+    }
+
+    /// Estimates the bytes of a range in files and memtables, as
+    /// [`Keyspace::approximate_entries`] estimates the entries.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let events = db.keyspace("events", Layout::sorted())?;
+    /// for i in 0..1000_u32 {
+    ///     events.put(i.to_be_bytes(), [7; 96])?;
+    /// }
+    /// let half = events.approximate_bytes(500_u32.to_be_bytes()..)?;
+    /// assert!((40_000..60_000).contains(&half));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::approximate_entries`].
+    pub fn approximate_bytes<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.estimate(&range).map(|it| it.bytes as u64)
+    }
+
+    fn estimate<K: AsRef<[u8]>>(&self, range: &impl RangeBounds<K>) -> Result<Estimate> {
+        self.check_not_dropped()?;
+        let bounds = range_bounds(&*self.cell.facts.order, range)?;
+        estimate::within(&self.cell.state.load(), &bounds)
     }
 
     /// Statistics of its levels, memory and debt.

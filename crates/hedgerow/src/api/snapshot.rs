@@ -10,7 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::slice::Slice;
 use crate::paths::read;
 use crate::paths::read::{MemoryAnswer, Want};
-use crate::paths::scan::{ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View};
+use crate::paths::scan::{ALL_KEYS, Cursor, Extent, Pair, Scan, ScanToken, UnorderedScan, View};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::partition::KeyBounds;
 
@@ -135,6 +135,38 @@ impl Snapshot {
     ) -> Result<Scan> {
         let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
         Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// Scans all keys at the snapshot, with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan_all(&self, keyspace: &Keyspace) -> Result<Scan> {
+        self.scan::<&[u8]>(keyspace, ..)
+    }
+
+    /// The first key at the snapshot with its value; `None` if the keyspace was empty.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn first(&self, keyspace: &Keyspace) -> Result<Option<Pair>> {
+        self.scan_all(keyspace)?.next().transpose()
+    }
+
+    /// The last key at the snapshot with its value; `None` if the keyspace was empty.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn last(&self, keyspace: &Keyspace) -> Result<Option<Pair>> {
+        self.scan_all(keyspace)?.next_back().transpose()
+    }
+
+    /// Returns true if no key had a value at the snapshot. Works for every key order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn is_empty(&self, keyspace: &Keyspace) -> Result<bool> {
+        Cursor::new(self.view(keyspace, &ALL_KEYS)?).is_at_end()
     }
 
     /// Scans the keys with a prefix at the snapshot, with their values, from both ends.

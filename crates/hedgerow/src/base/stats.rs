@@ -293,6 +293,8 @@ pub struct PartitionStats {
     pub worker: usize,
     /// Entries in its memtables.
     pub memtable_entries: u64,
+    /// Tombstones among them.
+    pub memtable_tombstones: u64,
     /// Bytes of its memtables.
     pub memtable_bytes: u64,
     /// Sorted runs: an upper bound of those that a get reads.
@@ -327,6 +329,13 @@ pub struct KeyspaceStats {
     pub partitions: Vec<PartitionStats>,
     /// Entries in memtables.
     pub memtable_entries: u64,
+    /// Tombstones among them.
+    pub memtable_tombstones: u64,
+    /// Entries that cursors and scans stepped over since the database was opened: tombstones,
+    /// replaced values, and writes that they do not see.
+    pub skipped: u64,
+    /// These entries per positioning of a cursor or scan, on average.
+    pub skipped_per_scan: f64,
     /// Bytes of memtables.
     pub memtable_bytes: u64,
     /// Levels that are not empty or have a target.

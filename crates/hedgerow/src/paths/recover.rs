@@ -29,7 +29,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::LevelPaths;
 use crate::base::page::TableId;
@@ -547,6 +547,9 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
                 let size = key.len() + op.value.len() + crate::base::entry::ENTRY_OVERHEAD_BYTES;
                 tree.active.reserve(size, LogPosition::default());
                 tree.active.insert(key, seqno, op.tag, op.value);
+                if op.tag.kind == Kind::Delete {
+                    tree.active.count_tombstone();
+                }
                 bytes += size as u64;
                 replayed.operations += 1;
             }

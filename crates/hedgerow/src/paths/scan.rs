@@ -10,8 +10,8 @@
 mod both_ends;
 mod unordered;
 
-pub use both_ends::Scan;
-pub(crate) use both_ends::{Extent, range_bounds};
+pub(crate) use both_ends::{Extent, Pair, range_bounds};
+pub use both_ends::{Keys, Scan};
 pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
@@ -27,6 +27,7 @@ use crate::design::merge_policy::shape::Run;
 use crate::paths::background;
 use crate::paths::compaction::paid::{self, Payer};
 use crate::paths::read::has_value;
+use crate::paths::skipped;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::merge;
@@ -102,6 +103,11 @@ impl View {
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
         }))
+    }
+
+    /// The number that it is read at.
+    pub(crate) fn seqno(&self) -> SeqNo {
+        self.seqno
     }
 
     /// Checks that an entry which the view does not see has a number that was given out (invariant
@@ -319,6 +325,8 @@ pub struct Cursor {
     at: At,
     /// Steps that are not counted in the keyspace's operations yet.
     steps: u64,
+    /// Entries stepped over that are not counted yet.
+    skipped: u64,
     pin: Pin,
 }
 
@@ -368,6 +376,7 @@ impl Cursor {
             long_value: OnceCell::new(),
             at: At::Nowhere,
             steps: 0,
+            skipped: 0,
             pin,
         }
     }
@@ -469,6 +478,11 @@ impl Cursor {
         self.settle_forward(false)
     }
 
+    /// Returns true if no key has a value. Moves to the first key.
+    pub(crate) fn is_at_end(&mut self) -> Result<bool> {
+        Ok(!self.seek_first()?)
+    }
+
     /// Moves to the last key. Returns true if there is one.
     ///
     /// # Errors
@@ -553,6 +567,17 @@ impl Cursor {
             .transpose()
     }
 
+    /// The key here, owned.
+    fn owned_key(&self) -> Result<Option<Slice>> {
+        Ok(self.key().map(Slice::copy_from))
+    }
+
+    /// The key and the value here, owned.
+    fn pair(&self) -> Result<Option<Pair>> {
+        let key = self.key().map(Slice::copy_from);
+        Ok(key.zip(self.owned_value()?))
+    }
+
     /// The source of the value; `None` if the cursor has no position.
     fn source(&self) -> Option<ValueSource<'_>> {
         match &self.value {
@@ -597,6 +622,7 @@ impl Cursor {
                 }
                 skip = true;
             }
+            self.skipped += 1;
             self.merged.advance()?;
         }
         Ok(false)
@@ -630,6 +656,7 @@ impl Cursor {
                         ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
                     })
                 } else {
+                    self.skipped += 1;
                     None
                 };
             }
@@ -659,11 +686,31 @@ impl Cursor {
             .facts
             .operations
             .add(OperationKind::Nexts, steps);
+        if self.skipped > 0 {
+            self.count_skipped();
+        }
+    }
+
+    #[cold]
+    fn count_skipped(&mut self) {
+        let skipped = std::mem::take(&mut self.skipped);
+        let View {
+            engine,
+            state,
+            covering,
+            ..
+        } = &*self.view;
+        let operations = &state.facts.operations;
+        operations.add(OperationKind::Skipped, skipped);
+        skipped::count(engine, state, covering.partitions.clone(), skipped);
     }
 
     fn count_seek(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         self.view.engine.check_open()?;
+        if self.skipped >= COUNTED_STEPS {
+            self.count_skipped();
+        }
         let View {
             engine,
             state,

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use crate::base::runtime::Priority;
 use crate::base::runtime::lock;
 use crate::base::stats::{
-    DbStats, KeyspaceStats, LevelStats, MemoryStats, PartitionStats, StallStats, WorkerStats,
+    DbStats, KeyspaceStats, LevelStats, MemoryStats, OperationKind, PartitionStats, StallStats,
+    WorkerStats,
 };
 use crate::design::merge_policy::LevelTarget;
 use crate::design::planner::debt;
@@ -97,6 +98,7 @@ fn partition_stats(engine: &Engine, index: usize, tree: &SuperVersion) -> Partit
     };
     for memtable in tree.memtables() {
         stats.memtable_entries += memtable.entries();
+        stats.memtable_tombstones += memtable.tombstones();
         stats.memtable_bytes += memtable.memory_bytes() as u64;
     }
     for level in &tree.version.levels {
@@ -119,6 +121,10 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         tunes_itself: state.facts.tunes_itself.load(Ordering::Acquire),
         ..KeyspaceStats::default()
     };
+    let operations = &state.facts.operations;
+    stats.skipped = operations.get(OperationKind::Skipped);
+    let seeks = operations.get(OperationKind::Seeks);
+    stats.skipped_per_scan = stats.skipped as f64 / seeks.max(1) as f64;
     let mut levels: Vec<LevelStats> = Vec::new();
     for partition in &state.partitions {
         let tree = partition.tree();
@@ -129,6 +135,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             ..partition_stats(engine, partition.index, &tree)
         };
         stats.memtable_entries += of_tree.memtable_entries;
+        stats.memtable_tombstones += of_tree.memtable_tombstones;
         stats.memtable_bytes += of_tree.memtable_bytes;
         stats.debt_bytes += of_tree.debt_bytes;
         stats.partitions.push(of_tree);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use arc_swap::Guard;
 use hedgerow_mem::{Approach, Ticket};
 
-use crate::base::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, LogPosition, SeqNo, Tag};
+use crate::base::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::runtime::{Pressure, Priority};
@@ -25,6 +25,7 @@ use crate::paths::background::wait;
 use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
+use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
 use crate::tree::wal::record::Payload;
@@ -59,8 +60,29 @@ impl WriteOp<'_> {
 pub(crate) struct Condition {
     /// The routing that the operations were made for.
     pub(crate) routing_epoch: u64,
-    /// There is no write to this stripe of keys after this number.
-    pub(crate) unchanged: Option<(usize, SeqNo)>,
+    pub(crate) unchanged: Option<Unchanged>,
+}
+
+/// The facts that a conditional write has read. It is a single operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unchanged {
+    pub(crate) stripe: usize,
+    /// There is no write to the stripe after this number.
+    pub(crate) seen: SeqNo,
+    /// No put since the last look is nearer to this end than the key.
+    pub(crate) nearest_to: Option<End>,
+}
+
+impl Unchanged {
+    /// Returns true if the facts still hold for a write. Inside the critical section.
+    fn holds(&self, writer: &Writer, op: &WriteOp<'_>) -> bool {
+        let ends = &op.partition.keyspace.ends;
+        let mut scratch = Vec::new();
+        writer.stripes[self.stripe].load(Ordering::Relaxed) <= self.seen.0
+            && self
+                .nearest_to
+                .is_none_or(|end| !ends.has_nearer(end, op.order_key(&mut scratch)))
+    }
 }
 
 /// The outcome of a commit that did not fail.
@@ -152,7 +174,7 @@ pub(crate) fn commit(
     if durability == Durability::Synced {
         writer.log.sync_through(reserved.place.end())?;
     }
-    count(engine, ops);
+    count(engine, ops, &reserved.memtables);
     if engine.memory.pool.take_shortage() {
         background::spawn(engine, Priority::Log, |engine| engine.memory.pool.prepare());
     }
@@ -177,6 +199,17 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     Ok(())
 }
 
+/// Makes everything committed so far durable.
+pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
+    let writer = engine.writer()?;
+    let (end, last) = {
+        let state = writer.commit();
+        (state.tail.position(), state.next_seqno.0 - 1)
+    };
+    engine.publisher.wait(last);
+    writer.log.sync_through(end)
+}
+
 /// The critical section. If there is no log segment, prepares one outside of it.
 fn reserve(
     engine: &Arc<Engine>,
@@ -192,8 +225,8 @@ fn reserve(
         if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
             return Ok(Err(Outcome::Rerouted));
         }
-        if let Some((stripe, seen)) = condition.unchanged
-            && writer.stripes[stripe].load(Ordering::Relaxed) != seen.0
+        if let Some(unchanged) = &condition.unchanged
+            && !ops.iter().all(|op| unchanged.holds(writer, op))
         {
             return Ok(Err(Outcome::Changed));
         }
@@ -266,6 +299,7 @@ pub(crate) fn number_bulk_load<'a>(
         engine.flushes_held_at.store(at.0, Ordering::Release);
         for partition in partitions {
             seal(engine, partition, at);
+            partition.keyspace.ends.note_any(at);
         }
         for stripe in &writer.stripes {
             stripe.store(at.0, Ordering::Relaxed);
@@ -345,12 +379,7 @@ fn assign(
         writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
         op.partition.latest_write().store(seqno, Ordering::Relaxed);
         if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
-            op.partition
-                .log_segment
-                .store(state.tail.segment_number(), Ordering::Relaxed);
-            state
-                .tail
-                .touch(op.partition.id, op.partition.latest_write());
+            note_write(state, op, SeqNo(seqno));
         }
         let bytes = op.memtable_bytes();
         let tree = op.partition.tree();
@@ -362,6 +391,18 @@ fn assign(
         chosen.push(tree.active.clone());
     }
     Memtables::Each(chosen)
+}
+
+/// Registers the partition of a write in the segment, and notes a put for the pops of its keyspace.
+fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
+    let partition = op.partition;
+    if partition.register_in(state.tail.segment_number()) {
+        (state.tail).touch(partition.id, partition.latest_write());
+    }
+    let ends = &partition.keyspace.ends;
+    if ends.is_watched() && op.tag.kind != Kind::Delete {
+        ends.note(op.order_key(&mut Vec::new()), seqno);
+    }
 }
 
 /// The number of operations of a batch that search for their places at the same time: memory has a
@@ -395,16 +436,22 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
     }
 }
 
-fn count(engine: &Engine, ops: &[WriteOp<'_>]) {
+fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
+    let is_delete = |op: &&WriteOp<'_>| op.tag.kind == Kind::Delete;
+    let mut all_deletes = 0;
     // A batch has few keyspaces, most often in consecutive operations.
     for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {
-        let is_delete = |op: &&WriteOp<'_>| op.tag.kind == crate::base::entry::Kind::Delete;
         let deletes = of_one.iter().filter(is_delete).count() as u64;
         let operations = &of_one[0].partition.keyspace.operations;
         operations.add(OperationKind::Puts, of_one.len() as u64 - deletes);
         if deletes > 0 {
             operations.add(OperationKind::Deletes, deletes);
+            all_deletes += deletes;
         }
+    }
+    if all_deletes > 0 {
+        let deletes = ops.iter().enumerate().filter(|(_, op)| is_delete(op));
+        deletes.for_each(|(i, _)| memtables.get(i).count_tombstone());
     }
     let bytes: usize = ops
         .iter()

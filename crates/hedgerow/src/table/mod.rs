@@ -154,6 +154,10 @@ pub(crate) trait Reader: Send + Sync {
     /// Some keys that cut the table into about `pieces` pieces of similar size, so that threads
     /// share a merge. Reads no pages and may return fewer keys.
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
+    /// Estimates the part of the table before an order key: 0.0 to 1.0. Reads nothing.
+    fn share_before(&self, _key: &[u8]) -> f64 {
+        0.5
+    }
     /// Checks every page and every invariant: checksums, the order, the counts and bounds of the
     /// footer, the index against the blocks, the filter against the keys.
     fn verify(&self, pages: &dyn PageSource) -> Result<()>;

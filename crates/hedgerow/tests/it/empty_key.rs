@@ -38,6 +38,8 @@ fn check(keyspace: &Keyspace, expected: Option<&[u8]>, others: usize) {
     }
     assert_eq!(read_all(keyspace).unwrap(), all);
     assert_eq!(keyspace.scan_prefix("").unwrap().count(), all.len());
+    let first = keyspace.first().unwrap().map(|(key, _)| key.to_vec());
+    assert_eq!(first, all.keys().next().cloned());
     let mut cursor = keyspace.cursor().unwrap();
     assert_eq!(cursor.seek_for_prev(b"").unwrap(), expected.is_some());
     assert_eq!(cursor.key(), expected.map(|_| &b""[..]));

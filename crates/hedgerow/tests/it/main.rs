@@ -24,6 +24,7 @@ mod concurrency;
 mod corruption;
 mod crafted;
 mod empty_key;
+mod end_entries;
 mod events;
 mod explain;
 mod faults;

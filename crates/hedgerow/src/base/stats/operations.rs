@@ -115,12 +115,14 @@ pub(crate) enum OperationKind {
     Puts,
     Deletes,
     Replaced,
+    /// Entries that scans stepped over. The manifest does not remember them.
+    Skipped,
 }
 
 /// The counts of those threads that add to them: one cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Counts([AtomicU64; OperationKind::Replaced as usize + 1]);
+struct Counts([AtomicU64; OperationKind::Skipped as usize + 1]);
 
 /// The operations on a keyspace that is open.
 #[derive(Default)]

@@ -7,11 +7,12 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::slice::Slice;
 use crate::tree::partition::KeyBounds;
+use crate::tree::partition::ends::End;
 
-use super::{Cursor, View};
+use super::{Cursor, UnorderedScan, View};
 
 /// A key and its value.
-pub(super) type Pair = (Slice, Slice);
+pub(crate) type Pair = (Slice, Slice);
 
 /// The keys of a range, or of a prefix, with their values, from both ends. Made by `scan` and
 /// `scan_prefix`.
@@ -64,7 +65,8 @@ impl Scan {
         }
     }
 
-    fn step_front(&mut self) -> Result<Option<Pair>> {
+    /// Moves the cursor of the front to the next key. Returns false at the end of the scan.
+    fn step_front(&mut self) -> Result<bool> {
         loop {
             let fresh = self.front.is_none();
             let (view, upper) = (&self.view, &self.upper);
@@ -77,7 +79,7 @@ impl Scan {
                 Bound::Excluded(key) => cursor.seek_behind(key)?,
             };
             let Some(key) = cursor.order_key().filter(|_| there) else {
-                return Ok(None);
+                return Ok(false);
             };
             let inside = match &self.upper {
                 Bound::Unbounded => true,
@@ -86,15 +88,16 @@ impl Scan {
             };
             let back = self.back.as_ref().and_then(Cursor::order_key);
             if !inside || back.is_some_and(|back| key >= back) {
-                return Ok(None);
+                return Ok(false);
             }
-            if let Some(pair) = self.pair(self.front.as_ref())? {
-                return Ok(Some(pair));
+            if has_prefix(&self.view, self.prefix.as_deref(), key) {
+                return Ok(true);
             }
         }
     }
 
-    fn step_back(&mut self) -> Result<Option<Pair>> {
+    /// Moves the cursor of the back to the key before. Returns false at the end of the scan.
+    fn step_back(&mut self) -> Result<bool> {
         loop {
             let fresh = self.back.is_none();
             let view = &self.view;
@@ -106,7 +109,7 @@ impl Scan {
                 Bound::Excluded(key) => cursor.seek_before(key)?,
             };
             let Some(key) = cursor.order_key().filter(|_| there) else {
-                return Ok(None);
+                return Ok(false);
             };
             let inside = match &self.lower {
                 Bound::Unbounded => true,
@@ -115,38 +118,47 @@ impl Scan {
             };
             let front = self.front.as_ref().and_then(Cursor::order_key);
             if !inside || front.is_some_and(|front| key <= front) {
-                return Ok(None);
+                return Ok(false);
             }
-            if let Some(pair) = self.pair(self.back.as_ref())? {
-                return Ok(Some(pair));
+            if has_prefix(&self.view, self.prefix.as_deref(), key) {
+                return Ok(true);
             }
         }
     }
 
-    /// The key and value at a cursor, unless the key has another prefix.
-    fn pair(&self, cursor: Option<&Cursor>) -> Result<Option<Pair>> {
-        let Some((cursor, key)) = cursor.and_then(|c| Some((c, c.key()?))) else {
-            return Ok(None);
+    /// The order key that the cursor of an end has reached. It may be that of a tombstone, if no
+    /// key with a value follows.
+    pub(crate) fn reached(&self, end: End) -> Option<&[u8]> {
+        let cursor = match end {
+            End::First => &self.front,
+            End::Last => &self.back,
         };
-        let order = &self.view.state.facts.order;
-        if let Some(prefix) = &self.prefix
-            && !order.has_prefix(key, prefix)
-        {
-            return Ok(None);
-        }
-        let key = Slice::copy_from(key);
-        Ok(cursor.owned_value()?.map(|value| (key, value)))
+        let key = cursor.as_ref().map(|cursor| cursor.key.as_slice());
+        key.filter(|key| !key.is_empty())
     }
 
-    /// Takes one step from an end, unless the iteration is over.
-    fn advance(&mut self, step: fn(&mut Scan) -> Result<Option<Pair>>) -> Option<Result<Pair>> {
+    /// Takes one step from an end, unless the iteration is over. `item` is what the caller wants of
+    /// the entry there.
+    pub(crate) fn advance<T>(
+        &mut self,
+        end: End,
+        item: impl Fn(&Cursor) -> Result<Option<T>>,
+    ) -> Option<Result<T>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }
         if self.done {
             return None;
         }
-        match step(self) {
+        let stepped = match end {
+            End::First => self.step_front().map(|there| (there, &self.front)),
+            End::Last => self.step_back().map(|there| (there, &self.back)),
+        };
+        let found = stepped.and_then(|(there, cursor)| match cursor {
+            Some(cursor) if there => item(cursor),
+            _ => Ok(None),
+        });
+        match found {
             Ok(None) => {
                 self.done = true;
                 None
@@ -164,14 +176,73 @@ impl Iterator for Scan {
     type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance(Scan::step_front)
+        self.advance(End::First, Cursor::pair)
     }
 }
 
 impl DoubleEndedIterator for Scan {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.advance(Scan::step_back)
+        self.advance(End::Last, Cursor::pair)
     }
+}
+
+/// The keys of a scan without their values. Made by [`Scan::keys`] and [`UnorderedScan::keys`].
+/// Cost: that of the scan, but the page of a long value is not read.
+///
+/// ```
+/// # use hedgerow::{Db, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = Db::open(dir.path())?;
+/// # let photos = db.keyspace("photos", Layout::sorted())?;
+/// photos.put("cat", vec![7; 1 << 20])?;
+/// photos.put("dog", vec![8; 1 << 20])?;
+/// let names = photos.scan_all()?.keys().rev().collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(names, ["dog", "cat"]);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Keys<S>(pub(super) S);
+
+impl Scan {
+    /// Iterates over the keys alone, without reading their values.
+    pub fn keys(self) -> Keys<Scan> {
+        Keys(self)
+    }
+}
+
+impl Iterator for Keys<Scan> {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.advance(End::First, Cursor::owned_key)
+    }
+}
+
+impl DoubleEndedIterator for Keys<Scan> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.advance(End::Last, Cursor::owned_key)
+    }
+}
+
+impl Keys<UnorderedScan> {
+    /// The position of the scan, as [`UnorderedScan::token`] gives it.
+    pub fn token(&self) -> super::ScanToken {
+        self.0.token()
+    }
+}
+
+impl Iterator for Keys<UnorderedScan> {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.advance(Cursor::owned_key, |key| key)
+    }
+}
+
+/// Returns true if an order key between the bounds of a scan has its prefix.
+fn has_prefix(view: &View, prefix: Option<&[u8]>, order_key: &[u8]) -> bool {
+    let order = &view.state.facts.order;
+    prefix.is_none_or(|prefix| order.has_prefix(order.decode(order_key), prefix))
 }
 
 /// The keys that a scan visits.
@@ -193,6 +264,19 @@ impl Extent {
             bounds: range_bounds(order, range)?,
             prefix: None,
         })
+    }
+
+    /// The keys from an order key on, going away from an end; all keys for `None`.
+    pub(crate) fn from(end: End, order_key: Option<Vec<u8>>) -> Extent {
+        let nearest = order_key.map_or(Bound::Unbounded, Bound::Included);
+        let bounds = match end {
+            End::First => (nearest, Bound::Unbounded),
+            End::Last => (Bound::Unbounded, nearest),
+        };
+        Extent {
+            bounds,
+            prefix: None,
+        }
     }
 
     /// The keys with a prefix; other keys may lie between them.

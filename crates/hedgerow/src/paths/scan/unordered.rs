@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::base::codec::checksum;
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
+use crate::base::slice::Slice;
 use crate::tree::partition::KeyspaceFacts;
+use crate::tree::partition::ends::End;
 
-use super::both_ends::Pair;
-use super::{Extent, Scan, View};
+use super::both_ends::{Keys, Pair};
+use super::{Cursor, Extent, Scan, View};
 
 /// The position at which an unordered scan left off: bytes that may be kept and used later, by any
 /// process, for the same keyspace. The default is the beginning.
@@ -87,6 +89,26 @@ impl UnorderedScan {
         })
     }
 
+    /// Iterates over the keys alone, without reading their values.
+    pub fn keys(self) -> Keys<UnorderedScan> {
+        Keys(self)
+    }
+
+    /// Takes one step. `item` is what the caller wants of the entry there, `key` the key of that.
+    pub(super) fn advance<T>(
+        &mut self,
+        item: impl Fn(&Cursor) -> Result<Option<T>>,
+        key: impl Fn(&T) -> &Slice,
+    ) -> Option<Result<T>> {
+        let item = self.scan.advance(End::First, item)?;
+        if let Ok(item) = &item {
+            let last = self.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key(item));
+        }
+        Some(item)
+    }
+
     /// The position of this scan: a scan resumed there visits the keys behind the last one
     /// returned.
     pub fn token(&self) -> ScanToken {
@@ -109,12 +131,6 @@ impl Iterator for UnorderedScan {
     type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let item = self.scan.next()?;
-        if let Ok((key, _)) = &item {
-            let last = self.last.get_or_insert_default();
-            last.clear();
-            last.extend_from_slice(key);
-        }
-        Some(item)
+        self.advance(Cursor::pair, |(key, _)| key)
     }
 }

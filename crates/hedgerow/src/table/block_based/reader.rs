@@ -177,6 +177,10 @@ impl crate::table::Reader for TableReader {
         self.index.split_keys(pieces)
     }
 
+    fn share_before(&self, key: &[u8]) -> f64 {
+        self.index.share_before(key)
+    }
+
     fn verify(&self, pages: &dyn PageSource) -> Result<()> {
         verify_table::verify(&self.file, &*self.index, pages)
     }

@@ -409,6 +409,18 @@ impl Index for FencePointers {
         keys
     }
 
+    fn share_before(&self, key: &[u8]) -> f64 {
+        let block = match self.lower_bound(key, None) {
+            Ok(Step::Done(bracket)) => bracket.likely,
+            // In the middle of the page that must be read.
+            _ => {
+                let page = self.top().at_or_below(key).saturating_sub(1);
+                self.first_block(page).midpoint(self.first_block(page + 1))
+            }
+        };
+        block as f64 / self.blocks as f64
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.top_page.len() + self.nodes.memory_bytes()
     }

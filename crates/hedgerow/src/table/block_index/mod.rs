@@ -43,6 +43,14 @@ pub(crate) trait Index: Debug + Send + Sync {
     /// Some keys that cut the table into at most `pieces` pieces of similar size, ascending. Reads
     /// nothing. A paged index is coarser.
     fn split_keys(&self, pieces: usize) -> Vec<Vec<u8>>;
+    /// Estimates the part of the blocks before a key: 0.0 to 1.0. Reads nothing. A paged index is
+    /// coarser.
+    fn share_before(&self, key: &[u8]) -> f64 {
+        match self.lower_bound(key, None) {
+            Ok(Step::Done(bracket)) => bracket.likely as f64 / self.blocks().max(1) as f64,
+            _ => 0.5,
+        }
+    }
     /// The bytes of memory of the index.
     fn memory_bytes(&self) -> usize;
 }

@@ -8,15 +8,19 @@ mod memtable_iter;
 
 pub(crate) use memtable_iter::MemtableIter;
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hedgerow_mem::{Approach, CachePadded, ChunkPool, OrderedMap};
 
-use crate::base::entry::{LogPosition, SeqNo, Tag};
+use crate::base::entry::{ENTRY_OVERHEAD_BYTES, LogPosition, SeqNo, Tag};
 
 /// Smaller memtables are mostly in the cache of the processor that writes to them.
 const FAR_BYTES: u64 = 2 << 20;
+
+/// The number of entries of a range up to which they are counted one by one.
+const COUNTED_MAX: usize = 512;
 
 /// One memtable. Before the first announcement it takes some words and no memory of the pool, since
 /// there are as many memtables as trees.
@@ -41,6 +45,8 @@ struct CommitSums {
     bytes: AtomicU64,
     /// The end of the newest log record with an entry in this memtable, packed.
     log_end: AtomicU64,
+    /// Counted by the commits of deletes, outside of the critical section.
+    tombstones: AtomicU64,
 }
 
 impl Memtable {
@@ -124,6 +130,60 @@ impl Memtable {
     /// The bytes announced, which the flush threshold uses.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.announced(|it| &it.bytes)
+    }
+
+    /// Estimates the number of entries between bounds of order keys, and the bytes of their keys
+    /// and values. A few are counted; of more, the nodes of the map tell the share.
+    pub(crate) fn estimate_within(&self, bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (f64, f64) {
+        let Some(map) = self.map() else {
+            return (0.0, 0.0);
+        };
+        let (lower, upper) = bounds;
+        let mut cursor = map.cursor();
+        match lower {
+            Bound::Unbounded => cursor.seek_first(),
+            Bound::Included(key) => cursor.seek(key, u64::MAX),
+            Bound::Excluded(key) => cursor.seek(key, 0),
+        }
+        let is_inside = |key: &[u8]| match upper {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => key <= upper.as_slice(),
+            Bound::Excluded(upper) => key < upper.as_slice(),
+        };
+        let mut counted = 0;
+        while counted < COUNTED_MAX && cursor.entry().is_some_and(|entry| is_inside(entry.key)) {
+            counted += 1;
+            cursor.advance();
+        }
+        let all = self.entries() as f64;
+        let mut entries = counted as f64;
+        if counted == COUNTED_MAX {
+            let before = |bound: &Bound<Vec<u8>>, seqnos: [u64; 2], otherwise| match bound {
+                Bound::Unbounded => otherwise,
+                Bound::Included(key) => map.share_before(key, seqnos[0]),
+                Bound::Excluded(key) => map.share_before(key, seqnos[1]),
+            };
+            let share = before(upper, [0, u64::MAX], 1.0) - before(lower, [u64::MAX, 0], 0.0);
+            entries = entries.max(all * share);
+        }
+        let overhead = all * ENTRY_OVERHEAD_BYTES as f64;
+        let bytes = self.reserved_bytes() as f64 - overhead;
+        (entries, entries * bytes / all.max(1.0))
+    }
+
+    /// Counts a delete that was inserted.
+    pub(crate) fn count_tombstone(&self) {
+        if let Some(contents) = self.contents.get() {
+            contents
+                .announced
+                .tombstones
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of tombstones.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.announced(|it| &it.tombstones)
     }
 
     /// Returns true if nothing was ever announced.

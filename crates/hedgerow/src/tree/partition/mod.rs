@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod conformance;
+pub(crate) mod ends;
 mod hash;
 mod prefix;
 mod range;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use ends::Ends;
 use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::entry::RunId;
@@ -91,6 +93,9 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) tunes_itself: AtomicBool,
     /// The operation count at the last check for a better design; 0 if there was none.
     pub(crate) looked_at: AtomicU64,
+    pub(crate) ends: Ends,
+    /// The entries that scans have skipped since this last made a flush due.
+    pub(crate) skipped: AtomicU64,
 }
 
 impl KeyspaceFacts {
@@ -112,6 +117,8 @@ impl KeyspaceFacts {
             operations: OperationCounters::new(keyspace.operations),
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),
             looked_at: AtomicU64::new(0),
+            ends: Ends::default(),
+            skipped: AtomicU64::new(0),
         })
     }
 
@@ -150,6 +157,9 @@ pub(crate) struct Partition {
     /// The number of the latest write; stored inside the commit's critical section.
     latest_write: OnceLock<Arc<CachePadded<AtomicU64>>>,
     /// The log segment in which this partition is registered.
+    registered_in: AtomicU32,
+    /// The segment in which nothing is left to do for a write: the one of `registered_in`, or 0
+    /// while pops watch the keyspace. One comparison per write serves both.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
     pub(crate) filters: TreeFilters,
@@ -209,6 +219,7 @@ impl Partition {
             tree: ArcSwap::from_pointee(tree),
             replacing: Mutex::new(()),
             latest_write: OnceLock::new(),
+            registered_in: AtomicU32::new(0),
             log_segment: AtomicU32::new(0),
             work: Mutex::default(),
             filters: TreeFilters::default(),
@@ -221,6 +232,15 @@ impl Partition {
     #[inline]
     pub(crate) fn latest_write(&self) -> &Arc<CachePadded<AtomicU64>> {
         self.latest_write.get_or_init(Arc::default)
+    }
+
+    /// Records that the partition writes into a segment. Returns false if it did so before. Inside
+    /// the commit's critical section.
+    pub(crate) fn register_in(&self, segment: u32) -> bool {
+        let watched = self.keyspace.ends.is_watched();
+        let settled_in = if watched { 0 } else { segment };
+        self.log_segment.store(settled_in, Ordering::Relaxed);
+        self.registered_in.swap(segment, Ordering::Relaxed) != segment
     }
 
     /// The present tree, for the duration of one call.
