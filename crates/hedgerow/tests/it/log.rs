@@ -1,7 +1,8 @@
 //! The log: what survives, in which order, and how long the log gets.
 
+use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Design, Durability, ErrorKind, Layout};
+use hedgerow::{Db, Design, Durability, ErrorKind, Layout};
 
 use crate::support::{
     Contents, DIR, builder, contents, files, key, kind, open, plain, plain_small, prefix_length,
@@ -491,4 +492,54 @@ fn a_log_segment_that_is_too_large_is_refused() {
         );
         assert!(text.contains(&bytes.to_string()), "{text}");
     }
+}
+
+/// A database with the default budget on this disk.
+fn unbounded(disk: &SimStorage) -> Db {
+    let builder = Db::builder(DIR).environment(Environment::simulated(disk, 7));
+    builder.open().unwrap()
+}
+
+#[test]
+fn the_log_of_a_small_database_is_small_and_grows_with_use() {
+    let disk = SimStorage::new(1);
+    for opened in 0..3 {
+        let db = unbounded(&disk);
+        put_synced(&plain(&db), opened);
+        assert!(disk.used_bytes() < 1 << 20, "{} bytes", disk.used_bytes());
+        db.close().unwrap();
+    }
+    let db = unbounded(&disk);
+    let keyspace = plain(&db);
+    let prepared = disk.counters().mutations;
+    let largest = || {
+        let log = files(&disk, "log").into_iter();
+        let sizes = log.map(|name| disk.contents(format!("{DIR}/log/{name}")).unwrap().len());
+        sizes.max().unwrap()
+    };
+    for i in 0..3000 {
+        keyspace.put(key(i), [7; 10_000]).unwrap();
+        assert!(i > 50 || largest() <= 2 << 20, "{} bytes", largest());
+    }
+    assert!(largest() >= 8 << 20, "{} bytes", largest());
+    // Each segment takes a fixed number of operations on the disk, a put none of its own but that
+    // of its record.
+    let operations = disk.counters().mutations - prepared;
+    assert!(operations < 3000 * 4, "{operations} operations");
+}
+
+#[test]
+fn a_nearly_full_disk_is_filled_by_small_segments() {
+    let disk = SimStorage::new(1);
+    disk.set_capacity_bytes(Some(8 << 20));
+    let db = unbounded(&disk);
+    let keyspace = plain(&db);
+    let count = (0..).find(|&i| match keyspace.put(key(i), [7; 10_000]) {
+        Ok(()) => false,
+        Err(error) => error.kind() == ErrorKind::NoSpace,
+    });
+    assert!(count > Some(500), "{count:?} puts of 10 kB on 8 MiB");
+    disk.set_capacity_bytes(None);
+    keyspace.put("k", "v").unwrap();
+    assert_eq!(contents(&keyspace).len() as u64, count.unwrap() + 1);
 }

@@ -15,10 +15,13 @@
 //! * A segment records the highest number that each partition wrote into it. It is retired when all
 //!   of these are flushed. Retired segments are renamed and reused. Spares are prepared ahead, so
 //!   that a commit finds its next segment allocated.
+//! * The first segment is small, and each is some times as large as the one before, up to the size
+//!   of segments. So a small database takes little space.
 //!
 //! Lock order: the commit's lock, then `segments`; `sync` is never held together with either.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +50,12 @@ const SAYING_BYTES: u64 = 4 << 10;
 /// writes of a flush, a preparation takes some hundred milliseconds, and commits should not wait
 /// for it.
 const SPARE_BYTES: u64 = 32 << 20;
+/// The size of the first segment of an open database. With the spare behind it, a database of a few
+/// keys takes less than a mebibyte.
+const FIRST_BYTES: u64 = 128 << 10;
+/// The factor from a segment to the next, until they have their full size. A roll costs a few
+/// milliseconds of preparation, so there are few small segments.
+const GROWTH: u64 = 4;
 /// The maximum number of retired segments that wait to be reused.
 const RETIRED_MAX: usize = 2;
 
@@ -245,6 +254,8 @@ struct Segments {
     /// Files whose records are no longer needed.
     retired: Vec<(PathBuf, u64)>,
     next_number: u32,
+    /// The size of the next segment that is made.
+    next_bytes: u64,
 }
 
 impl Log {
@@ -274,6 +285,7 @@ impl Log {
             segments: Mutex::new(Segments {
                 retired,
                 next_number: first_segment,
+                next_bytes: segment_bytes.min(FIRST_BYTES),
                 ..Default::default()
             }),
             preparing: Mutex::new(()),
@@ -470,15 +482,21 @@ impl Log {
 
     /// Makes sure that as many spares are ready as commits may use before the next call.
     pub(crate) fn prepare_spares(&self, next_seqno: SeqNo) -> Result<()> {
-        let wanted = (SPARE_BYTES / self.segment_bytes).clamp(2, 4);
-        while self.prepare(0, wanted as usize, next_seqno)? {}
+        while self.prepare(0, self.spares_wanted(), next_seqno)? {}
         Ok(())
+    }
+
+    fn spares_wanted(&self) -> usize {
+        match lock(&self.segments).next_bytes < self.segment_bytes {
+            true => 1,
+            false => (SPARE_BYTES / self.segment_bytes).clamp(2, 4) as usize,
+        }
     }
 
     /// Prepares one more spare, unless there are `wanted` ones. Returns false if there are.
     fn prepare(&self, payload_bytes: usize, wanted: usize, next_seqno: SeqNo) -> Result<bool> {
         let _one = lock(&self.preparing);
-        let (number, too_small, reused) = {
+        let (number, too_small, reused, next_bytes) = {
             let mut segments = lock(&self.segments);
             let all_fit = segments.spares.iter().all(|s| fits(s, payload_bytes));
             if segments.spares.len() >= wanted && all_fit {
@@ -497,17 +515,24 @@ impl Log {
             if let Some(first) = too_small.front() {
                 segments.next_number = first.number;
             }
-            (segments.next_number, too_small, reused)
+            (segments.next_number, too_small, reused, segments.next_bytes)
         };
         let path = self.dir.join(segment_name(number));
-        let bytes = self.segment_bytes.max(needed_bytes(payload_bytes));
+        let bytes = next_bytes.max(needed_bytes(payload_bytes));
+        let least_bytes = FIRST_BYTES.max(needed_bytes(payload_bytes));
         let prepare = || {
             for spare in &too_small {
                 self.storage.remove(&spare.path)?;
             }
             let file = match &reused {
                 Some(from) => self.storage.recycle_segment(from, &path)?,
-                None => self.storage.create_segment(&path, bytes)?,
+                None => match self.storage.create_segment(&path, bytes) {
+                    // A nearly full disk may have room for a small one.
+                    Err(e) if e.kind() == io::ErrorKind::StorageFull && least_bytes < bytes => {
+                        self.storage.create_segment(&path, least_bytes)?
+                    }
+                    created => created?,
+                },
             };
             let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
             file.write_at(0, &header)?;
@@ -526,6 +551,7 @@ impl Log {
         file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
         let mut segments = lock(&self.segments);
         segments.next_number = number + 1;
+        segments.next_bytes = (file.capacity_bytes() * GROWTH).min(self.segment_bytes);
         segments.spares.push_back(Arc::new(LiveSegment {
             number,
             first_seqno: next_seqno,
