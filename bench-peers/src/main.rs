@@ -11,6 +11,7 @@ mod leveldb;
 mod lmdb;
 mod machine;
 mod paper;
+mod queue;
 mod redb;
 mod rocksdb;
 mod run;
@@ -46,6 +47,10 @@ enum Command {
     ///
     /// Example: hedgerow-bench-peers run --store rocksdb --dir /data/bench
     Run(run::Run),
+    /// A job queue: workers take jobs from the front, in Hedgerow or redb
+    ///
+    /// Example: hedgerow-bench-peers queue --dir /data/queue --store redb --jobs 1000000
+    Queue(queue::Queue),
     /// The experiments of the Autumn paper: leveling and garnering beside RocksDB and LevelDB
     ///
     /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25
@@ -75,6 +80,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Limited(limited) => limited.run(),
         Command::Run(run) => run.run(),
+        Command::Queue(queue) => queue.run(),
         Command::PaperAutumn(paper) => paper.run(Paper::Autumn),
         Command::PaperSlimdb(paper) => paper.run(Paper::SlimDb),
         Command::PaperParallel(paper) => paper.run(Paper::Parallel),
