@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         level.cached = 0.0;
     }
     let prediction = uncached.predict(&workload, &device);
-    let written = written(&manifest, keyspace.name());
+    let written = written(&manifest, &keyspace.name());
     let pairs = pairs(&prediction, &written, &stats, &sample, &db);
     output.line(format_args!("design of `{}`", keyspace.name()));
     for line in design.to_string().lines() {

@@ -110,6 +110,10 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
         Change::SetDesign { id, design } => {
             format!("keyspace {} gets the design {}", id.0, design_text(design))
         }
+        Change::RenameKeyspace { id, name } => {
+            let name = shown(name.as_bytes());
+            format!("keyspace {} gets the name {name}", id.0)
+        }
         Change::SetSelfTuning { id, on } => match on {
             true => format!("keyspace {} tunes itself", id.0),
             false => format!("keyspace {} does not tune itself", id.0),
@@ -254,6 +258,9 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         }),
         Change::SetDesign { id, design } => json!({
             "change": "set design", "keyspace": id.0, "design": design_text(design),
+        }),
+        Change::RenameKeyspace { id, name } => json!({
+            "change": "rename keyspace", "keyspace": id.0, "name": name,
         }),
         Change::SetSelfTuning { id, on } => json!({
             "change": "self-tuning", "keyspace": id.0, "on": on,

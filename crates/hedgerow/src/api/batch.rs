@@ -39,13 +39,13 @@ pub struct Batch {
 }
 
 /// An operation of a batch, as [`Batch::iter`] shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchOp<'a> {
     /// A put.
     Put {
         /// The name of the keyspace.
-        keyspace: &'a str,
+        keyspace: String,
         /// The key.
         key: &'a [u8],
         /// The value.
@@ -54,7 +54,7 @@ pub enum BatchOp<'a> {
     /// A delete.
     Delete {
         /// The name of the keyspace.
-        keyspace: &'a str,
+        keyspace: String,
         /// The key.
         key: &'a [u8],
     },
@@ -133,7 +133,7 @@ impl Batch {
         let ops = self.payload.iter().zip(&self.routes);
         ops.filter_map(|(op, route)| {
             let op = op.ok()?;
-            let keyspace = self.keyspaces[route.keyspace].facts.name.as_str();
+            let keyspace = self.keyspaces[route.keyspace].facts.name();
             let key = op.user_key;
             Some(match op.tag.kind {
                 Kind::Delete => BatchOp::Delete { keyspace, key },

@@ -22,6 +22,7 @@ use crate::design::advisor::Device;
 use crate::paths::background;
 use crate::paths::background::wait;
 use crate::paths::checkpoint;
+use crate::paths::destroy;
 use crate::paths::keyspaces;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
@@ -31,6 +32,7 @@ use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
 use crate::tree::engine::{Engine, Handle};
+use crate::tree::version::manifest;
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
 ///
@@ -130,8 +132,9 @@ impl Builder {
         self
     }
 
-    /// Sets the size of a log segment: 4 KiB to 4 GiB less 4 KiB. Derived from the memory budget by
-    /// default.
+    /// Sets the size that log segments grow to: 4 KiB to 4 GiB less 4 KiB. The first one has at
+    /// most 128 KiB, so that a small database takes little space. Derived from the memory budget
+    /// by default.
     pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
         self.options.log_segment_bytes = Some(bytes);
         self
@@ -202,6 +205,25 @@ impl Builder {
         self
     }
 
+    /// Returns true if the directory has a database, also a damaged one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn exists(&self) -> Result<bool> {
+        manifest::exists(&*self.options.environment.storage, &self.dir)
+    }
+
+    /// Destroys the database: removes its files, also those in the directories of
+    /// [`Builder::level_paths`], and nothing else. Directories are removed if they are empty then.
+    /// If it is cut short, it can be called again.
+    /// Cost: removes every file.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no database, `Locked` if it is open for writing, `Io`.
+    pub fn destroy(self) -> Result<()> {
+        destroy::destroy(&*self.options.environment.storage, &self.dir)
+    }
+
     /// The directory and the options, for `repair`.
     pub(crate) fn parts(&self) -> (PathBuf, OpenOptions) {
         (self.dir.clone(), self.options.clone())
@@ -231,6 +253,33 @@ impl Db {
     /// As [`Builder::open`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
         Db::builder(dir).open()
+    }
+
+    /// Returns true if the directory has a database, also a damaged one.
+    ///
+    /// ```
+    /// # use hedgerow::Db;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = dir.path().join("db");
+    /// Db::open(&dir)?.close()?;
+    /// assert!(Db::exists(&dir)?);
+    /// Db::destroy(&dir)?;
+    /// assert!(!Db::exists(&dir)? && !dir.exists());
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn exists(dir: impl AsRef<Path>) -> Result<bool> {
+        Db::builder(dir).exists()
+    }
+
+    /// Destroys the database in a directory, as [`Builder::destroy`] does.
+    ///
+    /// # Errors
+    /// As [`Builder::destroy`].
+    pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
+        Db::builder(dir).destroy()
     }
 
     /// The options for opening the database in this directory.
@@ -386,6 +435,17 @@ impl Db {
     /// `Io`, `Poisoned`.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         keyspaces::drop_keyspace(&self.engine, name)
+    }
+
+    /// Gives a keyspace another name, durably. Its handles, batches and snapshots stay in use.
+    /// Cost: a sync of the manifest.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none of that name, if there is one of the new name, or for a
+    /// bad name; `Unsupported` when opened for reading only, `NoSpace`, `Io`, `Poisoned`.
+    pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
+        check_name(to)?;
+        keyspaces::rename(&self.engine, from, to)
     }
 
     // ---- the whole database ----

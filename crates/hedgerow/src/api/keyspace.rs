@@ -650,9 +650,9 @@ impl Keyspace {
 
     // ---- facts ----
 
-    /// The name of the keyspace.
-    pub fn name(&self) -> &str {
-        &self.cell.facts.name
+    /// The name of the keyspace. It may change ([`Db::rename_keyspace`](crate::Db)).
+    pub fn name(&self) -> String {
+        self.cell.facts.name()
     }
 
     /// The layout of the keyspace.

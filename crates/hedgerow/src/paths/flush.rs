@@ -63,7 +63,7 @@ pub(crate) fn flush_oldest(engine: &Engine, partition: &Partition) -> Result<()>
     }
     engine.release_log();
     engine.tell(Event::Flushed {
-        keyspace: partition.keyspace.name.clone(),
+        keyspace: partition.keyspace.name(),
         partition: partition.index,
         entries,
         bytes,

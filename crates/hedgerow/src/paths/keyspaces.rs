@@ -75,7 +75,7 @@ pub(crate) fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
     if found == layout {
         return Ok(());
     }
-    let name = &cell.facts.name;
+    let name = cell.facts.name();
     Err(Error::invalid(format!(
         "expected the keyspace `{name}` to have the layout {layout}, found {found}"
     )))
@@ -108,6 +108,37 @@ pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
     }
     engine.release_log();
     engine.remove_obsolete();
+    Ok(())
+}
+
+/// Gives a keyspace another name, durably. Its trees stay as they are, and its handles open.
+///
+/// # Errors
+/// `InvalidArgument` if there is no keyspace of the name, or one of the new name.
+pub(crate) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
+    let writer = engine.writer()?;
+    let _one = lock(&engine.whole_trees);
+    let mut manifest = writer.manifest();
+    let mut catalog = (**engine.catalog.load()).clone();
+    let Some(cell) = catalog.keyspaces.remove(from) else {
+        return Err(Error::invalid(format!(
+            "expected a keyspace, found none named `{from}`"
+        )));
+    };
+    if from != to && catalog.keyspaces.contains_key(to) {
+        return Err(Error::invalid(format!(
+            "expected a new name, found a keyspace named `{to}`"
+        )));
+    }
+    if from == to {
+        return Ok(());
+    }
+    let (id, name) = (cell.facts.id, to.to_owned());
+    let edit = vec![Change::RenameKeyspace { id, name }];
+    engine.log_edit(writer, &mut manifest, edit)?;
+    cell.facts.rename(to);
+    catalog.keyspaces.insert(to.to_owned(), cell);
+    engine.set_catalog(catalog);
     Ok(())
 }
 

@@ -62,6 +62,7 @@ use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::segment_reader::SegmentReader;
+pub(crate) use places::{MARK_FILE, read_mark};
 use survey::{Survey, survey};
 
 /// The maximum number of commits under way.

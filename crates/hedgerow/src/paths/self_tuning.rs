@@ -49,12 +49,12 @@ pub(crate) fn adopted(
         return Ok(None);
     }
     let catalog = engine.catalog.load();
-    let Some(cell) = catalog.keyspaces.get(&facts.name) else {
+    let Some(cell) = catalog.keyspaces.get(&facts.name()) else {
         return Ok(None);
     };
     Ok(find(engine, cell)?.map(|found| {
         engine.tell(Event::Adopted {
-            keyspace: cell.facts.name.clone(),
+            keyspace: cell.facts.name(),
             us_before: found.us_before,
             us: found.us,
         });
@@ -66,7 +66,7 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
     let facts = &cell.facts;
     let state = cell.state.load();
     let mut of_tree = KeyspaceStats {
-        name: facts.name.clone(),
+        name: facts.name(),
         operations: facts.operations.recent(),
         key_bytes: state.key_bytes(),
         ..KeyspaceStats::default()

@@ -114,7 +114,7 @@ fn partition_stats(engine: &Engine, index: usize, tree: &SuperVersion) -> Partit
 pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> KeyspaceStats {
     let design = state.facts.design_owned();
     let mut stats = KeyspaceStats {
-        name: state.facts.name.clone(),
+        name: state.facts.name(),
         design: design.design.clone(),
         operations: state.facts.operations.recent(),
         key_bytes: state.key_bytes(),

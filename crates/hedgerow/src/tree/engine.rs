@@ -208,7 +208,7 @@ impl KeyspaceCell {
     #[inline]
     fn check_not(&self, gone: &AtomicBool) -> Result<()> {
         if gone.load(Ordering::Acquire) {
-            let why = format!("the keyspace `{}` was dropped", self.facts.name);
+            let why = format!("the keyspace `{}` was dropped", self.facts.name());
             return Err(Error::new(ErrorKind::Closed, why));
         }
         Ok(())
@@ -258,7 +258,7 @@ impl Catalog {
     /// Adds a keyspace that is not in the catalog.
     pub(crate) fn add(&mut self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) {
         let facts = &cell.facts;
-        self.keyspaces.insert(facts.name.clone(), cell.clone());
+        self.keyspaces.insert(facts.name(), cell.clone());
         let partitions = state.partitions.iter();
         self.partitions
             .extend(partitions.map(|p| (p.id, p.clone())));
@@ -269,7 +269,7 @@ impl Catalog {
     pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
         let mut catalog = self.clone();
         if let Some(state) = catalog.states.remove(&id) {
-            catalog.keyspaces.remove(&state.facts.name);
+            catalog.keyspaces.remove(&state.facts.name());
             state
                 .partitions
                 .iter()

@@ -342,11 +342,20 @@ fn a_batch_is_looked_into_cleared_reused_and_sent() {
     let ops: Vec<_> = batch.iter().collect();
     let (key, value) = (&b"k"[..], &b"1"[..]);
     let put = BatchOp::Put {
-        keyspace: "plain",
+        keyspace: "plain".to_owned(),
         key,
         value,
     };
-    assert_eq!(ops, [put, BatchOp::Delete { keyspace: "b", key }]);
+    assert_eq!(
+        ops,
+        [
+            put,
+            BatchOp::Delete {
+                keyspace: "b".to_owned(),
+                key
+            }
+        ]
+    );
     batch.clear();
     assert!(batch.is_empty() && batch.bytes() == 0);
     // The keyspace gets other trees meanwhile.

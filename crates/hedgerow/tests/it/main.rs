@@ -52,3 +52,4 @@ mod simulate;
 mod sweeps;
 mod three_level;
 mod trie;
+mod whole_databases;

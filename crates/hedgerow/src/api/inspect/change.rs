@@ -64,6 +64,13 @@ pub enum Change {
         /// The counts.
         written: Written,
     },
+    /// A keyspace gets another name.
+    RenameKeyspace {
+        /// Its number.
+        id: KeyspaceId,
+        /// The name.
+        name: String,
+    },
     /// Self-tuning of a keyspace is turned on or off.
     SetSelfTuning {
         /// Its number.
@@ -147,6 +154,7 @@ impl From<&recorded::Change> for Change {
                 partitions: keyspace.partitions,
                 depth: keyspace.depth,
             },
+            Recorded::RenameKeyspace { id, name } => Change::RenameKeyspace { id, name },
             Recorded::DropKeyspace { id } => Change::DropKeyspace { id },
             Recorded::ReplacePartitions { id, partitions } => {
                 Change::ReplacePartitions { id, partitions }

@@ -103,7 +103,7 @@ fn move_down(
     engine.install_with(partition, edit, None, |it| filters.put(it))?;
     engine.stats.moves.add(1);
     engine.tell(Event::Moved {
-        keyspace: partition.keyspace.name.clone(),
+        keyspace: partition.keyspace.name(),
         from_level: inputs.iter().map(|it| it.level).min().unwrap_or_default(),
         to_level: target.level,
         bytes,
@@ -152,7 +152,7 @@ fn merge(
     engine.stats.merge_write_bytes.add(write_bytes);
     engine.stats.merge_entries.add(entries);
     engine.tell(Event::Merged {
-        keyspace: partition.keyspace.name.clone(),
+        keyspace: partition.keyspace.name(),
         partition: partition.index,
         from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),
         to_level: target.level,

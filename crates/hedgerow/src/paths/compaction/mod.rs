@@ -130,7 +130,7 @@ pub(crate) fn end_retune(engine: &Engine, partition: &Partition) {
     };
     if let Some(began) = began {
         engine.tell(Event::Reshaped {
-            keyspace: partition.keyspace.name.clone(),
+            keyspace: partition.keyspace.name(),
             partition: partition.index,
             took: engine.environment.clock.now().saturating_sub(began),
         });

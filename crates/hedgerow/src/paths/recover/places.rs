@@ -172,7 +172,7 @@ fn new_mark(clock: &dyn Clock, number: u8) -> u64 {
 }
 
 /// The mark of a directory. `None` if the directory does not exist or was never a place.
-fn read_mark(storage: &dyn Storage, dir: &Path) -> Result<Option<u64>> {
+pub(crate) fn read_mark(storage: &dyn Storage, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(MARK_FILE);
     let file = match storage.open(&path, ReadMode::Pread) {
         Ok(file) => file,

@@ -43,7 +43,7 @@ impl ScanToken {
         let (_, user_key) = parts.ok_or_else(|| {
             Error::invalid(format!(
                 "expected a token of a scan of the keyspace `{}`, found another one",
-                facts.name.escape_default()
+                facts.name().escape_default()
             ))
         })?;
         facts.order.check(user_key)?;

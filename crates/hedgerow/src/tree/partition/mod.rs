@@ -79,7 +79,7 @@ fn scaled(bits: u16, partitions: u16) -> usize {
 #[derive(Debug)]
 pub(crate) struct KeyspaceFacts {
     pub(crate) id: KeyspaceId,
-    pub(crate) name: String,
+    name: ArcSwap<String>,
     pub(crate) layout: Layout,
     /// The seed of the hashes of its keys.
     pub(crate) seed: u64,
@@ -107,7 +107,7 @@ impl KeyspaceFacts {
         let layout = keyspace.layout.clone();
         Arc::new(KeyspaceFacts {
             id,
-            name: keyspace.name.clone(),
+            name: ArcSwap::from_pointee(keyspace.name.clone()),
             seed: keyspace.seed,
             order: key_order::open(layout.order, keyspace.seed),
             router: router(&layout, keyspace.seed),
@@ -120,6 +120,15 @@ impl KeyspaceFacts {
             ends: Ends::default(),
             skipped: AtomicU64::new(0),
         })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        (**self.name.load()).clone()
+    }
+
+    /// Gives the keyspace another name. The edit that does so must be durable.
+    pub(crate) fn rename(&self, name: &str) {
+        self.name.store(Arc::new(name.to_owned()));
     }
 
     pub(crate) fn design(&self) -> Guard<Arc<DesignInForce>> {

@@ -17,6 +17,8 @@ pub(crate) enum Change {
     },
     /// Removes a keyspace with its trees.
     DropKeyspace { id: KeyspaceId },
+    /// Gives a keyspace another name.
+    RenameKeyspace { id: KeyspaceId, name: String },
     /// `clear`: the keyspace continues with empty trees.
     ReplacePartitions {
         id: KeyspaceId,

@@ -21,7 +21,7 @@ use super::options_encoding::{decode_design, decode_layout, encode_design, encod
 use super::places::{Place, Places};
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
-/// The codes of changes. A code is never reused.
+/// The codes of changes. A code is never reused. `docs/format/operations.md` has those to come.
 mod code {
     pub(super) const CREATE_KEYSPACE: u64 = 1;
     pub(super) const DROP_KEYSPACE: u64 = 2;
@@ -36,6 +36,7 @@ mod code {
     pub(super) const SET_SELF_TUNING: u64 = 11;
     pub(super) const SET_PLACES: u64 = 12;
     pub(super) const WRITTEN: u64 = 13;
+    pub(super) const RENAME_KEYSPACE: u64 = 15;
 }
 
 /// Tags of the fields of [`TreeEdit`].
@@ -88,6 +89,11 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
         Change::DropKeyspace { id } => {
             varint::put(out, u64::from(id.0));
             code::DROP_KEYSPACE
+        }
+        Change::RenameKeyspace { id, name } => {
+            varint::put(out, u64::from(id.0));
+            put_sized(out, name.as_bytes());
+            code::RENAME_KEYSPACE
         }
         Change::ReplacePartitions { id, partitions } => {
             varint::put(out, u64::from(id.0));
@@ -165,6 +171,10 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         },
         code::DROP_KEYSPACE => Change::DropKeyspace {
             id: keyspace(body)?,
+        },
+        code::RENAME_KEYSPACE => Change::RenameKeyspace {
+            id: keyspace(body)?,
+            name: name(body)?,
         },
         code::REPLACE_PARTITIONS => Change::ReplacePartitions {
             id: keyspace(body)?,

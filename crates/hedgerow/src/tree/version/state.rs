@@ -154,6 +154,12 @@ impl State {
                 self.names.remove(&keyspace.name);
                 self.remove_trees(&keyspace.partitions);
             }
+            Change::RenameKeyspace { id, name } => {
+                self.take_name(name)?;
+                let keyspace = self.keyspace_mut(*id)?;
+                let before = std::mem::replace(&mut keyspace.name, name.clone());
+                self.names.remove(&before);
+            }
             Change::ReplacePartitions { id, partitions } => {
                 let keyspace = self.keyspace_mut(*id)?;
                 let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
@@ -270,15 +276,17 @@ impl State {
         if self.keyspaces.contains_key(&id) {
             return Err(misfit(format!("keyspace {} is created twice", id.0)));
         }
-        if !self.names.insert(keyspace.name.clone()) {
-            return Err(misfit(format!(
-                "two keyspaces are named `{}`",
-                keyspace.name
-            )));
-        }
+        self.take_name(&keyspace.name)?;
         raise(&mut self.next_keyspace, id.0.saturating_add(1));
         self.keyspaces.insert(id, keyspace);
         self.add_trees(id)
+    }
+
+    fn take_name(&mut self, name: &str) -> Result<()> {
+        match self.names.insert(name.to_owned()) {
+            true => Ok(()),
+            false => Err(misfit(format!("two keyspaces are named `{name}`"))),
+        }
     }
 
     /// Adds an empty tree for each partition of a keyspace.

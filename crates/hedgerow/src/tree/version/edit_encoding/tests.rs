@@ -187,6 +187,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         keyspace().prop_map(|id| Change::DropKeyspace { id }),
         (keyspace(), partitions())
             .prop_map(|(id, partitions)| Change::ReplacePartitions { id, partitions }),
+        (keyspace(), any::<String>()).prop_map(|(id, name)| Change::RenameKeyspace { id, name }),
         (keyspace(), any_design()).prop_map(|(id, design)| Change::SetDesign { id, design }),
         (keyspace(), any::<[u64; 8]>()).prop_map(|(id, numbers)| Change::Operations {
             id,

@@ -49,6 +49,7 @@ enum Step {
     Close(bool),
     Operations(usize, [u64; 8]),
     SelfTuning(usize, bool),
+    Rename(usize, u64),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -67,6 +68,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any::<(usize, u8, bool)>().prop_map(|(t, l, on)| Step::Drain(t, l, on)),
         1 => any::<bool>().prop_map(Step::Close),
         1 => any::<(usize, bool)>().prop_map(|(k, on)| Step::SelfTuning(k, on)),
+        1 => any::<(usize, u64)>().prop_map(|(k, it)| Step::Rename(k, it)),
         1 => any::<(usize, [u64; 8])>().prop_map(|(k, it)| Step::Operations(k, it)),
     ]
 }
@@ -137,6 +139,10 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
         Step::Operations(choice, numbers) => Change::Operations {
             id: pick(&state.keyspaces, *choice)?,
             operations: Operations::of(*numbers),
+        },
+        Step::Rename(choice, number) => Change::RenameKeyspace {
+            id: pick(&state.keyspaces, *choice)?,
+            name: Some(format!("renamed {number}")).filter(|it| !state.names.contains(it))?,
         },
         Step::SelfTuning(choice, on) => Change::SetSelfTuning {
             id: pick(&state.keyspaces, *choice)?,

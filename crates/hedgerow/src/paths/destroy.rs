@@ -1,0 +1,90 @@
+//! The path of destroying a database: removes its files, and nothing else.
+//!
+//! The manifest goes last but for the lock. So a database whose destruction was cut short is still
+//! one, and can be destroyed again. A directory goes only when it is empty.
+
+use std::path::Path;
+
+use hedgerow_io::Storage;
+
+use crate::base::error::{Error, Result};
+use crate::group_filter::{file_number, filters_dir};
+use crate::paths::recover::{MARK_FILE, read_mark, take_lock};
+use crate::table::open::table_number;
+use crate::tree::engine::log_dir;
+use crate::tree::partition::tables_dir;
+use crate::tree::version::manifest;
+use crate::tree::version::places::Places;
+use crate::tree::version::state::State;
+use crate::tree::wal::log::segment_number;
+
+/// Removes the files of the database in this directory, also those in its other places.
+///
+/// # Errors
+/// `InvalidArgument` if there is none, `Locked` if it is open for writing, `Io`.
+pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    if !manifest::exists(storage, dir)? {
+        let found = dir.display();
+        return Err(Error::invalid(format!(
+            "expected a database, found no manifest in {found}"
+        )));
+    }
+    let lock = take_lock(storage, dir)?;
+    // A damaged manifest names no other places.
+    let state = manifest::replay(storage, dir).and_then(|it| State::replay(&it.edits));
+    let places = state.map_or_else(|_| Places::default(), |state| state.places);
+    for (number, place) in places.all(dir) {
+        let mark = places.others.get(&number).map(|other| other.mark);
+        // A directory with another mark is not a place of this database any more.
+        if number > 0 && read_mark(storage, &place)? != mark {
+            continue;
+        }
+        remove_matching(storage, &log_dir(&place), |n| segment_number(n).is_some())?;
+        remove_matching(storage, &tables_dir(&place), |n| table_number(n).is_some())?;
+        remove_matching(storage, &filters_dir(&place), |n| file_number(n).is_some())?;
+        if number > 0 {
+            remove(storage, &place.join(MARK_FILE))?;
+            sync(storage, &place)?;
+            let _ = storage.remove_dir(&place);
+        }
+    }
+    let own = [manifest::NEW_FILE_NAME, manifest::FILE_NAME, "LOCK"].map(|name| dir.join(name));
+    for path in &own {
+        remove(storage, path)?;
+    }
+    sync(storage, dir)?;
+    drop(lock);
+    // It stays if it has other files.
+    let _ = storage.remove_dir(dir);
+    Ok(())
+}
+
+/// Removes the files with matching names, then the directory if it is empty.
+fn remove_matching(
+    storage: &dyn Storage,
+    dir: &Path,
+    matches: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let Ok(files) = storage.list(dir) else {
+        return Ok(());
+    };
+    for file in files.iter().filter(|file| matches(&file.name)) {
+        remove(storage, &dir.join(&file.name))?;
+    }
+    sync(storage, dir)?;
+    let _ = storage.remove_dir(dir);
+    Ok(())
+}
+
+/// Makes the removal of names durable.
+fn sync(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let synced = storage.sync_dir(dir);
+    synced.map_err(|e| Error::io("sync", dir, e))
+}
+
+fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.remove(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
+}
