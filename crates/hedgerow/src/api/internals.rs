@@ -191,7 +191,7 @@ fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoic
 const FILTER_SEED: u64 = 77;
 const FILTER_RUNS: [u64; 2] = [100, 99];
 
-/// Decodes a filter over several runs, probes it, extends it, cuts it, and encodes it again.
+/// Decodes a filter over several runs, probes it, extends it, and encodes it again.
 ///
 /// # Errors
 /// Any error of the bytes.
@@ -205,7 +205,6 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
     }
     // Refused if there is no room for a run.
     let _ = filter.extend(hashes);
-    filter.without_oldest(1);
     let mut again = Vec::new();
     filter.encode(FILTER_SEED, &FILTER_RUNS, |piece| {
         again.extend_from_slice(piece);

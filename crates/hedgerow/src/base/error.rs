@@ -126,37 +126,29 @@ impl Error {
 
     /// Adds the file, unless the error already names one.
     pub(crate) fn at(self, path: &Path, offset: Option<u64>) -> Self {
-        if self.0.path.is_some() {
-            return self;
+        match &self.0.path {
+            Some(_) => self,
+            None => self.placed(Some(path.to_path_buf()), self.0.offset.or(offset)),
         }
-        Error(Arc::new(Context {
-            kind: self.0.kind,
-            message: self.0.message.clone(),
-            path: Some(path.to_path_buf()),
-            offset: self.0.offset.or(offset),
-            source: self
-                .0
-                .source
-                .as_ref()
-                .map(|e| io::Error::new(e.kind(), e.to_string())),
-        }))
     }
 
     /// Adds the offset in bytes within the file of [`Error::at`], unless the error already has one.
     pub(crate) fn at_offset(self, offset: u64) -> Self {
-        if self.0.offset.is_some() {
-            return self;
+        match self.0.offset {
+            Some(_) => self,
+            None => self.placed(self.0.path.clone(), Some(offset)),
         }
+    }
+
+    /// The same error at this place.
+    fn placed(&self, path: Option<PathBuf>, offset: Option<u64>) -> Self {
+        let source = self.0.source.as_ref();
         Error(Arc::new(Context {
             kind: self.0.kind,
             message: self.0.message.clone(),
-            path: self.0.path.clone(),
-            offset: Some(offset),
-            source: self
-                .0
-                .source
-                .as_ref()
-                .map(|e| io::Error::new(e.kind(), e.to_string())),
+            path,
+            offset,
+            source: source.map(|e| io::Error::new(e.kind(), e.to_string())),
         }))
     }
 

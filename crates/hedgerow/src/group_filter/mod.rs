@@ -11,13 +11,6 @@
 
 pub(crate) mod cluster;
 mod group;
-#[cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "a filter of the engine goes together with its oldest run"
-    )
-)]
 pub(crate) mod multi_level_cuckoo;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 
+use super::named::named;
 use super::{FilterSpec, IndexSpec, KeyOrder};
 
 /// The most runs of a group.
@@ -394,33 +395,7 @@ fn check_scaling(scaling: f64) -> Result<()> {
     )))
 }
 
-impl fmt::Display for CutSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CutSpec::Auto => "auto",
-            CutSpec::OneTable => "one-table",
-            CutSpec::PartitionedFull => "partitioned",
-            CutSpec::WholeLevel => "whole-level",
-        })
-    }
-}
-
-impl FromStr for CutSpec {
-    type Err = Error;
-
-    /// `auto`, `one-table`, `partitioned` or `whole-level`.
-    fn from_str(spec: &str) -> Result<Self> {
-        match spec {
-            "auto" => Ok(CutSpec::Auto),
-            "one-table" => Ok(CutSpec::OneTable),
-            "partitioned" => Ok(CutSpec::PartitionedFull),
-            "whole-level" => Ok(CutSpec::WholeLevel),
-            _ => Err(Error::invalid(format!(
-                "expected a cut, one of auto, one-table, partitioned, whole-level; found `{spec}`"
-            ))),
-        }
-    }
-}
+named!(CutSpec, "a cut", "auto" => Auto, "one-table" => OneTable, "partitioned" => PartitionedFull, "whole-level" => WholeLevel);
 
 /// Writes `,CUT`, or nothing if the policy decides.
 fn write_cut(f: &mut fmt::Formatter<'_>, cut: CutSpec) -> fmt::Result {

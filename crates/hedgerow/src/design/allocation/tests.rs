@@ -4,6 +4,7 @@ use super::*;
 use crate::base::entry::KeyHash;
 use crate::base::page::Step;
 use crate::table::filter::Probe;
+use crate::table::filter::hash_list::HashList;
 
 fn ideal_rate(bits: f64) -> f64 {
     (-bits * LN2_SQUARED).exp()
@@ -230,11 +231,11 @@ fn false_passes(bits: &[f64], sizes: &[u64], asked: u64) -> u64 {
     let hash = |i: u64| KeyHash::of(&i.to_le_bytes(), 3);
     let mut passes = 0;
     for (level, (&bits, &size)) in bits.iter().zip(sizes).enumerate() {
-        let mut builder = bloom::Builder::new(bits as f32);
+        let mut hashes = HashList::default();
         let first = (level as u64) << 32;
-        (first..first + size).for_each(|i| builder.add(hash(i)));
+        (first..first + size).for_each(|i| hashes.add(hash(i)));
         let mut pages = Vec::new();
-        let description = builder.finish(0, |page| {
+        let description = bloom::build(&hashes, bits as f32, 0, |page| {
             pages.push(page.to_vec());
             Ok(())
         });

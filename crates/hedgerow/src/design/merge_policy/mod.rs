@@ -18,10 +18,6 @@ mod trie;
 mod conformance;
 pub(crate) mod plan;
 pub(crate) mod shape;
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "tests and the simulator read what is printed")
-)]
 pub(crate) mod text;
 pub(crate) mod tree_edit;
 

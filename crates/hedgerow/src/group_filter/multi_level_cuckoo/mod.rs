@@ -183,53 +183,6 @@ impl MultiLevelCuckoo {
         })
     }
 
-    /// Builds the filter of several runs, oldest first. Cost: that of inserting them, without
-    /// copies.
-    ///
-    /// # Errors
-    /// Those of [`MultiLevelCuckoo::new`] and [`MultiLevelCuckoo::extend`].
-    pub(crate) fn build<R>(sizing: Sizing, runs: impl IntoIterator<Item = R>) -> Result<Self>
-    where
-        R: IntoIterator<Item = u64>,
-    {
-        let mut filter = MultiLevelCuckoo::new(sizing)?;
-        runs.into_iter().try_for_each(|run| filter.push(run))?;
-        Ok(filter)
-    }
-
-    /// The filter with one more run, the newest: the hashes of its keys ([`hash_of`]), fastest in
-    /// ascending order.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there are as many runs as the filter was made for.
-    pub(crate) fn extend(&self, keys: impl IntoIterator<Item = u64>) -> Result<Self> {
-        let mut filter = self.copy();
-        filter.push(keys)?;
-        Ok(filter)
-    }
-
-    /// The filter without its `runs` oldest runs, whose numbers can be used again.
-    pub(crate) fn without_oldest(&self, runs: usize) -> Self {
-        let mut filter = self.copy();
-        let gone = filter.ring.drop_oldest(runs);
-        let mut filling = Filling::<u128>::new(filter.geometry, &mut filter.buckets);
-        for index in 0..self.geometry.buckets() {
-            let bucket = filling.bucket(index);
-            for at in 0..SLOTS {
-                let slot = self.geometry.slot(bucket, at);
-                if slot != 0 && gone >> self.number(slot) & 1 == 1 {
-                    filling.set(index, at, 0);
-                    filter.entries = filter.entries.saturating_sub(1);
-                }
-            }
-        }
-        filter.whole.retain(|_, set| {
-            *set &= !gone;
-            *set != 0
-        });
-        filter
-    }
-
     /// Returns true if all numbers of runs are in use.
     pub(crate) fn is_full_of_runs(&self) -> bool {
         self.ring.is_full()
@@ -281,14 +234,6 @@ impl MultiLevelCuckoo {
     /// Entries that are kept by their whole hash.
     pub(crate) fn whole_hashes(&self) -> usize {
         self.whole.len()
-    }
-
-    /// The runs that may hold keys with these hashes. Many keys at a time cost less each: their
-    /// cache lines are prefetched together.
-    pub(crate) fn candidates_of_many(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
-        for hashes in hashes.chunks(BATCH) {
-            self.answer_batch(hashes.iter().map(|hash| hash_of(*hash)), answers);
-        }
     }
 
     /// Answers at most [`BATCH`] questions.
@@ -375,16 +320,6 @@ impl MultiLevelCuckoo {
             whole: self.whole.clone(),
             ..*self
         }
-    }
-
-    /// Does the same as [`MultiLevelCuckoo::extend`] in place, for a filter that nobody probes yet.
-    ///
-    /// # Errors
-    /// The same.
-    pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = u64>) -> Result<()> {
-        self.begin_run()?;
-        self.grow(keys);
-        Ok(())
     }
 
     /// Begins a further run, the newest: later keys are its keys.
@@ -482,6 +417,39 @@ impl MultiLevelCuckoo {
         self.geometry = geometry;
         self.buckets = buckets;
         self.mode = Mode::Unique;
+    }
+}
+
+/// Whole steps for benches, fuzzers and tests. The engine takes them apart.
+#[cfg(any(test, feature = "internals"))]
+impl MultiLevelCuckoo {
+    /// The filter with one more run, the newest: the hashes of its keys ([`hash_of`]), fastest in
+    /// ascending order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are as many runs as the filter was made for.
+    pub(crate) fn extend(&self, keys: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let mut filter = self.copy();
+        filter.push(keys)?;
+        Ok(filter)
+    }
+
+    /// Does the same as [`MultiLevelCuckoo::extend`] in place, for a filter that nobody probes yet.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn push(&mut self, keys: impl IntoIterator<Item = u64>) -> Result<()> {
+        self.begin_run()?;
+        self.grow(keys);
+        Ok(())
+    }
+
+    /// The runs that may hold keys with these hashes. Many keys at a time cost less each: their
+    /// cache lines are prefetched together.
+    pub(crate) fn candidates_of_many(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
+        for hashes in hashes.chunks(BATCH) {
+            self.answer_batch(hashes.iter().map(|hash| hash_of(*hash)), answers);
+        }
     }
 }
 

@@ -57,14 +57,6 @@ impl Ring {
         Ok(u32::from(self.newest))
     }
 
-    /// Drops the `runs` oldest runs, and returns the set of their numbers.
-    pub(super) fn drop_oldest(&mut self, runs: usize) -> u64 {
-        let left = self.runs().saturating_sub(runs);
-        let gone = (left..self.runs()).fold(0, |set, run| set | 1 << self.number(run));
-        self.runs = left as u8;
-        gone
-    }
-
     /// The number of the `run`-th newest run.
     pub(super) fn number(self, run: usize) -> u32 {
         let numbers = 1 << self.bits;
@@ -85,6 +77,16 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Ring {
+        /// Drops the `runs` oldest runs, and returns the set of their numbers.
+        pub(in super::super) fn drop_oldest(&mut self, runs: usize) -> u64 {
+            let left = self.runs().saturating_sub(runs);
+            let gone = (left..self.runs()).fold(0, |set, run| set | 1 << self.number(run));
+            self.runs = left as u8;
+            gone
+        }
+    }
 
     #[test]
     fn masks_are_newest_first_wherever_the_ring_is() {

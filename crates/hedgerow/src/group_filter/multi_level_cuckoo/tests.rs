@@ -30,6 +30,41 @@ fn alike(i: u64) -> u64 {
     0x0012_3456_789A_BC00 | i
 }
 
+impl MultiLevelCuckoo {
+    /// Builds the filter of several runs, oldest first. Cost: that of inserting them, without
+    /// copies.
+    pub(crate) fn build<R>(sizing: Sizing, runs: impl IntoIterator<Item = R>) -> Result<Self>
+    where
+        R: IntoIterator<Item = u64>,
+    {
+        let mut filter = MultiLevelCuckoo::new(sizing)?;
+        runs.into_iter().try_for_each(|run| filter.push(run))?;
+        Ok(filter)
+    }
+
+    /// The filter without its `runs` oldest runs, whose numbers can be used again.
+    fn without_oldest(&self, runs: usize) -> Self {
+        let mut filter = self.copy();
+        let gone = filter.ring.drop_oldest(runs);
+        let mut filling = Filling::<u128>::new(filter.geometry, &mut filter.buckets);
+        for index in 0..self.geometry.buckets() {
+            let bucket = filling.bucket(index);
+            for at in 0..SLOTS {
+                let slot = self.geometry.slot(bucket, at);
+                if slot != 0 && gone >> self.number(slot) & 1 == 1 {
+                    filling.set(index, at, 0);
+                    filter.entries = filter.entries.saturating_sub(1);
+                }
+            }
+        }
+        filter.whole.retain(|_, set| {
+            *set &= !gone;
+            *set != 0
+        });
+        filter
+    }
+}
+
 fn sizing(fingerprint_bits: u8, runs_max: usize, entries: u64, mode: Mode) -> Sizing {
     Sizing {
         fingerprint_bits,

@@ -27,6 +27,16 @@ pub(crate) enum Builder {
     ThreeLevel(three_level::Builder),
 }
 
+/// Calls the builder of any kind.
+macro_rules! each {
+    ($builder:expr, $it:ident => $does:expr) => {
+        match $builder {
+            Builder::Fence($it) => $does,
+            Builder::ThreeLevel($it) => $does,
+        }
+    };
+}
+
 impl Builder {
     pub(crate) fn new(spec: IndexSpec) -> Builder {
         match spec {
@@ -50,41 +60,26 @@ impl Builder {
 
     /// Adds a key, in order, with the number of its block.
     pub(crate) fn add(&mut self, key: &[u8], block: usize) {
-        match self {
-            Builder::Fence(fence) => fence.add(key, block),
-            Builder::ThreeLevel(three_level) => three_level.add(key, block),
-        }
+        each!(self, it => it.add(key, block));
     }
 
     /// Reports that a block is complete and stored at `handle`.
     pub(crate) fn finish_block(&mut self, block: usize, handle: Handle) {
-        match self {
-            Builder::Fence(fence) => fence.finish_block(block, handle),
-            Builder::ThreeLevel(three_level) => three_level.finish_block(block, handle),
-        }
+        each!(self, it => it.finish_block(block, handle));
     }
 
     /// The approximate bytes of the index in the file if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> usize {
-        match self {
-            Builder::Fence(fence) => fence.estimated_bytes(),
-            Builder::ThreeLevel(three_level) => three_level.estimated_bytes(),
-        }
+        each!(self, it => it.estimated_bytes())
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        match self {
-            Builder::Fence(fence) => fence.memory_bytes(),
-            Builder::ThreeLevel(three_level) => three_level.memory_bytes(),
-        }
+        each!(self, it => it.memory_bytes())
     }
 
     /// Passes the pages, in order, and then the top to `write_page`, which returns their places.
     /// Returns the place of the top.
     pub(crate) fn finish(self, write_page: impl FnMut(&[u8]) -> Result<Handle>) -> Result<Handle> {
-        match self {
-            Builder::Fence(fence) => fence.finish(write_page),
-            Builder::ThreeLevel(three_level) => three_level.finish(write_page),
-        }
+        each!(self, it => it.finish(write_page))
     }
 }

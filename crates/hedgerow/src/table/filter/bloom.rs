@@ -243,68 +243,44 @@ impl Probe for Bloom {
     }
 }
 
-/// Collects the hashes of a table's keys: their number decides the size of the filter.
-#[derive(Debug)]
-pub(crate) struct Builder {
-    bits_per_key: f32,
-    hashes: HashList,
+/// The bytes of a filter for this many keys.
+pub(super) fn bytes_for(keys: usize, bits_per_key: f32) -> u64 {
+    u64::from(lines_for(keys, bits_per_key)) * LINE_BYTES as u64
 }
 
-impl Builder {
-    /// `bits_per_key` is 1.0 to 32.0.
-    pub(crate) fn new(bits_per_key: f32) -> Builder {
-        assert_bits_per_key(bits_per_key);
-        Builder {
-            bits_per_key,
-            hashes: HashList::default(),
+fn lines_for(keys: usize, bits_per_key: f32) -> u32 {
+    let bits = keys as f64 * f64::from(bits_per_key);
+    // Saturates; no table has that many keys (over 10^10).
+    (bits / LINE_BITS as f64).ceil().max(1.0) as u32
+}
+
+/// Builds the filter of these keys, with 1.0 to 32.0 bits for each, and hands its pages, in order,
+/// to `write_page`. The first page will be stored at `offset`, each of the others after its
+/// predecessor's trailer.
+pub(crate) fn build(
+    hashes: &HashList,
+    bits_per_key: f32,
+    offset: u64,
+    write_page: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Description> {
+    assert_bits_per_key(bits_per_key);
+    let description = Description {
+        lines: lines_for(hashes.len(), bits_per_key),
+        probes: probes_for(bits_per_key),
+        offset,
+    };
+    let mut filter = Buffer::allocate(description.lines as usize * LINE_BYTES);
+    let (lines, _) = filter.as_chunks_mut::<LINE_BYTES>();
+    for low in hashes.iter() {
+        let line = &mut lines[line_of(low, description.lines)];
+        let mut probes = Probes::of(low);
+        for _ in 0..description.probes {
+            let bit = probes.next();
+            line[bit / 8] |= 1 << (bit % 8);
         }
     }
-
-    /// Adds a key of the table. A key that is added twice wastes space.
-    pub(crate) fn add(&mut self, hash: KeyHash) {
-        self.hashes.add(hash);
-    }
-
-    /// The bytes that the filter would take if it were built now.
-    pub(crate) fn estimated_bytes(&self) -> u64 {
-        u64::from(self.lines()) * LINE_BYTES as u64
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.hashes.memory_bytes()
-    }
-
-    fn lines(&self) -> u32 {
-        let bits = self.hashes.len() as f64 * f64::from(self.bits_per_key);
-        // Saturates; no table has that many keys (over 10^10).
-        (bits / LINE_BITS as f64).ceil().max(1.0) as u32
-    }
-
-    /// Builds the filter and hands its pages, in order, to `write_page`. The first page will be
-    /// stored at `offset`, each of the others after its predecessor's trailer.
-    pub(crate) fn finish(
-        self,
-        offset: u64,
-        write_page: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Description> {
-        let description = Description {
-            lines: self.lines(),
-            probes: probes_for(self.bits_per_key),
-            offset,
-        };
-        let mut filter = Buffer::allocate(description.lines as usize * LINE_BYTES);
-        let (lines, _) = filter.as_chunks_mut::<LINE_BYTES>();
-        for low in self.hashes.iter() {
-            let line = &mut lines[line_of(low, description.lines)];
-            let mut probes = Probes::of(low);
-            for _ in 0..description.probes {
-                let bit = probes.next();
-                line[bit / 8] |= 1 << (bit % 8);
-            }
-        }
-        filter.chunks(PAGE_BYTES).try_for_each(write_page)?;
-        Ok(description)
-    }
+    filter.chunks(PAGE_BYTES).try_for_each(write_page)?;
+    Ok(description)
 }
 
 #[cfg(test)]

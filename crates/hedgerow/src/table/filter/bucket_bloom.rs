@@ -33,6 +33,10 @@ pub struct Description {
 }
 
 impl Description {
+    pub(crate) fn pages(&self) -> usize {
+        self.pages as usize
+    }
+
     /// The bytes that the filters take in the file.
     pub fn file_bytes(&self) -> u64 {
         u64::from(self.pages) * DEVICE_PAGE_BYTES

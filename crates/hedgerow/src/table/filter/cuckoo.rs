@@ -179,85 +179,61 @@ impl Probe for Cuckoo {
     }
 }
 
-/// Collects the hashes of a table's keys: their number decides the size of the filter.
-#[derive(Debug)]
-pub(crate) struct Builder {
-    fingerprint_bits: u8,
-    hashes: HashList,
+/// The bytes of a filter for this many keys.
+pub(super) fn bytes_for(keys: usize, fingerprint_bits: u8) -> u64 {
+    bytes_of(buckets_for(keys), u32::from(fingerprint_bits))
 }
 
-impl Builder {
-    /// `fingerprint_bits` is 4 to 24.
-    pub(crate) fn new(fingerprint_bits: u8) -> Builder {
-        assert!(
-            (FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits),
-            "fingerprints of 4 to 24 bits, not {fingerprint_bits}"
-        );
-        Builder {
-            fingerprint_bits,
-            hashes: HashList::default(),
-        }
-    }
+fn buckets_for(keys: usize) -> u32 {
+    // Saturates; no table has that many keys (over 10^10).
+    Geometry::buckets_for(keys as u64).min(u64::from(u32::MAX)) as u32
+}
 
-    /// Adds a key of the table. A key that is added twice wastes space.
-    pub(crate) fn add(&mut self, hash: KeyHash) {
-        self.hashes.add(hash);
-    }
-
-    /// The bytes that the filter would take if it were built now.
-    pub(crate) fn estimated_bytes(&self) -> u64 {
-        bytes_of(self.buckets(), u32::from(self.fingerprint_bits))
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.hashes.memory_bytes()
-    }
-
-    fn buckets(&self) -> u32 {
-        // Saturates; no table has that many keys (over 10^10).
-        Geometry::buckets_for(self.hashes.len() as u64).min(u64::from(u32::MAX)) as u32
-    }
-
-    /// Builds the filter and hands its pages, in order, to `write_page`. The first page will be
-    /// stored at `offset`, each of the others after its predecessor's trailer.
-    pub(crate) fn finish(
-        self,
-        offset: u64,
-        mut write_page: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Description> {
-        let mut description = Description {
-            buckets: self.buckets(),
-            fingerprint_bits: self.fingerprint_bits,
-            offset,
+/// Builds the filter of these keys, with fingerprints of 4 to 24 bits, and hands its pages, in
+/// order, to `write_page`. The first page will be stored at `offset`, each of the others after its
+/// predecessor's trailer.
+pub(super) fn build(
+    hashes: &HashList,
+    fingerprint_bits: u8,
+    offset: u64,
+    mut write_page: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Description> {
+    assert!(
+        (FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits),
+        "fingerprints of 4 to 24 bits, not {fingerprint_bits}"
+    );
+    let mut description = Description {
+        buckets: buckets_for(hashes.len()),
+        fingerprint_bits,
+        offset,
+    };
+    loop {
+        let geometry = description.geometry()?;
+        let mut buckets = Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES);
+        let fits = if geometry.is_narrow() {
+            fill::<u64>(hashes, geometry, &mut buckets)
+        } else {
+            fill::<u128>(hashes, geometry, &mut buckets)
         };
-        loop {
-            let geometry = description.geometry()?;
-            let mut buckets = Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES);
-            let fits = if geometry.is_narrow() {
-                self.fill::<u64>(geometry, &mut buckets)
-            } else {
-                self.fill::<u128>(geometry, &mut buckets)
-            };
-            if fits {
-                let page_bytes = description.bytes_of(description.page_buckets()) as usize;
-                buckets[..geometry.bytes() as usize]
-                    .chunks(page_bytes)
-                    .try_for_each(&mut write_page)?;
-                return Ok(description);
-            }
-            // Rare, and nearly only in filters of a few keys.
-            description.buckets += description.buckets / 64 + 1;
+        if fits {
+            let page_bytes = description.bytes_of(description.page_buckets()) as usize;
+            buckets[..geometry.bytes() as usize]
+                .chunks(page_bytes)
+                .try_for_each(&mut write_page)?;
+            return Ok(description);
         }
+        // Rare, and nearly only in filters of a few keys.
+        description.buckets += description.buckets / 64 + 1;
     }
+}
 
-    /// Returns true if all keys found room.
-    fn fill<W: Word>(&self, geometry: Geometry, buckets: &mut [u8]) -> bool {
-        let mut filling = Filling::<W>::new(geometry, buckets);
-        self.hashes.iter().all(|low| {
-            let place = geometry.place(hash_of(low));
-            filling.insert(place, 0) != Inserted::Full
-        })
-    }
+/// Returns true if all keys found room.
+fn fill<W: Word>(hashes: &HashList, geometry: Geometry, buckets: &mut [u8]) -> bool {
+    let mut filling = Filling::<W>::new(geometry, buckets);
+    hashes.iter().all(|low| {
+        let place = geometry.place(hash_of(low));
+        filling.insert(place, 0) != Inserted::Full
+    })
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl RunHashes {
     /// Decodes the hashes from all pages in order.
     ///
     /// # Errors
-    /// `Corruption` if they are not what [`Builder::finish`] wrote.
+    /// `Corruption` if they are not what [`build`] wrote.
     pub(crate) fn read<'a>(
         description: Description,
         pages: impl Iterator<Item = Result<&'a [u8]>>,
@@ -78,43 +78,31 @@ impl Probe for RunHashes {
     }
 }
 
-/// Collects the hashes of a table's keys.
-#[derive(Debug, Default)]
-pub(crate) struct Builder(HashList);
+/// The approximate bytes of this many hashes.
+pub(super) fn bytes_for(keys: usize) -> u64 {
+    let keys = keys as u64;
+    keys * u64::from(low_bits(keys) + 3) / 8
+}
 
-impl Builder {
-    pub(crate) fn add(&mut self, hash: KeyHash) {
-        self.0.add(hash);
-    }
-
-    pub(crate) fn estimated_bytes(&self) -> u64 {
-        let keys = self.0.len() as u64;
-        keys * u64::from(low_bits(keys) + 3) / 8
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
-    }
-
-    /// Hands the pages, in order, to `write_page`. The first one will be stored at `offset`.
-    pub(crate) fn finish(
-        self,
-        offset: u64,
-        write_page: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Description> {
-        let mut hashes: Vec<u64> = self.0.iter().map(hash_of).collect();
-        hashes.sort_unstable();
-        let mut bytes = Vec::new();
-        encode(&hashes, &mut bytes);
-        bytes.chunks(PAGE_BYTES as usize).try_for_each(write_page)?;
-        let bytes = u32::try_from(bytes.len()).map_err(|_| {
-            let keys = hashes.len();
-            Error::invalid(format!(
-                "expected hashes of at most 4 GiB, found those of {keys} keys"
-            ))
-        })?;
-        Ok(Description { bytes, offset })
-    }
+/// Hands the pages of these hashes, in order, to `write_page`. The first one will be stored at
+/// `offset`.
+pub(super) fn build(
+    hashes: &HashList,
+    offset: u64,
+    write_page: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Description> {
+    let mut hashes: Vec<u64> = hashes.iter().map(hash_of).collect();
+    hashes.sort_unstable();
+    let mut bytes = Vec::new();
+    encode(&hashes, &mut bytes);
+    bytes.chunks(PAGE_BYTES as usize).try_for_each(write_page)?;
+    let bytes = u32::try_from(bytes.len()).map_err(|_| {
+        let keys = hashes.len();
+        Error::invalid(format!(
+            "expected hashes of at most 4 GiB, found those of {keys} keys"
+        ))
+    })?;
+    Ok(Description { bytes, offset })
 }
 
 /// The number of low bits of each of `count` hashes, which are stored as they are.

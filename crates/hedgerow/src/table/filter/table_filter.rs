@@ -5,8 +5,8 @@ use crate::base::error::{Error, Result};
 use crate::base::options::FilterSpec;
 use crate::base::page::{Handle, Step, TableId};
 
-use super::{Probe, bloom, bucket_bloom, cuckoo};
-use crate::table::filter::run_hashes;
+use super::hash_list::HashList;
+use super::{Probe, bloom, bucket_bloom, cuckoo, run_hashes};
 
 /// The place of a filter in its table file, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,18 @@ pub enum Description {
     Hashes(run_hashes::Description),
     /// A Bloom filter for each bucket; the table probes it itself.
     Buckets(bucket_bloom::Description),
+}
+
+/// Asks the description of any kind.
+macro_rules! each {
+    ($description:expr, $it:ident => $has:expr) => {
+        match $description {
+            Description::Bloom($it) => $has,
+            Description::Cuckoo($it) => $has,
+            Description::Hashes($it) => $has,
+            Description::Buckets($it) => $has,
+        }
+    };
 }
 
 /// The codes of the kinds in a footer.
@@ -111,41 +123,21 @@ impl FooterFields {
 impl Description {
     /// The offset of the first page; the others follow it without gaps.
     pub fn offset(&self) -> u64 {
-        match self {
-            Description::Bloom(bloom) => bloom.offset,
-            Description::Cuckoo(cuckoo) => cuckoo.offset,
-            Description::Hashes(hashes) => hashes.offset,
-            Description::Buckets(buckets) => buckets.offset,
-        }
+        each!(self, it => it.offset)
     }
 
     /// The bytes that the filter takes in the file.
     pub fn file_bytes(&self) -> u64 {
-        match self {
-            Description::Bloom(bloom) => bloom.file_bytes(),
-            Description::Cuckoo(cuckoo) => cuckoo.file_bytes(),
-            Description::Hashes(hashes) => hashes.file_bytes(),
-            Description::Buckets(buckets) => buckets.file_bytes(),
-        }
+        each!(self, it => it.file_bytes())
     }
 
     pub(crate) fn pages(&self) -> usize {
-        match self {
-            Description::Bloom(bloom) => bloom.pages(),
-            Description::Cuckoo(cuckoo) => cuckoo.pages(),
-            Description::Hashes(hashes) => hashes.pages(),
-            Description::Buckets(buckets) => buckets.pages as usize,
-        }
+        each!(self, it => it.pages())
     }
 
     /// The place of a page in the file.
     pub(crate) fn page_handle(&self, page: usize) -> Handle {
-        match self {
-            Description::Bloom(bloom) => bloom.page_handle(page),
-            Description::Cuckoo(cuckoo) => cuckoo.page_handle(page),
-            Description::Hashes(hashes) => hashes.page_handle(page),
-            Description::Buckets(buckets) => buckets.page_handle(page),
-        }
+        each!(self, it => it.page_handle(page))
     }
 
     /// Checks a description from a file.
@@ -255,47 +247,36 @@ impl Spec {
     }
 }
 
-/// Collects the hashes of a table's keys.
+/// Collects the hashes of a table's keys: their number decides the size of the filter.
 #[derive(Debug)]
-pub(crate) enum Builder {
-    Bloom(bloom::Builder),
-    Cuckoo(cuckoo::Builder),
-    Hashes(run_hashes::Builder),
+pub(crate) struct Builder {
+    spec: Spec,
+    hashes: HashList,
 }
 
 impl Builder {
     pub(crate) fn new(spec: Spec) -> Builder {
-        match spec {
-            Spec::Bloom(bits) => Builder::Bloom(bloom::Builder::new(bits)),
-            Spec::Cuckoo(bits) => Builder::Cuckoo(cuckoo::Builder::new(bits)),
-            Spec::Hashes => Builder::Hashes(run_hashes::Builder::default()),
-        }
+        let hashes = HashList::default();
+        Builder { spec, hashes }
     }
 
     /// Adds a key of the table. A key that is added twice wastes space.
     pub(crate) fn add(&mut self, hash: KeyHash) {
-        match self {
-            Builder::Bloom(bloom) => bloom.add(hash),
-            Builder::Cuckoo(cuckoo) => cuckoo.add(hash),
-            Builder::Hashes(hashes) => hashes.add(hash),
-        }
+        self.hashes.add(hash);
     }
 
     /// The bytes that the filter would take if it were built now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
-        match self {
-            Builder::Bloom(bloom) => bloom.estimated_bytes(),
-            Builder::Cuckoo(cuckoo) => cuckoo.estimated_bytes(),
-            Builder::Hashes(hashes) => hashes.estimated_bytes(),
+        let keys = self.hashes.len();
+        match self.spec {
+            Spec::Bloom(bits) => bloom::bytes_for(keys, bits),
+            Spec::Cuckoo(bits) => cuckoo::bytes_for(keys, bits),
+            Spec::Hashes => run_hashes::bytes_for(keys),
         }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        match self {
-            Builder::Bloom(bloom) => bloom.memory_bytes(),
-            Builder::Cuckoo(cuckoo) => cuckoo.memory_bytes(),
-            Builder::Hashes(hashes) => hashes.memory_bytes(),
-        }
+        self.hashes.memory_bytes()
     }
 
     /// Builds the filter and hands its pages, in order, to `write_page`. The first page will be
@@ -303,12 +284,13 @@ impl Builder {
     pub(crate) fn finish(
         self,
         offset: u64,
-        write_page: impl FnMut(&[u8]) -> Result<()>,
+        write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<Description> {
-        Ok(match self {
-            Builder::Bloom(bloom) => Description::Bloom(bloom.finish(offset, write_page)?),
-            Builder::Cuckoo(cuckoo) => Description::Cuckoo(cuckoo.finish(offset, write_page)?),
-            Builder::Hashes(hashes) => Description::Hashes(hashes.finish(offset, write_page)?),
+        let hashes = &self.hashes;
+        Ok(match self.spec {
+            Spec::Bloom(bits) => Description::Bloom(bloom::build(hashes, bits, offset, write)?),
+            Spec::Cuckoo(bits) => Description::Cuckoo(cuckoo::build(hashes, bits, offset, write)?),
+            Spec::Hashes => Description::Hashes(run_hashes::build(hashes, offset, write)?),
         })
     }
 }

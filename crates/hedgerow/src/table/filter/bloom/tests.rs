@@ -2,15 +2,14 @@ use super::*;
 use crate::table::filter::conformance;
 
 fn build(bits_per_key: f32, hashes: &[KeyHash]) -> (Description, Vec<Vec<u8>>) {
-    let mut builder = Builder::new(bits_per_key);
-    hashes.iter().for_each(|&hash| builder.add(hash));
+    let mut list = HashList::default();
+    hashes.iter().for_each(|&hash| list.add(hash));
     let mut pages = Vec::new();
-    let description = builder
-        .finish(1000, |page| {
-            pages.push(page.to_vec());
-            Ok(())
-        })
-        .unwrap();
+    let description = super::build(&list, bits_per_key, 1000, |page| {
+        pages.push(page.to_vec());
+        Ok(())
+    });
+    let description = description.unwrap();
     (description, pages)
 }
 

@@ -3,16 +3,15 @@ use crate::table::filter::conformance;
 use crate::table::filter::conformance::named_page;
 
 fn build(bits: u8, hashes: &[KeyHash]) -> (Description, Vec<Vec<u8>>) {
-    let mut builder = Builder::new(bits);
-    hashes.iter().for_each(|&hash| builder.add(hash));
-    let estimated = builder.estimated_bytes();
+    let mut list = HashList::default();
+    hashes.iter().for_each(|&hash| list.add(hash));
+    let estimated = bytes_for(list.len(), bits);
     let mut pages = Vec::new();
-    let description = builder
-        .finish(1000, |page| {
-            pages.push(page.to_vec());
-            Ok(())
-        })
-        .unwrap();
+    let description = super::build(&list, bits, 1000, |page| {
+        pages.push(page.to_vec());
+        Ok(())
+    });
+    let description = description.unwrap();
     let bytes: usize = pages.iter().map(Vec::len).sum();
     assert!(bytes as u64 >= estimated);
     assert_eq!(description.pages(), pages.len());

@@ -86,15 +86,15 @@ fn a_table_keeps_its_hashes_in_pages() {
     let keys: Vec<KeyHash> = (0..40_000u32)
         .map(|i| KeyHash::of(&i.to_le_bytes(), 5))
         .collect();
-    let mut builder = Builder::default();
-    keys.iter().for_each(|&key| builder.add(key));
-    let estimated = builder.estimated_bytes();
+    let mut list = HashList::default();
+    keys.iter().for_each(|&key| list.add(key));
+    let estimated = bytes_for(list.len());
     let mut pages: Vec<Vec<u8>> = Vec::new();
     let write_page = |page: &[u8]| {
         pages.push(page.to_vec());
         Ok(())
     };
-    let description = builder.finish(1000, write_page).unwrap();
+    let description = build(&list, 1000, write_page).unwrap();
     assert_eq!(description.pages(), pages.len());
     assert!(pages.len() > 2);
     let mut end = description.offset;
