@@ -403,7 +403,7 @@ fn open_keyspaces(
             let mut edit = TreeEdit::new(partition);
             if let Some(tree) = tree {
                 edit.added = tree.tables.values().cloned().collect();
-                edit.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
+                edit.policy_note = (tree.policy_note > 0).then_some(tree.policy_note);
                 edit.ranges = tree.ranges.iter().map(|(&l, &r)| (l, r)).collect();
                 edit.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             }

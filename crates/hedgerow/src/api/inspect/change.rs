@@ -194,7 +194,7 @@ impl From<RecordedTreeEdit> for TreeEdit {
             depth: edit.depth,
             shift_to: edit.shift_to,
             ranges: edit.ranges,
-            nominal_depth: edit.nominal_depth,
+            nominal_depth: edit.policy_note,
         }
     }
 }

@@ -257,7 +257,7 @@ fn targets(
             return targets.to_vec();
         }
         summary.levels = vec![LevelSummary::default(); targets.len()];
-        summary.nominal_depth = targets.nominal_depth;
+        summary.policy_note = targets.policy_note;
     }
     policy.targets(&summary).to_vec()
 }

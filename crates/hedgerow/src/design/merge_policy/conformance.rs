@@ -61,7 +61,7 @@ fn summaries(depth: usize) -> impl Iterator<Item = Summary> {
             levels,
             memtable_bytes: 64 << 20,
             table_bytes: 64 << 20,
-            nominal_depth: 0,
+            policy_note: 0,
         }
     })
 }
@@ -72,14 +72,14 @@ fn settled(policy: &dyn Policy, summary: &Summary) -> Targets {
     for _ in 0..64 {
         let targets = policy.targets(&summary);
         let is_settled =
-            targets.len() == summary.levels.len() && targets.nominal_depth == summary.nominal_depth;
+            targets.len() == summary.levels.len() && targets.policy_note == summary.policy_note;
         if is_settled {
             return targets;
         }
         summary
             .levels
             .resize(targets.len(), LevelSummary::default());
-        summary.nominal_depth = targets.nominal_depth;
+        summary.policy_note = targets.policy_note;
     }
     panic!("the depth of {policy:?} does not settle for {summary:?}");
 }

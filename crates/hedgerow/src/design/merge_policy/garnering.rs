@@ -36,7 +36,7 @@ mod tests {
                 levels,
                 memtable_bytes: 1 << 20,
                 table_bytes: 1,
-                nominal_depth: 0,
+                policy_note: 0,
             });
             let mut expected = last as f64;
             let above = targets[1..].iter().rev().skip(1);

@@ -16,7 +16,8 @@ const SHRINK_LEVEL: f64 = 2.0;
 /// One run per level, with capacities `C_i = B T^i c^-(iL - i(i+1)/2)` for level `i` of `L`
 /// \[Autumn, equation 5\], where `B` is a memtable. When the last level is full, the number of
 /// levels `L` grows. This enlarges every capacity, and nothing moves: delayed last-level
-/// compaction. The tables do not show `L`, the *nominal depth*, so the manifest records it.
+/// compaction. The tables do not show `L`, the *nominal depth*, so it is the policy's
+/// note ([`Summary::policy_note`]).
 ///
 /// The `L` levels are the last ones of the tree. A tree that came from another design, or that has
 /// shrunk, has unused levels above them.
@@ -56,7 +57,7 @@ impl GarneringPaper {
     fn depths(&self, summary: &Summary) -> (usize, usize) {
         let depth = summary.levels.len().max(2);
         let fits = |nominal: &usize| self.scores(summary, depth, *nominal).0 <= 1.0;
-        let nominal = match summary.nominal_depth {
+        let nominal = match summary.policy_note {
             0 => (1..depth).find(fits).unwrap_or(depth - 1),
             nominal => usize::from(nominal).min(depth - 1),
         };
@@ -97,7 +98,7 @@ impl Policy for GarneringPaper {
         levels[0] = LevelTarget::flushed(LEVEL0_RUNS);
         Targets {
             levels,
-            nominal_depth: nominal as u8,
+            policy_note: nominal as u8,
         }
     }
 
@@ -153,11 +154,11 @@ mod tests {
                 .wrapping_add(1);
             (random >> 33) % bound
         };
-        let summary = |bytes: &[u64], memtable_bytes, nominal_depth| Summary {
+        let summary = |bytes: &[u64], memtable_bytes, policy_note| Summary {
             levels: bytes.iter().map(|&bytes| held(bytes)).collect(),
             memtable_bytes,
             table_bytes: 1,
-            nominal_depth,
+            policy_note,
         };
         let mut lost = 0;
         for _ in 0..20_000 {
@@ -172,15 +173,15 @@ mod tests {
                 bytes.push(below(bound));
             }
             let before = policy.targets(&summary(&bytes, memtable_bytes, nominal as u8));
-            if before.nominal_depth >= nominal as u8 {
+            if before.policy_note >= nominal as u8 {
                 continue;
             }
             lost += 1;
             for at in 1..before.len() {
                 let mut all_in_one = vec![0; before.len()];
                 all_in_one[at] = bytes.iter().sum();
-                let after = summary(&all_in_one, memtable_bytes, before.nominal_depth);
-                let grown = policy.targets(&after).nominal_depth > before.nominal_depth;
+                let after = summary(&all_in_one, memtable_bytes, before.policy_note);
+                let grown = policy.targets(&after).policy_note > before.policy_note;
                 assert!(!grown, "{policy:?} {bytes:?} {after:?}");
             }
         }

@@ -54,15 +54,16 @@ pub(crate) struct Targets {
     /// One target per level that the tree should have. The tree gets missing levels below its last
     /// one, and loses surplus levels once they are empty.
     pub(crate) levels: Vec<LevelTarget>,
-    /// The value to record as [`Summary::nominal_depth`].
-    pub(crate) nominal_depth: u8,
+    /// A number that the policy wants to see again as [`Summary::policy_note`]. The manifest keeps
+    /// it.
+    pub(crate) policy_note: u8,
 }
 
 impl From<Vec<LevelTarget>> for Targets {
     fn from(levels: Vec<LevelTarget>) -> Targets {
         Targets {
             levels,
-            nominal_depth: 0,
+            policy_note: 0,
         }
     }
 }
@@ -92,8 +93,9 @@ pub(crate) struct Summary {
     pub(crate) levels: Vec<LevelSummary>,
     pub(crate) memtable_bytes: u64,
     pub(crate) table_bytes: u64,
-    /// The number of levels at the policy's last count; 0 for a policy that does not count.
-    pub(crate) nominal_depth: u8,
+    /// The policy's note about the tree ([`Targets::policy_note`]), which nobody else reads; 0 if
+    /// there is none.
+    pub(crate) policy_note: u8,
 }
 
 impl Summary {

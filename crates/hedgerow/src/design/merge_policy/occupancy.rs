@@ -80,7 +80,7 @@ mod tests {
             levels: bytes.iter().map(level).collect(),
             memtable_bytes: 1_000_000,
             table_bytes: 100_000,
-            nominal_depth: 0,
+            policy_note: 0,
         };
         let targets = policy(&spec.parse().unwrap()).targets(&summary);
         let levels = occupancy(&summary, &targets).unwrap_or_default();

@@ -62,9 +62,8 @@ pub(crate) enum Plan {
     /// sweep ends with the edit that takes the last awaited table down
     /// ([`super::shape::Shape::apply`]).
     Drain { level: usize, through: RunId },
-    /// Appends or drops empty levels at the bottom, and records the number of levels that the
-    /// policy counts.
-    SetDepth { depth: usize, nominal_depth: u8 },
+    /// Appends or drops empty levels at the bottom, and records the policy's note.
+    SetDepth { depth: usize, policy_note: u8 },
     /// Cuts a level into `ranges` groups. Every table lies within one of them, and no running job
     /// uses the level.
     SetRanges { level: usize, ranges: u32 },
@@ -80,12 +79,9 @@ impl Plan {
         let mut edit = TreeEdit::new(partition);
         match self {
             Plan::Drain { level, through } => edit.draining.push((*level as u8, Some(*through))),
-            Plan::SetDepth {
-                depth,
-                nominal_depth,
-            } => {
+            Plan::SetDepth { depth, policy_note } => {
                 edit.depth = Some(*depth as u8);
-                edit.nominal_depth = Some(*nominal_depth);
+                edit.policy_note = Some(*policy_note);
             }
             Plan::SetRanges { level, ranges } => edit.ranges.push((*level as u8, *ranges)),
             Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),

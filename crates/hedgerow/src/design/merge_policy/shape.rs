@@ -330,8 +330,8 @@ pub(crate) fn range_of(key: &[u8], ranges: u32) -> u64 {
 pub(crate) struct Shape<T: Facts> {
     /// The levels, level 0 first. Newer data is in smaller levels.
     pub(crate) levels: Vec<Level<T>>,
-    /// See [`Summary::nominal_depth`].
-    pub(crate) nominal_depth: u8,
+    /// See [`Summary::policy_note`].
+    pub(crate) policy_note: u8,
     places: Placements<T>,
 }
 
@@ -346,7 +346,7 @@ impl<T: Facts> Shape<T> {
         assert!((1..=LEVELS_MAX).contains(&ranges.len()), "S4");
         Shape {
             levels: ranges.iter().map(|ranges| Level::new(*ranges)).collect(),
-            nominal_depth: 0,
+            policy_note: 0,
             places: Placements::new(),
         }
     }
@@ -398,7 +398,7 @@ impl<T: Facts> Shape<T> {
             levels: self.levels.iter().map(Level::summary).collect(),
             memtable_bytes,
             table_bytes,
-            nominal_depth: self.nominal_depth,
+            policy_note: self.policy_note,
         }
     }
 

@@ -35,8 +35,8 @@ pub(crate) fn print_shape<T: Facts>(shape: &Shape<T>) -> String {
     if shape.levels.last().is_none_or(|level| level.is_empty()) {
         let _ = writeln!(text, "depth: {}", shape.depth());
     }
-    if shape.nominal_depth > 0 {
-        let _ = writeln!(text, "nominal: {}", shape.nominal_depth);
+    if shape.policy_note > 0 {
+        let _ = writeln!(text, "nominal: {}", shape.policy_note);
     }
     for (index, level) in shape.levels.iter().enumerate() {
         for (group, data) in level.groups.iter().enumerate() {

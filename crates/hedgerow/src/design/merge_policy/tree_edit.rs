@@ -43,8 +43,8 @@ pub(crate) struct TreeEdit {
     /// sweep of the level begins again. Regrouping comes after the change of depth and before
     /// removals.
     pub(crate) ranges: Vec<(u8, u32)>,
-    /// The new number of levels that the merge policy counts.
-    pub(crate) nominal_depth: Option<u8>,
+    /// The new note of the merge policy.
+    pub(crate) policy_note: Option<u8>,
 }
 
 impl TreeEdit {
@@ -59,7 +59,7 @@ impl TreeEdit {
             depth: None,
             shift_to: None,
             ranges: Vec::new(),
-            nominal_depth: None,
+            policy_note: None,
         }
     }
 

@@ -121,7 +121,7 @@ mod tests {
             levels: levels.collect(),
             memtable_bytes: 1 << 20,
             table_bytes: 1 << 20,
-            nominal_depth: 0,
+            policy_note: 0,
         });
         let facts = |it: &LevelTarget| {
             let capacity = it.capacity_bytes().map_or(ANY, |bytes| bytes >> 20);

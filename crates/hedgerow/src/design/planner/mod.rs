@@ -129,12 +129,9 @@ fn plan_depth<T: Facts>(
     let dropped = shape.levels.iter().rev().take_while(|it| droppable(it));
     let least = shape.depth() - dropped.count();
     let depth = targets.levels.len().max(least);
-    let nominal_depth = targets.nominal_depth;
-    let is_so = depth == shape.depth() && nominal_depth == shape.nominal_depth;
-    (!is_so).then_some(Plan::SetDepth {
-        depth,
-        nominal_depth,
-    })
+    let policy_note = targets.policy_note;
+    let is_so = depth == shape.depth() && policy_note == shape.policy_note;
+    (!is_so).then_some(Plan::SetDepth { depth, policy_note })
 }
 
 struct Planner<'s, T: Facts> {

@@ -230,7 +230,7 @@ impl ModelTree {
             .collect();
         let metas = tables.iter().map(|(at, table)| (*at, table.meta.clone()));
         edit.added = metas.collect();
-        edit.nominal_depth = Some(self.shape.nominal_depth);
+        edit.policy_note = Some(self.shape.policy_note);
         let cut = self.shape.levels.iter().map(|level| level.ranges());
         edit.ranges = (0..).zip(cut).collect();
         let levels = (0..).zip(&self.shape.levels);

@@ -298,7 +298,7 @@ fn encode_tree_edit(edit: &TreeEdit, out: &mut Vec<u8>) {
     let mut fields = FieldWriter::new(out);
     fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
     fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
-    fields.put_number(tag::NOMINAL_DEPTH, edit.nominal_depth.map(u64::from));
+    fields.put_number(tag::NOMINAL_DEPTH, edit.policy_note.map(u64::from));
     fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
     if !edit.ranges.is_empty() {
         let mut bytes = Vec::new();
@@ -343,7 +343,7 @@ fn decode_tree_edit(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
             tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
             tag::RANGES => edit.ranges = ranges(field)?,
             tag::NOMINAL_DEPTH => {
-                edit.nominal_depth = Some(fields::number(field, "nominal depth")?);
+                edit.policy_note = Some(fields::number(field, "nominal depth")?);
             }
             _ => fields.unknown(tag)?,
         }

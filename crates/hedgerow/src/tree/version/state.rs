@@ -30,7 +30,7 @@ pub(crate) struct TreeDescription {
     pub(crate) ranges: BTreeMap<u8, u32>,
     pub(crate) depth: u8,
     /// The depth that the merge policy counts; 0 if it counts none.
-    pub(crate) nominal_depth: u8,
+    pub(crate) policy_note: u8,
 }
 
 /// The whole description.
@@ -244,7 +244,7 @@ impl State {
             change.draining = tree.draining.iter().map(|(&l, &t)| (l, Some(t))).collect();
             let depth = self.keyspaces.get(&tree.keyspace).map(|k| k.depth);
             change.depth = (depth != Some(tree.depth)).then_some(tree.depth);
-            change.nominal_depth = (tree.nominal_depth > 0).then_some(tree.nominal_depth);
+            change.policy_note = (tree.policy_note > 0).then_some(tree.policy_note);
             if change != TreeEdit::new(partition) {
                 edit.push(Change::Tree(change));
             }
@@ -311,7 +311,7 @@ impl State {
                 draining: BTreeMap::new(),
                 ranges: BTreeMap::new(),
                 depth: keyspace.depth,
-                nominal_depth: 0,
+                policy_note: 0,
             };
             if self.trees.insert(partition, tree).is_some() {
                 return Err(misfit(format!("partition {} is used twice", partition.0)));
@@ -385,8 +385,8 @@ impl State {
             tree.depth = depth;
             tree.ranges.retain(|level, _| *level < depth);
         }
-        if let Some(depth) = edit.nominal_depth {
-            tree.nominal_depth = depth;
+        if let Some(depth) = edit.policy_note {
+            tree.policy_note = depth;
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ impl<T: Facts> Shape<T> {
         }
         let depth = edit.depth.map(usize::from);
         self.grow(depth)?;
-        self.nominal_depth = edit.nominal_depth.unwrap_or(self.nominal_depth);
+        self.policy_note = edit.policy_note.unwrap_or(self.policy_note);
         for (level, ranges) in &edit.ranges {
             self.regroup(usize::from(*level), *ranges)?;
         }

@@ -22,7 +22,7 @@ pub(crate) fn parse_shape(text: &str) -> Result<Shape<Arc<TableMeta>>> {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (head, body) = line.split_once(':').ok_or_else(|| wrong("a level", line))?;
         if head == "nominal" {
-            edit.nominal_depth = Some(number(body.trim())? as u8);
+            edit.policy_note = Some(number(body.trim())? as u8);
             continue;
         }
         if head == "depth" {
@@ -178,10 +178,7 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
         Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),
         Plan::SetRanges { level, ranges } => format!("cut L{level} into {ranges} groups"),
         Plan::Shift(depth) => format!("shift to depth {depth}"),
-        Plan::SetDepth {
-            depth,
-            nominal_depth,
-        } => format!("set depth {depth} nominal {nominal_depth}"),
+        Plan::SetDepth { depth, policy_note } => format!("set depth {depth} nominal {policy_note}"),
     }
 }
 

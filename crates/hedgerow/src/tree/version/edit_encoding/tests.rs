@@ -133,7 +133,7 @@ prop_compose! {
         depth in any::<Option<u8>>(),
         shift_to in any::<Option<u8>>(),
         ranges in prop::collection::vec((any::<u8>(), any::<u32>()), 0..3),
-        nominal_depth in any::<Option<u8>>(),
+        policy_note in any::<Option<u8>>(),
     ) -> TreeEdit {
         TreeEdit {
             partition: PartitionId(partition),
@@ -145,7 +145,7 @@ prop_compose! {
             depth,
             shift_to,
             ranges,
-            nominal_depth,
+            policy_note,
         }
     }
 }

@@ -128,7 +128,7 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             }
             edit.flushed_through = (*add > 1).then_some(SeqNo(*remove as u64));
             edit.depth = (*add > 2).then_some((*shift as u8).clamp(1, 64));
-            edit.nominal_depth = edit.depth;
+            edit.policy_note = edit.depth;
             Change::Tree(edit)
         }
         Step::Drain(choice, level, on) => {

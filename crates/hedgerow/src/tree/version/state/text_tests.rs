@@ -73,7 +73,7 @@ fn tree_edit(state: &State, words: &[&str]) -> TreeEdit {
                     let ranges = (level.parse().unwrap(), ranges.parse().unwrap());
                     edit.ranges.push(ranges);
                 }
-                ("nominal", depth) => edit.nominal_depth = Some(depth.parse().unwrap()),
+                ("nominal", depth) => edit.policy_note = Some(depth.parse().unwrap()),
                 ("drain", rest) => {
                     let (level, id) = rest.split_once(':').unwrap();
                     let through = id.parse().ok().map(RunId);
@@ -152,8 +152,8 @@ fn print(state: &State, out: &mut String) {
     for (id, tree) in &state.trees {
         write!(out, "= tree {} of {}", id.0, tree.keyspace.0).unwrap();
         write!(out, " depth {}", tree.depth).unwrap();
-        if tree.nominal_depth > 0 {
-            write!(out, " nominal {}", tree.nominal_depth).unwrap();
+        if tree.policy_note > 0 {
+            write!(out, " nominal {}", tree.policy_note).unwrap();
         }
         writeln!(out, " flushed through {}", tree.flushed_through.0).unwrap();
         for (id, (at, meta)) in &tree.tables {
