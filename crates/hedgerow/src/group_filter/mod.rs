@@ -29,6 +29,7 @@ use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Facts, Shape};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
+use crate::table::paged_file::PagedFile;
 use crate::table::{Table, TableContext};
 
 pub(crate) use group::{GroupFilters, GroupProbe};
@@ -147,11 +148,31 @@ pub(crate) trait FoundFiles {
 
 /// A file of a filter.
 pub(crate) trait StoredFile {
-    fn path(&self) -> &Path;
+    fn file(&self) -> &PagedFile;
 
-    /// Reads and checks the file, and returns its size. `None` if it is gone: another process that
-    /// has the database open for writing removes files that it does not need.
-    fn verify(&self) -> Result<Option<u64>>;
+    fn path(&self) -> &Path {
+        self.file().path()
+    }
+
+    /// Reads and checks the file, and returns its size.
+    fn check(&self) -> Result<u64>;
+
+    /// Checks the file. `None` if it is gone: another process that has the database open for
+    /// writing removes files that it does not need.
+    fn verify(&self) -> Result<Option<u64>> {
+        let file = self.file();
+        match self.check() {
+            Err(_) if file.context().storage.size(file.path()).is_err() => Ok(None),
+            checked => checked.map(Some),
+        }
+    }
+}
+
+/// A file of filters, of a size that is not known yet. It is removed when nobody holds it any more.
+fn filter_file(context: &Arc<TableContext>, number: TableId, path: PathBuf) -> PagedFile {
+    let file = PagedFile::new(number, path, 0, context.clone());
+    file.mark_obsolete();
+    file
 }
 
 /// The parts of an open database that the filters of one tree use.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::codec::compress;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
-use crate::group_filter::{Context, Owner, StoredFile, number_before};
+use crate::group_filter::{Context, Owner, StoredFile, filter_file, number_before};
 use crate::table::page_io;
 use crate::table::paged_file::{PagedFile, TableContext};
 use hedgerow_io::{RandomRead, ReadMode, Storage};
@@ -31,18 +31,6 @@ fn cluster_name(number: TableId) -> String {
 /// The number in the name of a cluster's file.
 pub(crate) fn cluster_number(name: &str) -> Option<u64> {
     number_before(name, ".cluster")
-}
-
-/// A cluster's file. It is removed when nobody holds it any more.
-fn paged_file(
-    context: &Arc<TableContext>,
-    number: TableId,
-    path: PathBuf,
-    bytes: u64,
-) -> PagedFile {
-    let file = PagedFile::new(number, path, bytes, context.clone());
-    file.mark_obsolete();
-    file
 }
 
 fn directory_of(file: &PagedFile) -> Result<(Owner, Directory)> {
@@ -116,7 +104,7 @@ impl StoredCluster {
         number: TableId,
     ) -> Result<Arc<StoredCluster>> {
         // A file that cannot be opened is removed.
-        let mut file = paged_file(context, number, path, 0);
+        let mut file = filter_file(context, number, path);
         let bytes = context.storage.size(file.path());
         file.set_bytes(bytes.map_err(|e| Error::io("open", file.path(), e))?);
         let (owner, directory) = directory_of(&file)?;
@@ -188,7 +176,7 @@ impl ClusterFile {
         self.file.id()
     }
 
-    fn check(&self) -> Result<()> {
+    fn check_pages(&self) -> Result<()> {
         let path = self.file.path();
         if directory_of(&self.file)? != (self.owner, (*self.directory).clone()) {
             let error =
@@ -207,15 +195,13 @@ impl ClusterFile {
 }
 
 impl StoredFile for ClusterFile {
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn file(&self) -> &PagedFile {
+        &self.file
     }
 
-    fn verify(&self) -> Result<Option<u64>> {
-        match self.check() {
-            Err(_) if self.file.context().storage.size(self.path()).is_err() => Ok(None),
-            checked => checked.map(|()| Some(self.file.bytes())),
-        }
+    fn check(&self) -> Result<u64> {
+        self.check_pages()?;
+        Ok(self.file.bytes())
     }
 }
 
@@ -400,7 +386,7 @@ pub(crate) fn write(
     let sources = of_memory.as_ref().map_or(sources, |it| &it[..]);
     let path = dir.join(cluster_name(number));
     // The file is removed from now on unless a cluster takes it.
-    let mut file = paged_file(context, number, path, 0);
+    let mut file = filter_file(context, number, path);
     let failed = |e| Error::io("write", file.path(), e);
     let mut out = context.storage.create(file.path()).map_err(failed)?;
     let (mut stored, mut offset) = (Vec::with_capacity(PIECE_BYTES), 0);

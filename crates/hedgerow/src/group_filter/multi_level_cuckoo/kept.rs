@@ -1,18 +1,15 @@
 //! A filter in memory, and its file.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
-use crate::base::page::{Page, PageId, PageSource, Step, TableId};
-use crate::base::runtime::lock;
+use crate::base::page::{Page, PageId, PageSource, Step};
 use crate::group_filter::GroupProbe;
-use crate::table::TableContext;
 use crate::table::filter::{Probe, RunMask};
 use crate::table::memory::Memory;
-use crate::table::paged_file::Obsolete;
+use crate::table::paged_file::PagedFile;
 
 use super::MultiLevelCuckoo;
 
@@ -75,30 +72,15 @@ impl PageSource for NoPages {
     }
 }
 
-/// A file of a filter. It is removed when nobody holds it any more.
-#[derive(Debug)]
-pub(crate) struct FilterFile {
-    pub(super) number: u64,
-    pub(super) path: PathBuf,
-    pub(super) context: Arc<TableContext>,
-}
-
-impl Drop for FilterFile {
-    fn drop(&mut self) {
-        let path = std::mem::take(&mut self.path);
-        lock(&self.context.graveyard).push(Obsolete {
-            id: TableId(self.number),
-            path,
-            cached_bytes_max: 0,
-        });
-    }
-}
+/// A file of a filter.
+#[derive(Debug, Clone)]
+pub(crate) struct FilterFile(pub(super) Arc<PagedFile>);
 
 /// The part of a filter that is in a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
     /// The file of this filter, or of one with fewer of its runs.
-    pub(super) file: Option<Arc<FilterFile>>,
+    pub(super) file: Option<FilterFile>,
     /// The size of the tables of runs that the file does not know. Without a file, of all tables.
     pub(super) unwritten_bytes: u64,
 }

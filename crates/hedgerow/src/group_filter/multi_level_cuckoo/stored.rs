@@ -21,13 +21,15 @@ use hedgerow_io::{RandomRead, Storage};
 use crate::base::codec::checksum::place;
 use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
-use crate::base::page::Buffer;
+use crate::base::page::{Buffer, TableId};
 use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{
-    Change, Context, FoundFiles, GroupProbe, Owner, Step, StoredFile, Version, number_before,
+    Change, Context, FoundFiles, GroupProbe, Owner, Step, StoredFile, Version, filter_file,
+    number_before,
 };
+use crate::table::paged_file::PagedFile;
 use crate::table::{Table, TableContext};
 
 use super::MultiLevelCuckoo;
@@ -133,20 +135,17 @@ fn write(
     pace: &impl Fn(u64) -> Result<()>,
 ) -> Result<()> {
     let (storage, dir) = (&*cx.tables.storage, &cx.host.filters_dir());
-    let number = cx.host.next_number()?.0;
-    let path = dir.join(format!("{number:010}.filter"));
+    let number = cx.host.next_number()?;
+    let path = dir.join(format!("{:010}.filter", number.0));
     // The file is removed from now on unless the filter takes it.
-    let file = Arc::new(FilterFile {
-        number,
-        path: path.clone(),
-        context: cx.tables.clone(),
-    });
-    let failed = |e| Error::io("write", &path, e);
-    let mut out = storage.create(&path).map_err(failed)?;
+    let file = FilterFile(Arc::new(filter_file(cx.tables, number, path)));
+    let path = file.0.path();
+    let failed = |e| Error::io("write", path, e);
+    let mut out = storage.create(path).map_err(failed)?;
     let names = coverage.names();
-    let head = coverage.encode(number, filter.filter.encoded_bytes());
+    let head = coverage.encode(number.0, filter.filter.encoded_bytes());
     out.write(&head).map_err(failed)?;
-    let seed = place(number, head.len() as u64);
+    let seed = place(number.0, head.len() as u64);
     filter.filter.encode(seed, &names, |bytes| {
         bytes.chunks(PIECE_BYTES).try_for_each(|piece| {
             pace(piece.len() as u64)?;
@@ -176,13 +175,10 @@ impl Found {
         let read = files
             .iter()
             .filter_map(|found| -> Option<(FilterFile, Coverage)> {
-                let file = FilterFile {
-                    number: filter_number(&found.name)?,
-                    path: dir.join(&found.name),
-                    context: context.clone(),
-                };
-                let coverage = Opened::open(&*context.storage, &file.path, file.number).ok()?;
-                Some((file, coverage.coverage))
+                let number = TableId(filter_number(&found.name)?);
+                let file = filter_file(context, number, dir.join(&found.name));
+                let opened = Opened::of(&file).ok()?;
+                Some((FilterFile(Arc::new(file)), opened.coverage))
             });
         let mut found = Found(BTreeMap::new());
         for (file, coverage) in read {
@@ -207,9 +203,9 @@ impl FoundFiles for Found {
             });
             let Some(group) = group else { continue };
             let names = coverage.runs.iter().map(|run| RunId(run.0));
-            if let Ok(filter) = read(&file) {
+            if let Ok(filter) = Opened::of(&file.0).and_then(|it| it.filter()) {
                 let stored = Stored {
-                    file: Some(Arc::new(file)),
+                    file: Some(file),
                     unwritten_bytes: 0,
                 };
                 let filter = Counted::new(filter, cx.tables.memory.clone(), stored);
@@ -239,12 +235,6 @@ fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
     })
 }
 
-fn read(file: &FilterFile) -> Result<MultiLevelCuckoo> {
-    let storage = &*file.context.storage;
-    let opened = Opened::open(storage, &file.path, file.number)?;
-    opened.filter()
-}
-
 /// A file whose list of runs was read.
 pub(crate) struct Opened {
     file: Arc<dyn RandomRead>,
@@ -255,6 +245,10 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    fn of(file: &PagedFile) -> Result<Opened> {
+        Opened::open(&*file.context().storage, file.path(), file.id().0)
+    }
+
     pub(crate) fn open(storage: &dyn Storage, path: &Path, number: u64) -> Result<Opened> {
         let failed = |e| Error::io("read", path, e);
         let file = storage
@@ -312,18 +306,14 @@ pub(super) fn files(version: &Version) -> Vec<Box<dyn StoredFile>> {
     files.map(|file| Box::new(file) as _).collect()
 }
 
-impl StoredFile for Arc<FilterFile> {
-    fn path(&self) -> &Path {
-        &self.path
+impl StoredFile for FilterFile {
+    fn file(&self) -> &PagedFile {
+        &self.0
     }
 
-    fn verify(&self) -> Result<Option<u64>> {
-        let storage = &*self.context.storage;
-        let opened = Opened::open(storage, &self.path, self.number);
-        let whole = opened.and_then(|opened| opened.filter().map(|_| opened.bytes()));
-        match whole {
-            Err(_) if storage.size(&self.path).is_err() => Ok(None),
-            whole => whole.map(Some),
-        }
+    fn check(&self) -> Result<u64> {
+        let opened = Opened::of(&self.0)?;
+        opened.filter()?;
+        Ok(opened.bytes())
     }
 }
