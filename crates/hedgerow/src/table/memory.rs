@@ -16,11 +16,12 @@
 //! without writes lends that memory to the page cache.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::error::{Error, Result};
+use crate::base::runtime::lock;
 use crate::table::page_cache::PageCache;
 
 /// The shares of one budget, in bytes.
@@ -325,10 +326,7 @@ impl Memory {
 
     /// Gives the page cache the memory that the others leave.
     pub(crate) fn balance(&self) {
-        let _one = self
-            .balancing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.balancing);
         let others = self.others();
         let memtables = self.pool.held_bytes() as u64;
         let active = self.active.load(Ordering::Relaxed);

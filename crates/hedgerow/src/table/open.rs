@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use hedgerow_io::{RandomRead, Reads};
 use hedgerow_mem::PageMut;
@@ -22,6 +22,7 @@ use super::format;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
 use super::table_file::ResidencyChoice;
+use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 
 /// The name of a table's file.
@@ -130,7 +131,7 @@ impl Table {
 
     #[cold]
     fn open(&self) -> Result<&OpenReader> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.opening);
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
@@ -378,7 +379,7 @@ impl StreamedPages {
     }
 
     fn read(&self, id: PageId, allocate: impl Fn(usize) -> PageMut) -> Result<Page> {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.window);
         if window.of(id.handle).is_none() {
             // A value out of line may be anywhere: it must not move the window.
             if id.class == PageClass::Value || id.handle.bytes as usize > self.stream_bytes {

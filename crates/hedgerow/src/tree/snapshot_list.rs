@@ -1,12 +1,13 @@
 //! The sequence numbers of open snapshots, whose versions merges must keep.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use hedgerow_mem::Publisher;
 
 use crate::base::entry::SeqNo;
+use crate::base::runtime::lock;
 
 /// The open snapshots of a database.
 ///
@@ -76,6 +77,6 @@ impl SnapshotList {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }

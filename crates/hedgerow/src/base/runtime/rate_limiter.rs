@@ -1,9 +1,11 @@
 //! A limit on the bytes per second that background work writes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hedgerow_io::Clock;
+
+use super::lock;
 
 /// Lets at most `bytes_per_second` pass, averaged over a tenth of a second.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl RateLimiter {
     /// Enters a cost and returns the wait for it. If the clock went back, earlier grants move back
     /// with it: nobody waits until it reaches its old time.
     fn grant(&self, cost_ns: u64) -> u64 {
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = lock(&self.granted);
         let now_ns = self.clock.now().as_nanos() as u64;
         let back_ns = granted.now_ns.saturating_sub(now_ns);
         let used_up_ns = granted.used_up_ns.saturating_sub(back_ns);

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use hedgerow_io::{Background, Clock, Environment, Join};
 
+use super::lock;
 use crate::base::error::{Error, Result};
 use crate::base::random::Random;
 
@@ -209,17 +210,12 @@ impl Scheduler {
     /// Runs every piece on free threads and on this one, and returns when all are done.
     pub(crate) fn run_all(&self, priority: Priority, pieces: Vec<Box<dyn FnOnce() + Send>>) {
         let pending = Arc::new((Mutex::new(VecDeque::from(pieces)), AtomicUsize::new(0)));
-        let helpers = pending
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
-            .saturating_sub(1);
+        let helpers = lock(&pending.0).len().saturating_sub(1);
         let shared = self.shared.clone();
         let run_pieces = move |pending: &(Mutex<VecDeque<Job>>, AtomicUsize)| {
             loop {
                 let piece = {
-                    let mut pieces = pending.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut pieces = lock(&pending.0);
                     let Some(piece) = pieces.pop_front() else {
                         break;
                     };
@@ -303,14 +299,9 @@ impl Scheduler {
             jobs.clear();
         }
         self.shared.work.notify_all();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *lock(&self.threads));
         let on_worker = {
-            let workers = self
-                .shared
-                .workers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let workers = lock(&self.shared.workers);
             workers.contains(&std::thread::current().id())
         };
         for thread in threads.into_iter().filter(|_| !on_worker) {
@@ -341,7 +332,7 @@ impl Drop for Scheduler {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn merge_threads(&self) -> usize {
@@ -378,7 +369,7 @@ impl Shared {
 
     fn work_until_stopped(&self) {
         {
-            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut workers = lock(&self.workers);
             workers.push(std::thread::current().id());
         }
         let mut queue = self.lock();

@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hedgerow_io::Clock;
 
+use super::lock;
 use crate::base::stats::Stall;
 
 /// The longest single pause: under the 30 ms that a write may wait.
@@ -105,8 +106,7 @@ impl Throttle {
     /// called while no other part is set, so that the last call counts. Cost: the logarithm of the
     /// number of parts.
     pub(crate) fn set_part(&self, source: Pressure, part: u32, fill: impl FnOnce() -> f64) {
-        let parts = &self.parts[source as usize];
-        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = lock(&self.parts[source as usize]);
         let fill = fill().max(0.0).to_bits();
         if let Some(before) = parts.fills.remove(&part) {
             parts.ordered.remove(&(before, part));

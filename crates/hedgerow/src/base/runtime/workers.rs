@@ -18,6 +18,7 @@ use std::time::Duration;
 use hedgerow_io::{Clock, Environment, Join};
 use hedgerow_mem::{Refused, TaskQueue, Turn};
 
+use super::lock;
 use super::{Priority, Scheduler};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::stats::WorkerStats;
@@ -245,7 +246,7 @@ impl<T: Send + 'static> Workers<T> {
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<Box<dyn Join>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.threads)
     }
 }
 

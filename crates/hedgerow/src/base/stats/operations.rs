@@ -11,9 +11,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::{STRIPES, stripe};
+use crate::base::runtime::lock;
 
 /// Operations on a keyspace. Recent ones count more than old ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -226,7 +227,7 @@ impl OperationCounters {
     }
 
     fn noted(&self) -> MutexGuard<'_, NotedOperations> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.noted)
     }
 }
 

@@ -11,7 +11,7 @@ mod single;
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -25,6 +25,7 @@ use crate::base::key_order;
 use crate::base::key_order::{Order, SemiSorted};
 use crate::base::options::{KeyOrder, Layout, Partitioning};
 use crate::base::page::TableId;
+use crate::base::runtime::lock;
 use crate::base::stats::OperationCounters;
 use crate::design::allocation::Controller;
 use crate::design::in_force::DesignInForce;
@@ -264,16 +265,13 @@ impl Partition {
     }
 
     pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.work)
     }
 
     /// Seals the active memtable: numbers from `at` on go to a new one. Inside the commit's
     /// critical section. Returns false if there is nothing to seal.
     pub(crate) fn seal(&self, at: SeqNo, pool: &Arc<ChunkPool>) -> bool {
-        let _replacing = self
-            .replacing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _replacing = lock(&self.replacing);
         let tree = self.tree.load();
         if tree.active.is_empty() {
             return false;
@@ -286,10 +284,7 @@ impl Partition {
 
     /// Installs a version, and removes the memtable whose entries it has.
     pub(crate) fn install(&self, version: Arc<Version>, flushed: Option<(&Arc<Memtable>, SeqNo)>) {
-        let _replacing = self
-            .replacing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _replacing = lock(&self.replacing);
         let tree = self.tree.load();
         self.tree
             .store(Arc::new(tree.with_version(version, flushed)));
@@ -302,10 +297,7 @@ impl Partition {
     /// Marks the partition dropped: no new work begins, and the files of its tables are removed
     /// when they have no readers. The edit that drops the partition is already durable.
     pub(crate) fn mark_dropped(&self) {
-        let _replacing = self
-            .replacing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _replacing = lock(&self.replacing);
         self.dropped.store(true, Ordering::Release);
         self.tree
             .load()
