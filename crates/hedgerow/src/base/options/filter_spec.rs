@@ -128,6 +128,11 @@ impl FilterSpec {
         )
     }
 
+    /// Returns true if a filter over several runs is built from hashes that the tables keep.
+    pub(crate) fn needs_hashes(self) -> bool {
+        matches!(self, FilterSpec::MultiLevelCuckoo { .. })
+    }
+
     /// Returns true if the bits of a level's filters follow from the sizes of all levels.
     pub(crate) fn divides_bits(self) -> bool {
         matches!(self, FilterSpec::Monkey { .. })

@@ -239,10 +239,9 @@ impl Spec {
     /// The filter of a table, whose Bloom filter would have `bloom_bits` bits per key, if any.
     pub(crate) fn of(spec: FilterSpec, bloom_bits: Option<f32>) -> Option<Spec> {
         match spec {
-            FilterSpec::None | FilterSpec::Cluster { .. } => None,
-            FilterSpec::Bloom { .. } | FilterSpec::Monkey { .. } => bloom_bits.map(Spec::Bloom),
             FilterSpec::Cuckoo { fingerprint_bits } => Some(Spec::Cuckoo(fingerprint_bits)),
-            FilterSpec::MultiLevelCuckoo { .. } => Some(Spec::Hashes),
+            _ if spec.is_over_runs() => spec.needs_hashes().then_some(Spec::Hashes),
+            _ => bloom_bits.map(Spec::Bloom),
         }
     }
 }
