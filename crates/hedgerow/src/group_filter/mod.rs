@@ -57,7 +57,6 @@ pub(crate) trait Kind: Sync {
     fn prepare(
         &self,
         _cx: &Context<'_>,
-        _design: &DesignInForce,
         _version: &Version,
         _edit: &TreeEdit,
         _open: &dyn Fn(&TableMeta) -> Arc<Table>,
@@ -77,12 +76,7 @@ pub(crate) trait Kind: Sync {
     }
 
     /// The first thing that the filters of a tree lack.
-    fn next(
-        &self,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-    ) -> Option<Box<dyn Step>>;
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>>;
 
     /// Writes the filters that no file holds, if there are any. Nobody works on the tree.
     fn write_all(&self, _cx: &Context<'_>, _version: &Version) {}
@@ -113,12 +107,7 @@ pub(crate) trait Step {
     fn takes_a_turn(&self) -> bool;
 
     /// Builds what is lacking, or writes a file. `None` if that is all.
-    fn run(
-        self: Box<Self>,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-    ) -> Result<Option<Change>>;
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>>;
 }
 
 /// The filter of a table that is being written.
@@ -133,7 +122,6 @@ pub(crate) trait TableBuilder: Send {
     fn finish(
         self: Box<Self>,
         cx: &Context<'_>,
-        design: &DesignInForce,
         version: &Version,
         at: (usize, TableId),
     ) -> Result<()>;
@@ -143,7 +131,7 @@ pub(crate) trait TableBuilder: Send {
 /// removed.
 pub(crate) trait FoundFiles {
     /// Gives the groups of a tree the filters of their tables.
-    fn attach(&mut self, cx: &Context<'_>, design: &DesignInForce, version: &mut Version);
+    fn attach(&mut self, cx: &Context<'_>, version: &mut Version);
 }
 
 /// A file of a filter.
@@ -180,6 +168,7 @@ pub(crate) struct Context<'a> {
     pub(crate) tables: &'a Arc<TableContext>,
     pub(crate) owner: Owner,
     pub(crate) order: &'a dyn Order,
+    pub(crate) design: &'a DesignInForce,
     pub(crate) filters: &'a TreeFilters,
     pub(crate) host: &'a dyn Host,
 }
@@ -226,13 +215,12 @@ impl TreeFilters {
 /// Builds the filters that know the tables that an edit will add ([`Kind::prepare`]).
 pub(crate) fn prepare(
     cx: &Context<'_>,
-    design: &DesignInForce,
     version: &Version,
     edit: &TreeEdit,
     open: &dyn Fn(&TableMeta) -> Arc<Table>,
 ) -> Vec<Change> {
     let each = KINDS.iter();
-    each.flat_map(|kind| kind.prepare(cx, design, version, edit, open))
+    each.flat_map(|kind| kind.prepare(cx, version, edit, open))
         .collect()
 }
 
@@ -243,12 +231,8 @@ pub(crate) fn carry(filters: &TreeFilters, before: &Version, after: &mut Version
 }
 
 /// The next thing that the filters of a tree lack ([`Kind::next`]).
-pub(crate) fn next(
-    cx: &Context<'_>,
-    design: &DesignInForce,
-    version: &Version,
-) -> Option<Box<dyn Step>> {
-    KINDS.iter().find_map(|kind| kind.next(cx, design, version))
+pub(crate) fn next(cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
+    KINDS.iter().find_map(|kind| kind.next(cx, version))
 }
 
 /// Writes the filters of a tree that no file holds ([`Kind::write_all`]).
@@ -292,14 +276,9 @@ impl Found {
     }
 
     /// Gives the groups of a tree the filters of their tables.
-    pub(crate) fn attach(
-        &mut self,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &mut Version,
-    ) {
+    pub(crate) fn attach(&mut self, cx: &Context<'_>, version: &mut Version) {
         let each = self.0.iter_mut();
-        each.for_each(|files| files.attach(cx, design, version));
+        each.for_each(|files| files.attach(cx, version));
     }
 }
 

@@ -35,7 +35,8 @@ impl Engine {
         self.scheduler.stop();
         if writer.log.check_poison().is_ok() {
             for partition in self.catalog.load().partitions.values() {
-                let cx = group_filters::context(self, partition);
+                let design = partition.keyspace.design_owned();
+                let cx = group_filters::context(self, partition, &design);
                 group_filter::write_all(&cx, &partition.tree_owned().version);
             }
         }

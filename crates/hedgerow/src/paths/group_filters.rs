@@ -43,19 +43,20 @@ impl Host for Engine {
 }
 
 /// The parts of the engine that the filters of a tree use.
-pub(crate) fn context<'a>(engine: &'a Engine, partition: &'a Partition) -> Context<'a> {
-    context_at_opening(
-        engine,
-        &partition.keyspace,
-        partition.id,
-        &partition.filters,
-    )
+pub(crate) fn context<'a>(
+    engine: &'a Engine,
+    partition: &'a Partition,
+    design: &'a DesignInForce,
+) -> Context<'a> {
+    let facts = &partition.keyspace;
+    context_at_opening(engine, facts, design, partition.id, &partition.filters)
 }
 
 /// The same for a tree that is being opened, before there is a partition.
 pub(crate) fn context_at_opening<'a>(
     engine: &'a Engine,
     facts: &'a KeyspaceFacts,
+    design: &'a DesignInForce,
     partition: PartitionId,
     filters: &'a TreeFilters,
 ) -> Context<'a> {
@@ -63,6 +64,7 @@ pub(crate) fn context_at_opening<'a>(
         tables: &engine.tables,
         owner: facts.owner(partition),
         order: &*facts.order,
+        design,
         filters,
         host: engine,
     }
@@ -88,9 +90,9 @@ pub(crate) fn prepare<'a>(
     let turn = turn.then(|| lock(&partition.filters.growing));
     let version = partition.tree_owned().version.clone();
     let open = |meta: &_| engine.table(meta, &partition.keyspace);
-    let cx = context(engine, partition);
+    let cx = context(engine, partition, design);
     Prepared {
-        ready: group_filter::prepare(&cx, design, &version, edit, &open),
+        ready: group_filter::prepare(&cx, &version, edit, &open),
         _turn: turn,
     }
 }
@@ -108,8 +110,8 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn Ste
         return None;
     }
     let design = partition.keyspace.design();
-    let cx = context(engine, partition);
-    group_filter::next(&cx, &design, &partition.tree().version)
+    let cx = context(engine, partition, &design);
+    group_filter::next(&cx, &partition.tree().version)
 }
 
 /// Builds what the filters of a tree lack, and puts it into the tree.
@@ -119,8 +121,8 @@ pub(crate) fn carry_out(engine: &Engine, partition: &Partition, step: Box<dyn St
         .then(|| lock(&partition.filters.growing));
     let design = partition.keyspace.design_owned();
     let tree = partition.tree_owned();
-    let cx = context(engine, partition);
-    let Some(change) = step.run(&cx, &design, &tree.version)? else {
+    let cx = context(engine, partition, &design);
+    let Some(change) = step.run(&cx, &tree.version)? else {
         return Ok(());
     };
     // Versions replace one another under this lock.

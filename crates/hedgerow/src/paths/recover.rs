@@ -414,8 +414,9 @@ fn open_keyspaces(
             let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
             let own = TreeFilters::default();
-            let cx = group_filters::context_at_opening(engine, facts, partition, &own);
-            filters.attach(&cx, &facts.design(), &mut version);
+            let design = facts.design_owned();
+            let cx = group_filters::context_at_opening(engine, facts, &design, partition, &own);
+            filters.attach(&cx, &mut version);
             Ok((Arc::new(version), flushed_through))
         })?;
         catalog.add(&cell, &state);

@@ -7,7 +7,6 @@ use crate::base::entry::KeyHash;
 use crate::base::error::Result;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
-use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
     self, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
@@ -30,13 +29,8 @@ impl group_filter::Kind for Kind {
         attach::carry(before, after, edit, fresh);
     }
 
-    fn next(
-        &self,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-    ) -> Option<Box<dyn Step>> {
-        let task = next(cx, design, version)?;
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
+        let task = next(cx, version)?;
         Some(Box::new(task))
     }
 
@@ -73,14 +67,13 @@ impl TableBuilder for Builder {
     fn finish(
         self: Box<Self>,
         cx: &Context<'_>,
-        design: &DesignInForce,
         version: &Version,
         (level, table): (usize, TableId),
     ) -> Result<()> {
         let Some(columns) = self.columns(table) else {
             return Ok(());
         };
-        let cluster = write_fresh(cx, design, version, level, &columns)?;
+        let cluster = write_fresh(cx, version, level, &columns)?;
         cx.filters.fresh.insert(table, cluster);
         Ok(())
     }

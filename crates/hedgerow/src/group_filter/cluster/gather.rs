@@ -47,10 +47,10 @@ fn bits_at(design: &DesignInForce, level: usize) -> Option<f32> {
 
 /// The first thing that a tree's clusters lack. If memory has no room for a cluster that belongs
 /// there, the largest tail leaves it.
-pub(super) fn next(cx: &Context<'_>, design: &DesignInForce, version: &Version) -> Option<Task> {
-    let levels = clustered(design, version);
+pub(super) fn next(cx: &Context<'_>, version: &Version) -> Option<Task> {
+    let levels = clustered(cx.design, version);
     levels.first()?;
-    let plan = plan(cx, design, version);
+    let plan = plan(cx, version);
     let circumstances = circumstances(cx, plan);
     let mut lacks_memory = false;
     for unit in unit::units(version, &levels, plan) {
@@ -58,7 +58,7 @@ pub(super) fn next(cx: &Context<'_>, design: &DesignInForce, version: &Version) 
         if unit.is_complete(circumstances) {
             continue;
         }
-        match unit.finding(|bytes| may_reside(cx, design, bytes + unit.reserve())) {
+        match unit.finding(|bytes| may_reside(cx, bytes + unit.reserve())) {
             Finding::Due(task) => return Some(task),
             Finding::LacksMemory => lacks_memory = true,
             Finding::Nothing => {}
@@ -98,9 +98,9 @@ fn clustered(design: &DesignInForce, version: &Version) -> Vec<usize> {
 
 /// The plan for a tree, which has its part, by entries, of the memory of filters. A level is taken
 /// to be full when it has as many entries as a run of the next one.
-fn plan(cx: &Context<'_>, design: &DesignInForce, version: &Version) -> Plan {
+fn plan(cx: &Context<'_>, version: &Version) -> Plan {
     let level = |level: usize| {
-        let bits = f64::from(bits_at(design, level).unwrap_or_default());
+        let bits = f64::from(bits_at(cx.design, level).unwrap_or_default());
         let below = version.levels.get(level + 1).map(Level::summary);
         let below = below.map_or(0.0, |it| it.entries as f64 / f64::from(it.runs.max(1)));
         LevelFilters {
@@ -113,14 +113,14 @@ fn plan(cx: &Context<'_>, design: &DesignInForce, version: &Version) -> Plan {
     Plan::new(
         &levels,
         bits * version.entries() as f64,
-        design.design.residency,
+        cx.design.design.residency,
     )
 }
 
 /// Returns true if a cluster of `bytes` bytes may be in memory, as long as it is small beside
 /// others.
-fn may_reside(cx: &Context<'_>, design: &DesignInForce, bytes: u64) -> bool {
-    match design.design.residency {
+fn may_reside(cx: &Context<'_>, bytes: u64) -> bool {
+    match cx.design.design.residency {
         Residency::Resident => true,
         Residency::Paged => false,
         Residency::Auto => cx.tables.memory.has_room_for_filter(bytes),
@@ -130,18 +130,17 @@ fn may_reside(cx: &Context<'_>, design: &DesignInForce, bytes: u64) -> bool {
 /// Writes the cluster of a table that was just written for a level.
 pub(super) fn write_fresh(
     cx: &Context<'_>,
-    design: &DesignInForce,
     version: &Version,
     level: usize,
     columns: &Columns,
 ) -> Result<Arc<StoredCluster>> {
-    let plan = plan(cx, design, version);
+    let plan = plan(cx, version);
     let reserve = if level < plan.resident {
         0
     } else {
         plan.reserve
     };
-    let is_resident = may_reside(cx, design, columns.bytes() + reserve);
+    let is_resident = may_reside(cx, columns.bytes() + reserve);
     let sources = [Source::Table(columns)];
     stored_cluster::write(cx, &sources, Fetch::new([]), is_resident)
 }
@@ -163,29 +162,24 @@ impl Step for Task {
         false
     }
 
-    fn run(
-        self: Box<Self>,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-    ) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>> {
         let new = match *self {
             Task::Cover(table) => {
                 let level = version.table(table.meta().id);
                 let level = level.map(|(at, _)| usize::from(at.level));
-                let bits = level.and_then(|level| Some((level, bits_at(design, level)?)));
+                let bits = level.and_then(|level| Some((level, bits_at(cx.design, level)?)));
                 let Some((level, bits)) = bits else {
                     return Ok(None);
                 };
                 let columns = columns_of(cx, &table, bits)?;
-                Some(write_fresh(cx, design, version, level, &columns)?)
+                Some(write_fresh(cx, version, level, &columns)?)
             }
             Task::Gather(members, stays) => {
                 let parts: Vec<_> = members.iter().map(Member::parts).collect();
                 let (sources, fetch) = stored_cluster::sources_of(&parts);
                 let bytes: u64 = members.iter().map(Member::bytes).sum();
-                let reserve = plan(cx, design, version).reserve;
-                let is_resident = stays && may_reside(cx, design, bytes + reserve);
+                let reserve = plan(cx, version).reserve;
+                let is_resident = stays && may_reside(cx, bytes + reserve);
                 let written = stored_cluster::write(cx, &sources, fetch, is_resident);
                 unless_damaged(&members, written)?
             }
@@ -244,11 +238,11 @@ impl Found {
 impl FoundFiles for Found {
     /// Reads those that are to be in memory: all of small levels, and all but the largest of each
     /// other unit.
-    fn attach(&mut self, cx: &Context<'_>, design: &DesignInForce, version: &mut Version) {
+    fn attach(&mut self, cx: &Context<'_>, version: &mut Version) {
         let own = self.0.remove(&cx.owner).unwrap_or_default();
         attach::attach_all(version, &attach::each_once(own.into_iter()));
-        let plan = plan(cx, design, version);
-        let levels = clustered(design, version);
+        let plan = plan(cx, version);
+        let levels = clustered(cx.design, version);
         let mut kept = Vec::new();
         for unit in unit::units(version, &levels, plan) {
             let bases = usize::from(!unit.stays_in_memory);
@@ -257,7 +251,7 @@ impl FoundFiles for Found {
             kept.extend(tail.map(|it| (it, unit.reserve())));
         }
         for (member, reserve) in kept {
-            if may_reside(cx, design, member.bytes() + reserve)
+            if may_reside(cx, member.bytes() + reserve)
                 && let Ok(resident) = join(cx, &[member])
             {
                 attach::replace(version, &resident);

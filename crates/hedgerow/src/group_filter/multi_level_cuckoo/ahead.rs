@@ -27,7 +27,6 @@ type Place = (usize, usize, RunId);
 /// filter that cannot be built now is built later, from the tables.
 pub(super) fn build(
     cx: &Context<'_>,
-    design: &DesignInForce,
     version: &Version,
     edit: &TreeEdit,
     open: &dyn Fn(&TableMeta) -> Arc<Table>,
@@ -35,14 +34,14 @@ pub(super) fn build(
     let placed = edit.added.iter().map(|(place, _)| place);
     let mut levels = { placed.chain(edit.moved.iter().map(|(_, place)| place)) }
         .map(|place| usize::from(place.level))
-        .filter(|level| shared(design, *level).is_some());
+        .filter(|level| shared(cx.design, *level).is_some());
     if levels.next().is_none() || !edit.ranges.is_empty() {
         return Vec::new();
     }
     let mut ready = Vec::new();
     for (place, tables) in added(version, edit, open) {
-        let addition = addition(design, version, edit, place, tables);
-        let Some(addition) = addition.and_then(|it| it.fitted(cx, design)) else {
+        let addition = addition(cx.design, version, edit, place, tables);
+        let Some(addition) = addition.and_then(|it| it.fitted(cx)) else {
             continue;
         };
         match addition.build(cx) {

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::table_meta::TableMeta;
-use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{self, Change, Context, FoundFiles, Step, StoredFile, Version};
 use crate::table::{Table, TableContext};
@@ -19,25 +18,19 @@ impl group_filter::Kind for Kind {
     fn prepare(
         &self,
         cx: &Context<'_>,
-        design: &DesignInForce,
         version: &Version,
         edit: &TreeEdit,
         open: &dyn Fn(&TableMeta) -> Arc<Table>,
     ) -> Vec<Change> {
-        let ready = ahead::build(cx, design, version, edit, open);
+        let ready = ahead::build(cx, version, edit, open);
         ready.into_iter().map(Ready::change).collect()
     }
 
-    fn next(
-        &self,
-        cx: &Context<'_>,
-        design: &DesignInForce,
-        version: &Version,
-    ) -> Option<Box<dyn Step>> {
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
         if stored::is_any_due(version) {
             return Some(Box::new(stored::WriteDue));
         }
-        let addition = lacking(cx, design, version)?;
+        let addition = lacking(cx, version)?;
         Some(Box::new(addition))
     }
 

@@ -84,21 +84,16 @@ pub(super) fn shared(design: &DesignInForce, level: usize) -> Option<(u8, Mode)>
 }
 
 /// The first filter that is lacking and has room.
-pub(super) fn lacking(
-    cx: &Context<'_>,
-    design: &DesignInForce,
-    version: &Version,
-) -> Option<Addition> {
+pub(super) fn lacking(cx: &Context<'_>, version: &Version) -> Option<Addition> {
     let mut levels = (0..version.depth())
-        .filter_map(|level| Some((level, shared(design, level)?)))
+        .filter_map(|level| Some((level, shared(cx.design, level)?)))
         .peekable();
     levels.peek()?;
-    let targets = design.targets(version);
+    let targets = cx.design.targets(version);
     levels.find_map(|(level, kind)| {
         let runs_max = targets.get(level)?.several_runs()? as usize;
         let mut groups = 0..version.levels[level].groups.len();
-        groups
-            .find_map(|group| addition(version, (level, group), kind, runs_max)?.fitted(cx, design))
+        groups.find_map(|group| addition(version, (level, group), kind, runs_max)?.fitted(cx))
     })
 }
 
@@ -232,8 +227,8 @@ impl Addition {
     /// new filter first gives up room for future keys, so that half of the free memory stays for
     /// other filters. Then it gets shorter fingerprints, and then it leaves out the oldest runs.
     /// `None` if not even the newest run fits.
-    pub(super) fn fitted(mut self, cx: &Context<'_>, design: &DesignInForce) -> Option<Addition> {
-        let is_resident = design.design.residency == Residency::Resident;
+    pub(super) fn fitted(mut self, cx: &Context<'_>) -> Option<Addition> {
+        let is_resident = cx.design.design.residency == Residency::Resident;
         let has_memory = |bytes| is_resident || cx.tables.memory.has_room_for_shared_filter(bytes);
         // A filter may be impossible at this size.
         let fits = |sizing: &Sizing, times| {
@@ -418,12 +413,7 @@ impl Step for Addition {
         self.level > 0
     }
 
-    fn run(
-        self: Box<Self>,
-        cx: &Context<'_>,
-        _: &DesignInForce,
-        _: &Version,
-    ) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, _: &Version) -> Result<Option<Change>> {
         Ok(Some(self.build(cx)?.change()))
     }
 }

@@ -23,7 +23,6 @@ use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};
 use crate::base::runtime::lock;
-use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{
     Change, Context, FoundFiles, GroupProbe, Owner, Step, StoredFile, Version, filter_file,
@@ -75,12 +74,7 @@ impl Step for WriteDue {
         false
     }
 
-    fn run(
-        self: Box<Self>,
-        cx: &Context<'_>,
-        _: &DesignInForce,
-        version: &Version,
-    ) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>> {
         write_some(cx, version, is_due, |bytes| cx.host.pace(bytes));
         Ok(None)
     }
@@ -190,7 +184,7 @@ impl Found {
 }
 
 impl FoundFiles for Found {
-    fn attach(&mut self, cx: &Context<'_>, _: &DesignInForce, version: &mut Version) {
+    fn attach(&mut self, cx: &Context<'_>, version: &mut Version) {
         let mut own = self.0.remove(&cx.owner).unwrap_or_default();
         // Among filters with the same newest run, the one with more runs is newer.
         own.sort_by_key(|(_, it)| Reverse((it.runs.first().map(|run| run.0), it.runs.len())));

@@ -306,10 +306,10 @@ impl<'a> OutputTables<'a> {
         let Some(beside) = current.beside else {
             return Ok(());
         };
-        let cx = group_filters::context(self.engine, self.partition);
+        let cx = group_filters::context(self.engine, self.partition, &self.design);
         let version = self.partition.tree_owned().version.clone();
         let at = (self.level, current.id);
-        if let Err(error) = beside.finish(&cx, &self.design, &version, at) {
+        if let Err(error) = beside.finish(&cx, &version, at) {
             // Nothing depends on a filter: it is built later from the table.
             self.engine.check_open()?;
             cx.host.report("write a filter", error);
