@@ -67,6 +67,7 @@ impl LogPosition {
 }
 
 /// The effect of an entry on its key. The numbers are in the formats of log and tables.
+/// `docs/format/operations.md` says what the reserved kinds will mean there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
