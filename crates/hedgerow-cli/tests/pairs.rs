@@ -169,7 +169,9 @@ fn a_range_is_scanned_from_either_end() {
             .code(),
         Some(2)
     );
-    fails_saying(&place.run("count", &["--from", ""]), 2, &["--from"]);
+    let all = place.text("count", &NONE);
+    assert_eq!(place.text("count", &["--from", ""]), all);
+    assert_eq!(place.text("count", &["--prefix", ""]), all);
 }
 
 #[test]
@@ -251,14 +253,33 @@ fn only_put_and_load_make_a_database() {
 #[test]
 fn what_a_key_or_value_cannot_be_is_usage() {
     let place = people();
-    fails_saying(&place.run("put", &["", "value"]), 2, &["key"]);
-    fails_saying(&place.run("get", &[""]), 2, &["key"]);
+    let long = "x".repeat(hedgerow::KEY_BYTES_MAX + 1);
+    fails_saying(&place.run("put", &[&long, "value"]), 2, &["key"]);
+    fails_saying(&place.run("get", &[&long]), 2, &["key"]);
     let long = vec![b'x'; hedgerow::VALUE_BYTES_MAX + 1];
     fails_saying(
         &place.run_with_input("put", &["key", "-"], &long),
         2,
         &["value"],
     );
+}
+
+#[test]
+fn the_empty_key_is_written_shown_and_streamed() {
+    let place = Place::new();
+    place.text("put", &["", "value"]);
+    place.text("put", &["a", ""]);
+    assert_eq!(place.text("get", &[""]), "value\n");
+    assert_eq!(place.text("scan", &NONE), "\tvalue\na\t\n");
+    assert_eq!(place.text("scan", &["--to", "a"]), "\tvalue\n");
+    for format in ["json", "csv"] {
+        let dumped = place.text("dump", &["--format", format]);
+        let copy = Place::new();
+        stdout(&copy.run_with_input("load", &["--format", format], dumped.as_bytes()));
+        assert_eq!(copy.text("scan", &NONE), "\tvalue\na\t\n", "{format}");
+    }
+    place.text("del", &[""]);
+    assert_eq!(place.text("scan", &NONE), "a\t\n");
 }
 
 #[test]
