@@ -34,6 +34,8 @@ pub(crate) fn pop(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End) -> Result
     cell.facts.order.check_ranges()?;
     let mut ahead = cell.facts.ends.turn(end);
     loop {
+        // A database that takes no writes says so before it reads.
+        engine.writer()?;
         cell.check_not_dropped()?;
         if ahead.entries.is_empty() {
             look(engine, cell, end, &mut ahead)?;
