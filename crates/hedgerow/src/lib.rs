@@ -49,7 +49,7 @@ pub use api::inspect;
 pub use api::internals;
 pub use design::advisor;
 
-pub use api::asynchronous::Pending;
+pub use api::asynchronous::{AsyncScan, Pending};
 pub use api::batch::{Batch, BatchOp};
 pub use api::db::{Builder, Db};
 pub use api::keyspace::Keyspace;

@@ -9,7 +9,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
-use crate::tree::engine::{Handle, KeyspaceCell};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::wal::record::Payload;
 
@@ -249,6 +249,20 @@ impl Batch {
             partition,
             hash,
         });
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The indexes of the trees that it writes to, in their keyspaces.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = usize> {
+        self.routes.iter().map(|route| route.partition.index)
+    }
+
+    /// The same batch with another handle.
+    pub(crate) fn with_handle(self, engine: Handle) -> Batch {
+        Batch { engine, ..self }
     }
 
     /// Routes all operations again, because a keyspace was cleared or dropped since they were

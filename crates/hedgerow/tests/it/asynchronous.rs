@@ -1,7 +1,7 @@
 //! Asynchronous calls: how each of them ends, and in which order.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::io::{Clock, OsClock};
+use hedgerow::io::{Clock, Environment, OsClock};
 use hedgerow::{Builder, Db, Durability, ErrorKind, Keyspace, Layout, Pending, PrefixRule, Result};
 
 use crate::concurrency::threaded;
@@ -164,7 +164,8 @@ fn calls_of_one_client_take_effect_in_their_order() {
 }
 
 /// Runs a future as a runtime does: polls it when it was woken.
-fn block_on<T>(mut future: impl Future<Output = T> + Unpin) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
     struct Woken(Mutex<Sender<()>>);
     impl Wake for Woken {
         fn wake(self: Arc<Self>) {
@@ -174,7 +175,7 @@ fn block_on<T>(mut future: impl Future<Output = T> + Unpin) -> T {
     let (sender, woken) = channel();
     let waker = Waker::from(Arc::new(Woken(Mutex::new(sender))));
     loop {
-        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => return result,
             Poll::Pending => woken.recv_timeout(Duration::from_secs(60)).unwrap(),
         }
@@ -656,4 +657,78 @@ fn stats_and_explanations_tell_of_partitions_and_queues() {
     let worker = db.stats().workers[0].clone();
     assert!(worker.waited_mean() <= worker.waited_max);
     assert!(worker.waited_max <= worker.waited);
+}
+
+#[test]
+fn batches_scans_and_calls_of_the_database_see_every_call_before() {
+    let disk = SimStorage::new(3);
+    for (case, builder) in builders(&disk) {
+        let db = builder.open().unwrap();
+        let keyspace = db.keyspace("k", Layout::sorted().hash(4)).unwrap();
+        let before = keyspace.put_async(key(2), "before");
+        let mut batch = db.batch();
+        for i in 0..600 {
+            batch.put(&keyspace, key(i), value(i)).unwrap();
+        }
+        let commit = batch.commit_async(Durability::Buffered);
+        block_on(commit).unwrap();
+        before.wait().unwrap();
+        assert_eq!(
+            keyspace.get(key(2)).unwrap().as_deref(),
+            Some(&value(2)[..])
+        );
+        keyspace.put_later(key(0), "later").unwrap();
+        let deleted = keyspace.delete_async(key(1));
+        let mut scan = keyspace.scan_async(key(0)..);
+        let all = block_on(async {
+            let mut all = Vec::new();
+            while let Some(item) = scan.next().await {
+                all.push(item?);
+            }
+            Ok::<_, hedgerow::Error>(all)
+        });
+        let all = all.unwrap();
+        assert_eq!(all.len(), 599, "{case}");
+        assert_eq!((&*all[0].0, &*all[0].1), (&key(0)[..], &b"later"[..]));
+        assert!(all.is_sorted_by(|a, b| a.0 < b.0));
+        deleted.wait().unwrap();
+        assert_eq!(
+            block_on(keyspace.scan_async("x".."a").next()).map(|it| it.is_err()),
+            None
+        );
+        let syncs = db.stats().log_syncs;
+        block_on(db.sync_async()).unwrap();
+        assert!(db.stats().log_syncs > syncs, "{case}");
+        let copy = format!("/copy of {case}");
+        block_on(db.checkpoint_async(&copy)).unwrap();
+        let copied = Db::builder(&copy).environment(Environment::simulated(&disk, 1));
+        let copied = copied.open().unwrap();
+        let entries = copied.existing_keyspace("k").unwrap().scan_all().unwrap();
+        assert_eq!(entries.count(), 599, "{case}");
+        let empty = db.batch().commit_async(Durability::Buffered);
+        empty.wait().unwrap();
+        db.drop_keyspace("k").unwrap();
+        assert_eq!(
+            kind(block_on(keyspace.scan_async(key(0)..).next()).unwrap()),
+            ErrorKind::Closed
+        );
+        drop(keyspace);
+        block_on(db.close_async()).unwrap();
+    }
+}
+
+/// A database with threads is closed on a thread of its own, and can be opened again at once.
+#[test]
+fn a_database_is_closed_beside_its_caller() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..3 {
+        let db = Db::builder(dir.path()).workers(1).open().unwrap();
+        let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+        let put = keyspace.put_async(key(i), value(i));
+        block_on(db.close_async()).unwrap();
+        put.wait().unwrap();
+        assert_eq!(kind(keyspace.get(key(i))), ErrorKind::Closed);
+    }
+    let db = Db::open(dir.path()).unwrap();
+    assert_eq!(contents(&db.existing_keyspace("k").unwrap()).len(), 3);
 }

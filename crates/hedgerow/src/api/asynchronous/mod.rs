@@ -17,8 +17,10 @@
 mod calls;
 mod pending;
 mod tasks;
+mod whole;
 
 pub use pending::Pending;
+pub use whole::AsyncScan;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

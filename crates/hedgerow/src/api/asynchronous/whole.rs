@@ -1,0 +1,154 @@
+//! The asynchronous calls of a database and of batches, and scans as a sequence.
+
+use std::collections::VecDeque;
+use std::ops::{Bound, RangeBounds};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Pending, all_workers, call_behind};
+use crate::api::batch::Batch;
+use crate::api::db::Db;
+use crate::api::keyspace::Keyspace;
+use crate::base::error::{Error, Result};
+use crate::base::options::Durability;
+use crate::base::slice::Slice;
+use crate::paths::checkpoint;
+use crate::paths::scan::range_bounds;
+use crate::paths::write;
+use crate::tree::engine::{Engine, Handle};
+use crate::tree::partition::KeyBounds;
+
+impl Db {
+    /// Makes everything durable as [`Db::sync`] does, and every call made before.
+    pub fn sync_async(&self) -> Pending<()> {
+        let all = all_workers(self.engine());
+        call_behind(self.engine(), &all, |engine: &Arc<Engine>| {
+            write::sync(engine)
+        })
+    }
+
+    /// Makes a checkpoint as [`Db::checkpoint`] does, with every call made before.
+    pub fn checkpoint_async(&self, dir: impl AsRef<Path>) -> Pending<()> {
+        let all = all_workers(self.engine());
+        let dir = dir.as_ref().to_path_buf();
+        call_behind(self.engine(), &all, move |engine: &Arc<Engine>| {
+            checkpoint::make(engine, &dir)
+        })
+    }
+
+    /// Closes the database as [`Db::close`] does, on a thread of its own, after every call made
+    /// before.
+    pub fn close_async(self) -> Pending<()> {
+        let engine = self.engine().clone();
+        if engine.scheduler.is_inline() {
+            return Pending::ready(self.close());
+        }
+        let (sender, pending) = Pending::queued(&engine);
+        let body = Box::new(move || drop(sender.send(self.close())));
+        match engine.environment.spawn.spawn("hedgerow-close", body) {
+            Ok(_) => pending,
+            Err(e) => Pending::ready(Err(Error::io("start a thread for", &engine.dir, e))),
+        }
+    }
+}
+
+impl Batch {
+    /// Commits as [`Batch::commit`] does, after the calls made before for the same trees. A call
+    /// made later may take effect before it: await it where the order matters.
+    pub fn commit_async(self, durability: Durability) -> Pending<()> {
+        let (batch, engine, behind) = self.for_workers();
+        if behind.is_empty() {
+            return Pending::ready(batch.commit(durability));
+        }
+        call_behind(&engine, &behind, move |_: &Arc<Engine>| {
+            batch.commit(durability)
+        })
+    }
+}
+
+/// The number of keys that a scan asks its workers for at once.
+const PAGE_KEYS: usize = 256;
+
+/// The keys of a range with their values, as a sequence to await. Made by
+/// [`Keyspace::scan_async`].
+pub struct AsyncScan {
+    keyspace: Keyspace,
+    /// The bounds of the keys that were not read; `None` at the end.
+    rest: Option<Result<KeyBounds>>,
+    page: VecDeque<(Slice, Slice)>,
+}
+
+impl AsyncScan {
+    /// The next key with its value; `None` at the end, and behind an error.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
+    pub async fn next(&mut self) -> Option<Result<(Slice, Slice)>> {
+        if self.page.is_empty()
+            && let Some(rest) = self.rest.take()
+        {
+            let read = match rest {
+                Ok(rest) => self.read(rest).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = read {
+                return Some(Err(error));
+            }
+        }
+        self.page.pop_front().map(Ok)
+    }
+
+    /// Reads a page of these keys.
+    async fn read(&mut self, (lower, upper): KeyBounds) -> Result<()> {
+        let page = self
+            .keyspace
+            .scan_page_async((lower, upper.clone()), PAGE_KEYS);
+        self.page = page.await?.into();
+        let last = self.page.back().filter(|_| self.page.len() == PAGE_KEYS);
+        self.rest = last.map(|(key, _)| Ok((Bound::Excluded(key.to_vec()), upper)));
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for AsyncScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AsyncScan")
+            .field("keyspace", &self.keyspace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keyspace {
+    /// Scans the keys of a range with their values as [`Keyspace::scan`] does, in pages of 256
+    /// keys. Each page is as of the moment when it is read, and sees every call made before.
+    ///
+    /// ```
+    /// # async fn sum(keyspace: hedgerow::Keyspace) -> hedgerow::Result<usize> {
+    /// let mut bytes = 0;
+    /// let mut scan = keyspace.scan_async("a".."b");
+    /// while let Some(item) = scan.next().await {
+    ///     bytes += item?.1.len();
+    /// }
+    /// # Ok(bytes)
+    /// # }
+    /// ```
+    pub fn scan_async<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> AsyncScan {
+        AsyncScan {
+            keyspace: self.clone(),
+            rest: Some(range_bounds(&*self.cell().facts.order, &range)),
+            page: VecDeque::new(),
+        }
+    }
+}
+
+impl Batch {
+    /// The batch with a handle that does not keep the database open, the engine, and the workers of
+    /// its trees.
+    fn for_workers(self) -> (Batch, Arc<Engine>, Vec<usize>) {
+        let engine = Arc::clone(self.engine());
+        let mut behind: Vec<usize> = self.trees().map(|tree| engine.worker_of(tree)).collect();
+        behind.sort_unstable();
+        behind.dedup();
+        (self.with_handle(Handle::of_worker(&engine)), engine, behind)
+    }
+}
