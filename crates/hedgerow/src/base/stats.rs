@@ -1,6 +1,7 @@
 //! Counters of the engine's work, and the events that it reports.
 
 mod operations;
+mod samples;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
