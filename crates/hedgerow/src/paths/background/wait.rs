@@ -14,7 +14,9 @@ use crate::paths::group_filters;
 use crate::tree::engine::Engine;
 use crate::tree::partition::{Partition, Work};
 
-/// Waits for a flush, because all memory of the memtables is in use.
+/// Waits for a flush, because all memory of the memtables is in use. The active memtables alone may
+/// have more than that after a batch over many trees. Then there is no flush to wait for, and the
+/// next writes seal them.
 #[cold]
 pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
@@ -23,7 +25,8 @@ pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     engine.scheduler.wait_until(|| {
         let catalog = engine.catalog.load();
         failure = catalog.partitions.values().find_map(|it| flush_failure(it));
-        failure.is_some() || !is_full() || engine.check_open().is_err()
+        let has_sealed = engine.memory.sealed.load(Ordering::Relaxed) != 0;
+        failure.is_some() || !is_full() || !has_sealed || engine.check_open().is_err()
     });
     let waited = engine.environment.clock.now().saturating_sub(began);
     engine.throttle.count(Pressure::Memtables, waited);
